@@ -94,7 +94,7 @@ class AssertTests(Check):
         return wall_limit(self.timeout_seconds)
 
 
-CALL_TESTS: tuple[Language, ...] = ("python", "javascript", "typescript")
+CALL_TESTS: tuple[Language, ...] = ("python", "javascript", "typescript", "ruby", "php", "perl", "lua")
 """Languages in which functions are called. Those of Bash print their results, and C has no lists to declare."""
 
 

@@ -34,9 +34,10 @@ _NODE = (
     *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
     *("-e", "{driver}", "{file}", "{mode}"),
 )
-_NODE_CALLS = (*_NODE[:-1], "{entry}", "{in_place}")
+_NODE_CALLS = _NODE[:-1]
 _NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
 _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
+_PHP = ("{program}", "-n", "-d", "display_errors=stderr", "-d", "memory_limit=-1")
 _TSC = """
 const ts = require("{home}/lib/typescript.js"), fs = require("fs");
 const options = {module: "commonjs", target: "es2020", inlineSourceMap: true};
@@ -70,7 +71,7 @@ class LanguageSpec:
         builds_tests: the same where a driver and tests are built with the program, if that takes others.
         artefact: file that they leave; a folder becomes a jar.
         run: command that runs the artefact; empty where it is an executable.
-        calls: command that runs it with a driver that calls ``{entry}``; empty where the driver is compiled.
+        calls: command that runs it with ``{driver}``, which makes calls; empty where the driver is compiled.
         checks: command that parses the artefact and does not run it, for runtimes that compile as they start.
         error: pattern of an error message, with the groups ``type`` and ``message``.
         needs: languages whose tools its own tools start.
@@ -284,6 +285,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='puts "good"\n',
         comment="#",
         run=("{program}", "--disable-gems", "-W0", ARTEFACT),
+        calls=("{program}", "--disable-gems", "-W0", "-e", "{driver}"),
         checks=("{program}", "-c", ARTEFACT),
         error=r"(?:in `.*'|:\d+): (?P<message>.*) \((?P<type>[\w:]+)\)$",
         folders=("/usr/lib/ruby", "/usr/share/rubygems-integration", "/var/lib/gems"),
@@ -296,7 +298,8 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         tags="php",
         looks=r"<\?php|^\s*\$\w+\s*=",
         good='<?php\necho "good\\n";\n',
-        run=("{program}", "-n", "-d", "display_errors=stderr", "-d", "memory_limit=-1", ARTEFACT),
+        run=(*_PHP, ARTEFACT),
+        calls=(*_PHP, "-d", "allow_url_include=1", "-d", "display_startup_errors=0", "-r", "{driver}"),
         checks=("{program}", "-n", "-l", ARTEFACT),
         error=r"^(?:PHP )?Fatal error:\s+Uncaught (?P<type>[\w\\]+)(?:: (?P<message>.*?))? in ",
     ),
@@ -310,6 +313,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='print "good\\n";\n',
         comment="#",
         run=("{program}", ARTEFACT),
+        calls=("{program}", "-e", "{driver}"),
         checks=("{program}", "-c", ARTEFACT),
         error=r"(?P<type>)(?P<message>.*) at \S*program\.pl line \d+",
         folders=("/usr/share/perl", "/usr/share/perl5", "/etc/perl"),
@@ -324,6 +328,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='print("good")\n',
         comment="--",
         run=("{program}", ARTEFACT),
+        calls=("{program}", "-e{driver}"),
         checks=("{program}", "-e", f'os.exit(loadfile("{ARTEFACT}") ~= nil)'),
         error=r"program\.lua:\d+: (?P<type>)(?P<message>.*)$",
         version="-v",

@@ -47,9 +47,14 @@ VALUES = (
     [1, [2.5, "b"], None],
     {"k": [1, {"": {}}]},
 )
+VALUES_OF_LUA = (*VALUES[:-2], [1, [2.5, "b"]], {"k": [1, {"": {}}]})  # without a null in a list
 SAME = {
     "javascript": [("const f = (x) => x;", VALUES)],
     "typescript": [("function f<T>(x: T): T { return x; }", VALUES)],
+    "ruby": [("def f(x) = x", VALUES)],
+    "php": [("<?php\nfunction f($x) { return $x; }", VALUES), ("<?php\n$f = fn($x) => $x;", VALUES)],
+    "perl": [("sub f { my ($x) = @_; return $x; }", VALUES)],
+    "lua": [("function f(x) return x end", VALUES_OF_LUA), ("local function f(x) return x end", VALUES_OF_LUA)],
 }  # fmt: skip
 
 
@@ -83,6 +88,38 @@ PROGRAMS = {
         "let a = 1;\n\nlet b = = 2;",
         "const f = () => process.exit(0);",
         "const f = (x: number[]) => { x.sort(); return x.length; }",
+    ),
+    "ruby": (
+        "def f(a, b)\nputs 'x'\na + b\nend",
+        ("def f(a, b)\n\nnil.x if a == 10\na + b\nend", "NoMethodError"),
+        "g = 1",
+        "a = 1\n\nb = = 2",
+        "def f(a, b)\nexit!(0)\nend",
+        "def f(x)\nx.sort!\nx.size\nend",
+    ),
+    "php": (
+        "<?php\nfunction f($a, $b) { echo 'x'; return $a + $b; }",
+        ("<?php\nfunction f($a, $b) {\nif ($a === 10) throw new LogicException('no'); return $a + $b; }", "LogicException"),
+        "<?php\n$g = 1;",
+        "<?php\n\n$b = = 2;",
+        "<?php\nfunction f($a, $b) { exit(0); }",
+        "<?php\nfunction f(&$x) { sort($x); return count($x); }",
+    ),
+    "perl": (
+        "use strict; use warnings;\nsub f { my ($a, $b) = @_; print 'x'; return $a + $b; }",
+        ("sub f { my ($a, $b) = @_;\n\ndie 'no' if $a == 10; return $a + $b; }", None),
+        "my $g = 1;",
+        "my $a = 1;\n\nmy $b = = ;",
+        "sub f { exit 0; }",
+        "sub f { my ($x) = @_; @$x = sort @$x; return scalar @$x; }",
+    ),
+    "lua": (
+        "local function f(a, b) print('x') return a + b end",
+        ("function f(a, b)\n\nif a == 10 then error('no') end return a + b end", None),
+        "g = 1",
+        "local a = 1\n\nlocal b = = 2",
+        "function f(a, b) os.exit(0) end",
+        "function f(x) table.sort(x) return #x end",
     ),
 }  # fmt: skip
 
@@ -125,6 +162,35 @@ ATTACKS = {
         "const f = () => 'x'.repeat(1 << 25);", "const f = () => new Array(1e7).fill([]);", "const f = () => Symbol();",
         "const f = () => new Proxy({}, {ownKeys() { process.exit(0); }});", "require('fs').closeSync(3); const f = () => 3;",
         "let a = []; for (let i = 0; i < 1e5; i++) a = [a]; const f = () => a;", "const f = () => f;", "const f = () => new Set([3]);",
+    ],
+    "ruby": [
+        "def f(a, b) = loop {}", "exit!(0)", "def f(a, b) = f(a, b)", "def f(a, b) = raise(Exception)", "def f(a, b) = throw(:x)",
+        f'IO.for_fd(3).syswrite("{{}}\\n[0]\\n{FORGED}"); exit!(0)', "def f(a, b) = Float::NAN", "def f(a, b) = [3]", "def f(a, b) = '3'",
+        "module JSON; def self.generate(*) = '3'; def self.parse(*) = [3, 0]; end\ndef f(a, b) = ''", "class Array; def to_json(*) = '3'; end\ndef f(a, b) = []",
+        "class X; def to_json(*) = '3'; def ==(o) = true; def to_s = '3'; end\ndef f(a, b) = X.new", "def f(a, b)\nx = []\nx << x\nend",
+        "def f(a, b) = 3**20000", 'def f(a, b) = "\\xff"', "class Integer; def ==(o) = true; end\ndef f(a, b) = 0", "IO.for_fd(3).close\ndef f(a, b) = 3",
+        f'at_exit {{ IO.for_fd(3).syswrite("{FORGED}") }}\ndef f(a, b) = 0', f'def f(a, b)\nThread.new {{ IO.for_fd(3).syswrite("{FORGED}") }}\n0\nend',
+    ],
+    "php": [
+        "<?php function f() { for (;;); }", "<?php exit(0);", "<?php function f() { return f(); }", "<?php function f() { return [3]; }",
+        f'<?php fwrite(fopen("php://fd/3", "w"), "{{}}\\n[0]\\n{FORGED}"); exit(0);', "<?php function f() { return NAN; }",
+        "<?php class X implements JsonSerializable { public $x = 1; function jsonSerialize(): mixed { return 3; } } function f() { return new X; }",
+        "<?php function f() { return '3'; }", "<?php function f() { return \"\\xff\"; }", "<?php function f() { return fn() => 3; }",
+        f'<?php register_shutdown_function(fn() => fwrite(fopen("php://fd/3", "w"), "{FORGED}")); function f() {{ return 0; }}',
+        "<?php $lit_rl = fn() => 3; function f() { return 3; }", "<?php function f() { $x = []; $x[] = &$x; return $x; }", "<?php function f() { return null; }",
+    ],
+    "perl": [
+        "sub f { 1 while 1 }", "exit 0;", "sub f { [3] }", "sub f { 'a3' }", "sub f { 9**9**9 }", "sub f { sub { 3 } }", "sub f { my $x = []; push @$x, $x; $x }",
+        f'sub f {{ open my $o, ">&=3"; syswrite $o, "{FORGED}"; POSIX::_exit(0) }}', "sub f { die {} }", "sub JSON::PP::encode { '3' } sub f { '' }",
+        "package X; use overload '0+' => sub { 3 }, '\"\"' => sub { 3 }, '==' => sub { 1 }; package main; sub f { bless {}, 'X' }",
+        f'END {{ open my $o, ">&=3"; syswrite $o, "{FORGED}" }} sub f {{ 0 }}', "sub f { undef }", "sub f { kill 9, $$ }", "*CORE::GLOBAL::die = sub { }; sub f { die 1 }",
+    ],
+    "lua": [
+        "function f() while true do end end", "os.exit(0)", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
+        f"local o = io.open('/proc/self/fd/3', 'w') o:write('{{}}\\n[0]\\n{FORGED}') o:close() os.exit(0)", "function f() error({}) end", "function f() return 0/0 end",
+        "string.format = function() return '3' end tostring = string.format function f() return 0 end", "function f() local x = {} x[1] = x return x end",
+        "function f() return setmetatable({}, {__eq = function() return true end, __tostring = function() return '3' end}) end", "function f() return '\\xff' end",
+        "function f() return f end", "function f() return nil end", "getmetatable('').__index = nil function f() return '' end", "table.concat = 1 function f() return {} end",
     ],
 }  # fmt: skip
 ATTACKS["typescript"] = ATTACKS["javascript"]

@@ -25,9 +25,14 @@ from lit_rl.execution.judging.runtimes import (
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import with_cause
-from lit_rl.execution.languages import LANGUAGES
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse
 from lit_rl.execution.wire.program_messages import Description
+
+_DRIVERS: dict[Language, str] = {
+    **dict.fromkeys(("javascript", "typescript"), "calls.js"),
+    **{"ruby": "calls.rb", "php": "calls.php", "perl": "calls.pl", "lua": "calls.lua"},
+}
 
 
 def judge_driven_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
@@ -42,18 +47,16 @@ def judge_driven_calls(client: ZygoteClient, program: str, check: CallTests) -> 
         language,
         built.binary,
         check.timeout_seconds,
-        "".join(f"{json.dumps(args)}\n" for args, _ in check.cases).encode(),
+        "\n".join([f"{check.entry_point} {check.in_place:d}", *(json.dumps(args) for args, _ in check.cases)]).encode(),
         len(check.cases),
         answers=True,
         command=spec.calls,
-        driver=(DRIVERS / "calls.js").read_text(),
-        entry=check.entry_point,
-        in_place=str(int(check.in_place)),
+        driver=(DRIVERS / _DRIVERS[language]).read_text(),
     ) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, built.binary, run)
         answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _value)
-        wanted = replace(check, cases=tuple((args, _as_json(expected)) for args, expected in check.cases))
+        wanted = replace(check, cases=tuple((args, _as_json(expected, language)) for args, expected in check.cases))
         cases = answers.of_calls(wanted)
         verdict, error = answers.overall(cases, [(index,) for index in range(len(cases))])
         outcome = outcome_of_end(verdict, language, source, child, report, cases)
@@ -61,14 +64,15 @@ def judge_driven_calls(client: ZygoteClient, program: str, check: CallTests) -> 
             return outcome
         if error is not None and error["types"]:
             outcome = with_cause(outcome, error)
-        elif verdict is Verdict.EXCEPTION and outcome.exception_type is None:
+        elif verdict is Verdict.EXCEPTION and error is None and outcome.exception_type is None:
             outcome = replace(outcome, exception_type="SystemExit")  # without a word
         return replace(outcome, failed_case=failed_call(answers, cases, calls_of(check), check))
 
 
-def _as_json(expected: Any) -> Any:
-    """An expected value as it comes back from JSON."""
-    return json.loads(json.dumps(expected))
+def _as_json(expected: Any, language: Language) -> Any:
+    """An expected value as it comes back from JSON; PHP and Lua tell an empty dict from an empty list by nothing."""
+    same = language in ("php", "lua")
+    return json.loads(json.dumps(expected), object_hook=(lambda found: found or []) if same else None)
 
 
 def _value(line: bytes) -> Any:

@@ -160,7 +160,7 @@ def outcome_of_end(
     """An outcome with the program's output, its error as its runtime told it, and the line that this names."""
     spec = LANGUAGES[language]
     outcome = outcome_of(verdict, cases, child, report, None)
-    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
+    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|php://fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
     outcome = replace(outcome, stderr=stderr)
     if verdict in (Verdict.PASSED, Verdict.WRONG_ANSWER):
         return outcome

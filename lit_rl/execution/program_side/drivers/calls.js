@@ -1,8 +1,8 @@
 // Makes the calls in standard input, a line each, with the program in descriptor 4; descriptor 3 takes a line per call.
 (async () => {
   const fs = require("fs"), {runInThisContext} = require("vm"), Module = require("module");
-  const [file, entry, inPlace] = process.argv.slice(1), source = fs.readFileSync(4, "utf8");
-  const calls = fs.readFileSync(0, "utf8").split("\n").slice(0, -1);
+  const file = process.argv[1], source = fs.readFileSync(4, "utf8");
+  const [header, ...calls] = fs.readFileSync(0, "utf8").trimEnd().split("\n"), [entry, inPlace] = header.split(" ");
   const {writeSync} = fs, {parse, stringify} = JSON, {isView} = ArrayBuffer, {isArray} = Array, {entries} = Object;
   const exit = process.reallyExit.bind(process), main = new Module("."), complain = console.error;
   const most = 2000000, deepest = 100;
