@@ -44,6 +44,12 @@ _GO_NAMES = (
     "uint32 uint64 uintptr any comparable true false iota nil append cap close complex copy delete imag len make new "
     "panic print println real recover"
 )
+_GO_PACKAGES = (
+    "bytes crypto/md5 encoding/hex encoding/json errors fmt math math/big math/bits math/rand reflect regexp sort "
+    "strconv strings time unicode unicode/utf8"
+)
+_GO_IMPORT = re.compile(r'^[ \t]*(?:import[ \t]+)?(?:\([ \t]*)?"([\w./-]+)"', re.M)
+_GO_NO_CODE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|`[^`]*`', re.S)
 _RUST_NAMES = (
     "use ::std::{assert, assert_eq, assert_ne, format, panic, vec}; "
     "use ::std::prelude::v1::{Box, Clone, Eq, Err, Into, Iterator, None, Ok, Option, Ord, PartialEq, PartialOrd}; "
@@ -57,6 +63,7 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
     """Compile the program with its tests, run them, and compare what arrives with the secret that was given."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
+    client.on_report()  # from here on the program is read
     language = check.language
     source = prepared(program, language)
     built = build(client, _FILES[language](source, check), language)
@@ -125,11 +132,12 @@ def _go(program: str, check: UnitTests) -> Files:
     if "package" in check.setup:
         program = re.sub(r"^\s*package\s+\w+;?", "", program, count=1)
     program = re.sub(r"^func main\(", "func main_(", program, flags=re.M)
+    setup = _go_setup(check.setup, program, check.test)
     tests = re.findall(r"^func (Test\w*)\(", check.test, re.M)
     if not tests:
         raise FaultyCheck("UnitTests.test: expected functions Test... of Go, got none")
     stem = _secret_name(program + check.test)
-    text = f"{check.setup}\n//line program.go:1\n{program}\ntype {stem} int\n"
+    text = f"{setup}\n//line program.go:1\n{program}\ntype {stem} int\n"
     text += f"//line tests.go:1\n{check.test}\nvar _ {stem}\n"
     entries = ", ".join(f'{{"{name}", {name}}}' for name in tests)
     main = f'package main\n\nimport (\n\t"testing"\n\trun "{stem}"\n)\n\n'
@@ -139,6 +147,19 @@ def _go(program: str, check: UnitTests) -> Files:
     guard += "".join(f"type _ [{name}.Sizeof(0)]struct{{}}\n" for name in _GO_NAMES.split())
     files = {f"{stem}.go": _driver("run.go"), "program.go": text, "main.go": main, "guard.go": guard}
     return files | {"assert.go": _driver("assert.go"), "github.com/stretchr/testify/.keep": ""}
+
+
+def _go_setup(setup: str, program: str, test: str) -> str:
+    """The setup, without imports that the program has, and with packages that it or the tests use and nobody imports.
+
+    As HumanEval-X does: a completion cannot go back to the imports.
+    """
+    imported = set(_GO_IMPORT.findall(program))
+    kept = [line for line in setup.split("\n") if not (found := _GO_IMPORT.match(line)) or found[1] not in imported]
+    imported |= set(_GO_IMPORT.findall(setup))
+    code = _GO_NO_CODE.sub("", f"{program}\n{test}")
+    used = [name for name in _GO_PACKAGES.split() if re.search(rf"\b{name.rpartition('/')[2]}\.[A-Z]", code)]
+    return "\n".join([*kept, *(f'import "{name}"' for name in used if name not in imported)])
 
 
 def _rust(program: str, check: UnitTests) -> Files:

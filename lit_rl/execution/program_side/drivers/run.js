@@ -1,5 +1,6 @@
 // Runs the program in descriptor 4: alone, or with tests. It shares a process with the program: what it
 // keeps from the program it keeps in its own variables, taken before the program's first line.
+(() => {  // the names of a script at the top are the program's, too
 const fs = require("fs"), vm = require("vm"), Module = require("module"), assert = require("assert");
 const [file, mode] = process.argv.slice(1), source = fs.readFileSync(4, "utf8");
 fs.closeSync(4);  // the tests are in it, too
@@ -75,3 +76,4 @@ function keep(owner, name, {value, enumerable = false}) {
   };
   Reflect.defineProperty(owner, name, {get: () => value, set, enumerable, configurable: false});
 }
+})();
