@@ -1,7 +1,7 @@
 """Runs the suites of hostile and honest programs; as a script too, for an ordinary user.
 
 ``python suites.py TIER CHECK NUM_WORKERS`` prints what went wrong, one line each, and nothing if nothing did. With
-``--language`` CHECK is ``whole`` or ``units``.
+``--language`` CHECK is ``whole``, ``units`` or ``calls``.
 """
 
 import argparse
@@ -111,6 +111,12 @@ def run_language(tier, kind, language, every=1):
         attacks = [unit_job(language, one) for one in unit_attacks.ATTACKS[language] + unit_attacks.OTHERS[language]]
         tests = dict.fromkeys(check.test for _, check in attacks)
         right = [unit_job(language, (unit_attacks.RIGHT[language], test)) for test in tests]
+    elif kind == "calls":
+        expected = (one for _, one in whole_attacks.CASES)
+        cases = tuple(zip(whole_attacks.PAIRS, expected, strict=True))
+        check = CallTests(cases, "solve", 0.5, language=language)
+        attacks = [(source, check) for source in whole_attacks.CALLS[language] + whole_attacks.WHOLE[language]]
+        right = [(whole_attacks.CALLED[language], CallTests(cases, "solve", 5.0, language=language))]
     else:
         check = StdioTests(whole_attacks.CASES, language, 0.5)
         attacks = [(source, check) for source in whole_attacks.WHOLE[language]]

@@ -4,13 +4,15 @@ import pytest
 import suites
 from support.slow_cases import slow_but
 from unit_attacks import ATTACKS, LIMITS, OTHERS, TESTS
-from whole_attacks import WHOLE
+from whole_attacks import CALLS, WHOLE
 
 from lit_rl.execution import Sandbox
 from lit_rl.execution.languages import how_to_install, toolchain
 
-GROUPS = [*(("whole", language) for language in WHOLE), *(("units", language) for language in TESTS)]
-QUICK = [("units", "javascript"), ("whole", "cpp")]
+GROUPS = [
+    (kind, language) for kind, named in (("whole", WHOLE), ("units", TESTS), ("calls", CALLS)) for language in named
+]
+QUICK = [("units", "javascript"), ("calls", "javascript"), ("whole", "cpp")]
 
 
 def need(language):

@@ -269,6 +269,51 @@ WHOLE = {
     ],
 }
 # fmt: on
+
+# Functions whose driver shares a process with them: each line is written by the program in the driver's place, or
+# makes the driver write it.
+_LINES = (
+    r"{}\n[NaN]\n[Infinity]\n", r"{}\n[true]\n[true]\n", r"{}\n{}\n{}\n", r"\n\n\n", r"{}\n[1e999999999]\n[-0]\n", r"{}\n[[1,2],3]\n[]\n",
+    r'{}\n{\"types\":[\"NotCarried\"],\"message\":1}\n{\"types\":1}\n', r'{\"stage\":\"compile\",\"types\":[\"SyntaxError\"]}\n', r'{}\n[\"answer-\\u0000\"]\n[\"\\ud800\"]\n',
+)  # fmt: skip
+_CALLED = {
+    "javascript": ("require('fs').writeSync(3, T); process.reallyExit(0);", "const solve = () => V;"),
+    "typescript": ("require('fs').writeSync(3, T); process.exit(0);", "function solve(): any { return V; }"),
+    "ruby": ("IO.for_fd(3).syswrite(T); exit!(0)", "def solve(*) = V"),
+    "php": ("<?php file_put_contents('php://fd/3', T); exit(0);", "<?php function solve() { return V; }"),
+    "perl": ("open my $f, '>&=', 3; syswrite $f, T; use POSIX; POSIX::_exit(0);", "sub solve { V }"),
+    "lua": ("local f = io.open('/proc/self/fd/3', 'w') f:write(T) f:close() os.exit(0)", "function solve() V end"),
+}
+_REPEATED = {"javascript": "%s.repeat(%d)", "typescript": "%s.repeat(%d)", "ruby": "%s * %d", "php": "str_repeat(%s, %d)", "perl": "%s x %d", "lua": "string.rep(%s, %d)"}  # fmt: skip
+_VALUES = {
+    "javascript": "{toJSON: () => 1}|new Proxy({}, {ownKeys() { for (;;); }})|new Promise(() => {})|Symbol()|solve|(function f() { const a = [f]; a[0] = a; return a; })()|{get a() { process.exit(0); }}|new (class extends Array { get length() { return -1; } })()|{__proto__: null, then(f) { f('answer-1'); }}|(JSON.stringify = () => 'x', String(1))|new Array(4e9)|[...'x'].fill('y'.repeat(1e7))|process.abort()|NaN|10n ** 100000n|(require('fs').ftruncateSync(3), 1)|(require('fs').closeSync(3), 1)",
+    "ruby": "BasicObject.new|(a = []; a << a; a)|Object.new.tap { |o| def o.to_json(*) = '[]]' }|Float::NAN|10**100000|exit!(0)|throw(:x)|Thread.current.kill|\"\\xff\"|loop {}|(IO.for_fd(3).close; 1)|raise(Exception, 'x' * 1000000)|(JSON.define_singleton_method(:generate) { |*| '[1]' }; 1)",
+    "php": "exit(0)|NAN|fn() => 1|STDIN|[1, [2, [3]]]|\"\\xff\"|(function () { $a = []; $a[0] = &$a; return $a; })()|new DateTime()|str_repeat('x', 10000000)|ftruncate(fopen('php://fd/3', 'w'), 0)|die(new Exception('x'))|new class implements JsonSerializable { function jsonSerialize(): mixed { exit(0); } }",
+    "perl": "exit 0|die {}|sub {}|\\*STDIN|my $a = []; $a->[0] = $a; $a|\"\\xff\"|9**9**9|kill 'ABRT', $$|*POSIX::write = sub { 1 }; 1|no strict; *JSON::PP::encode = sub { '[1]' }; [1]|last|local $SIG{ALRM} = sub { exit 0 }; alarm 1; 1 while 1",
+    "lua": "os.exit(0)|error({})|return solve|local t = {} t[1] = t return t|return 0/0|return '\\xff'|return setmetatable({}, {__len = function() return 1 << 62 end, __index = function() return 1 end})|io.stdout:close()|debug.sethook(function() os.exit(0) end, '', 1)|return ('x'):rep(10000000)|return coroutine.create(solve)",
+}
+_VALUES["typescript"] = (
+    "process.exit(0)|new Map([[1, new Map()]])|{toJSON: () => 1}|(globalThis as any).solve|new Uint8Array(4e8)"
+)
+CALLS = {
+    language: [
+        *(writes.replace("T", f'"{line}"') for line in _LINES),
+        *(
+            writes.replace("T", _REPEATED[language] % (f'"{text}"', count))
+            for text, count in (("[", 100000), ("9", 3000000), (r"{}\n[", 200000), ('{}[{\\"a\\":1,', 20000))
+        ),
+        *(returns.replace("V", value) for value in _VALUES[language].split("|")),
+    ]
+    for language, (writes, returns) in _CALLED.items()
+}
+CALLED = {
+    "javascript": "const solve = (a, b) => `answer-${(a * 1000 + b) * 7919}`;",
+    "typescript": "function solve(a: number, b: number): string { return `answer-${(a * 1000 + b) * 7919}`; }",
+    "ruby": 'def solve(a, b) = "answer-#{(a * 1000 + b) * 7919}"',
+    "php": "<?php function solve($a, $b) { return 'answer-' . ($a * 1000 + $b) * 7919; }",
+    "perl": "sub solve { my ($a, $b) = @_; 'answer-' . ($a * 1000 + $b) * 7919 }",
+    "lua": "function solve(a, b) return 'answer-' .. (a * 1000 + b) * 7919 end",
+}
 WHOLE = {
     language: [one.replace("PLACES", PLACES).replace("HUNTED", HUNTED) for one in programs if one]
     for language, programs in WHOLE.items()

@@ -49,7 +49,7 @@ _GO_PACKAGES = (
     "strconv strings time unicode unicode/utf8"
 )
 _GO_IMPORT = re.compile(r'^[ \t]*(?:import[ \t]+)?(?:\([ \t]*)?"([\w./-]+)"', re.M)
-_GO_NO_CODE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|`[^`]*`', re.S)
+_GO_NO_CODE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?|`[^`]*`?', re.S)
 _RUST_NAMES = (
     "use ::std::{assert, assert_eq, assert_ne, format, panic, vec}; "
     "use ::std::prelude::v1::{Box, Clone, Eq, Err, Into, Iterator, None, Ok, Option, Ord, PartialEq, PartialOrd}; "
