@@ -29,7 +29,7 @@ def test_there_are_as_many_attacks_as_promised():
 @pytest.mark.parametrize(("kind", "language"), QUICK)
 def test_some_attacks(kind, language):
     need(language)
-    assert suites.run_language(0, kind, language, every=10) == []
+    assert suites.run_language(0, kind, language, every=12) == []
 
 
 @pytest.mark.slow
