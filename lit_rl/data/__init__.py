@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from lit_rl.data.robots.robot_tasks import RobotTasks
     from lit_rl.data.task import TaskDataModule
     from lit_rl.data.toys.toy_tasks import Corridor, Sorting
+    from lit_rl.data.translated_tasks import MBXP, HumanEvalX, MultiPLE
 
 __all__ = [
     "MBPP",
+    "MBXP",
     "Basics",
     "CodeCompletion",
     "CompletionFile",
@@ -31,8 +33,10 @@ __all__ = [
     "DeepCoder",
     "EinsteinToolkit",
     "HumanEval",
+    "HumanEvalX",
     "MBPPPlus",
     "Mixture",
+    "MultiPLE",
     "OpenCodeInstruct",
     "PreferMixed",
     "PreferencePairs",
@@ -63,5 +67,6 @@ __getattr__, __dir__ = load_when_used(
         "lit_rl.data.robots.robot_tasks": ("RobotTasks",),
         "lit_rl.data.task": ("TaskDataModule",),
         "lit_rl.data.toys.toy_tasks": ("Corridor", "Sorting"),
+        "lit_rl.data.translated_tasks": ("MBXP", "HumanEvalX", "MultiPLE"),
     },
 )

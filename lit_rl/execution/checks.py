@@ -7,6 +7,7 @@ dataclasses of plain data: they pickle, compare and cross process and machine bo
 from __future__ import annotations
 
 import ast
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
@@ -94,18 +95,24 @@ class AssertTests(Check):
         return wall_limit(self.timeout_seconds)
 
 
+CALL_TESTS: tuple[Language, ...] = ("python", "javascript", "typescript", "ruby", "php", "perl", "lua")
+"""Languages in which functions are called. Those of Bash print their results, and C has no lists to declare."""
+
+
 @dataclass(frozen=True)
 class CallTests(Check):
     """Calls of one function with the value each must return, compared outside the program's process.
 
     Args:
         cases: ``((args, expected), ...)``: a tuple of positional arguments and the expected value, both plain
-            data (None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict).
+            data (None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict); in languages other
+            than Python, what JSON holds: a tuple is a list there, and a key of a dict a text.
         entry_point: name of the function, or ``Class.method`` (the instance is built without arguments).
         timeout_seconds: CPU seconds for one case.
         tolerance: largest difference between floats, absolute or relative, that still counts as equal.
         tuples_are_lists: a tuple equals a list of the same items, at any depth.
         in_place: compare the expected value with the first argument after the call, not with the result.
+        language: what the program is written in.
     """
 
     cases: tuple[tuple[tuple[Any, ...], Any], ...]
@@ -114,6 +121,7 @@ class CallTests(Check):
     tolerance: float = 0.0
     tuples_are_lists: bool = False
     in_place: bool = False
+    language: Language = "python"
 
     judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_calls"
 
@@ -122,6 +130,13 @@ class CallTests(Check):
         require_seconds(self, "timeout_seconds")
         require_not_negative(self, "tolerance")
         require_switch(self, "tuples_are_lists", "in_place")
+        if self.language not in CALL_TESTS:
+            raise ArgumentError(
+                "CallTests.language",
+                f"one of {', '.join(CALL_TESTS)}",
+                str(shown(self.language)),
+                "use StdioTests, which runs whole programs in every language",
+            )
         if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
             raise ArgumentError("CallTests.entry_point", "a function or Class.method", f"{self.entry_point!r}")
         for index, case in enumerate(self.cases):
@@ -131,6 +146,15 @@ class CallTests(Check):
                 )
             require_carried(case[0], f"CallTests.cases[{index}]: an argument")
             require_carried(case[1], f"CallTests.cases[{index}]: the expected value")
+            if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
+                kind = "JSON with integers of 53 bits and finite numbers as arguments"
+                raise ArgumentError(f"CallTests.cases[{index}]", f"{kind} in {self.language}", str(shown(case)))
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """One limit per case, and one per run of the compiler, which is retried."""
+        compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
+        return super().wall_budget_seconds + compiling
 
 
 @dataclass(frozen=True)
@@ -327,6 +351,24 @@ class TokenTarget(Check):
     ) -> ExtractedProgram | None:
         """No program: the completion is numbers."""
         return None
+
+
+def _is_json(value: object, is_expected: bool) -> bool:
+    """Return whether JSON holds a value in the same way in each language; larger numbers are only expected."""
+    if isinstance(value, dict):
+        keys = all(key is None or isinstance(key, str | bool | int | float) for key in value)
+        return (
+            keys
+            and _is_json([*value.values()], is_expected)
+            and all(_is_text(key) for key in value if isinstance(key, str))
+        )
+    if isinstance(value, list | tuple):
+        return all(_is_json(item, is_expected) for item in value)
+    if isinstance(value, str):
+        return _is_text(value)
+    if isinstance(value, float):
+        return is_expected or math.isfinite(value)
+    return value is None or isinstance(value, bool) or (isinstance(value, int) and (is_expected or abs(value) < 2**53))
 
 
 def _is_expected(expected: object) -> bool:

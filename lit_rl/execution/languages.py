@@ -34,8 +34,10 @@ _NODE = (
     *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
     *("-e", "{driver}", "{file}", "{mode}"),
 )
+_NODE_CALLS = _NODE[:-1]
 _NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
 _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
+_PHP = ("{program}", "-n", "-d", "display_errors=stderr", "-d", "memory_limit=-1")
 _TSC = """
 const ts = require("{home}/lib/typescript.js"), fs = require("fs");
 const options = {module: "commonjs", target: "es2020", inlineSourceMap: true};
@@ -69,6 +71,7 @@ class LanguageSpec:
         builds_tests: the same where a driver and tests are built with the program, if that takes others.
         artefact: file that they leave; a folder becomes a jar.
         run: command that runs the artefact; empty where it is an executable.
+        calls: command that runs it with ``{driver}``, which makes calls; empty where the driver is compiled.
         checks: command that parses the artefact and does not run it, for runtimes that compile as they start.
         error: pattern of an error message, with the groups ``type`` and ``message``.
         needs: languages whose tools its own tools start.
@@ -94,6 +97,7 @@ class LanguageSpec:
     builds_tests: tuple[tuple[str, ...], ...] = ()
     artefact: str = "program"
     run: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     error: str = r"(?P<type>)(?P<message>)\Z(?!)"
     needs: tuple[Language, ...] = ()
@@ -176,6 +180,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async)\b|\bconsole\.log\(|\brequire\(",
         good='console.log("good");\n',
         run=_NODE,
+        calls=_NODE_CALLS,
         checks=_NODE,
         error=_NODE_ERROR,
         environment=_NODE_ENVIRONMENT,
@@ -191,6 +196,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         builds=(("{program}", "-e", _TSC, "program.ts"),),
         artefact="program.ts",
         run=_NODE,
+        calls=_NODE_CALLS,
         error=_NODE_ERROR,
         needs=("javascript",),
         folders=("{home}",),
@@ -279,6 +285,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='puts "good"\n',
         comment="#",
         run=("{program}", "--disable-gems", "-W0", ARTEFACT),
+        calls=("{program}", "--disable-gems", "-W0", "-e", "{driver}"),
         checks=("{program}", "-c", ARTEFACT),
         error=r"(?:in `.*'|:\d+): (?P<message>.*) \((?P<type>[\w:]+)\)$",
         folders=("/usr/lib/ruby", "/usr/share/rubygems-integration", "/var/lib/gems"),
@@ -291,7 +298,8 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         tags="php",
         looks=r"<\?php|^\s*\$\w+\s*=",
         good='<?php\necho "good\\n";\n',
-        run=("{program}", "-n", "-d", "display_errors=stderr", "-d", "memory_limit=-1", ARTEFACT),
+        run=(*_PHP, ARTEFACT),
+        calls=(*_PHP, "-d", "allow_url_include=1", "-d", "display_startup_errors=0", "-r", "{driver}"),
         checks=("{program}", "-n", "-l", ARTEFACT),
         error=r"^(?:PHP )?Fatal error:\s+Uncaught (?P<type>[\w\\]+)(?:: (?P<message>.*?))? in ",
     ),
@@ -305,6 +313,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='print "good\\n";\n',
         comment="#",
         run=("{program}", ARTEFACT),
+        calls=("{program}", "-e", "{driver}"),
         checks=("{program}", "-c", ARTEFACT),
         error=r"(?P<type>)(?P<message>.*) at \S*program\.pl line \d+",
         folders=("/usr/share/perl", "/usr/share/perl5", "/etc/perl"),
@@ -319,6 +328,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='print("good")\n',
         comment="--",
         run=("{program}", ARTEFACT),
+        calls=("{program}", "-e{driver}"),
         checks=("{program}", "-e", f'os.exit(loadfile("{ARTEFACT}") ~= nil)'),
         error=r"program\.lua:\d+: (?P<type>)(?P<message>.*)$",
         version="-v",

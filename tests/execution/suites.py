@@ -1,6 +1,7 @@
 """Runs the suites of hostile and honest programs; as a script too, for an ordinary user.
 
-``python suites.py TIER CHECK NUM_WORKERS`` prints what went wrong, one line each, and nothing if nothing did.
+``python suites.py TIER CHECK NUM_WORKERS`` prints what went wrong, one line each, and nothing if nothing did. With
+``--language`` CHECK is ``whole``, ``units`` or ``calls``.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, UnitTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
 
 HERE = Path(__file__).parent
@@ -24,6 +25,8 @@ import honest_programs  # noqa: E402
 import honest_system_calls  # noqa: E402
 import hostile_programs  # noqa: E402
 import hostile_system_calls  # noqa: E402
+import unit_attacks  # noqa: E402
+import whole_attacks  # noqa: E402
 
 honest_programs.FUNCTION_STYLE.update(honest_system_calls.SYSTEM_CALLS)
 hostile_programs.FUNCTION_STYLE.update(hostile_system_calls.SYSTEM_CALLS)
@@ -96,6 +99,44 @@ def _judge(tier, kind, num_workers, folder, secret, names):
     return faults
 
 
+def unit_job(language, attack):
+    """A program with the check of unit tests that it attacks."""
+    program, test = attack if isinstance(attack, tuple) else (attack, unit_attacks.TESTS[language])
+    return program, UnitTests(test, language, unit_attacks.SETUPS.get(language, ""), timeout_seconds=2.0)
+
+
+def run_language(tier, kind, language, every=1):
+    """The same for another language than Python: each such attack, between right programs that still have to pass."""
+    if kind == "units":
+        attacks = [unit_job(language, one) for one in unit_attacks.ATTACKS[language] + unit_attacks.OTHERS[language]]
+        tests = dict.fromkeys(check.test for _, check in attacks)
+        right = [unit_job(language, (unit_attacks.RIGHT[language], test)) for test in tests]
+    elif kind == "calls":
+        expected = (one for _, one in whole_attacks.CASES)
+        cases = tuple(zip(whole_attacks.PAIRS, expected, strict=True))
+        check = CallTests(cases, "solve", 0.5, language=language)
+        attacks = [(source, check) for source in whole_attacks.CALLS[language] + whole_attacks.WHOLE[language]]
+        right = [(whole_attacks.CALLED[language], CallTests(cases, "solve", 5.0, language=language))]
+    else:
+        check = StdioTests(whole_attacks.CASES, language, 0.5)
+        attacks = [(source, check) for source in whole_attacks.WHOLE[language]]
+        right = [(whole_attacks.RIGHT[language], StdioTests(whole_attacks.CASES, language, 5.0))]
+    attacks = attacks[every - 1 :: every]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        before = state(folder)
+        with Sandbox(2, 256 << 20, 4 << 20, temporary_folder=folder, tier=tier) as sandbox:
+            outcomes = sandbox.judge_many([*right, *attacks, *right])
+        after = state(folder)
+    faults = [f"{key}: {before[key]} before, {after[key]} after" for key in before if before[key] != after[key]]
+    bad = (Verdict.INFRASTRUCTURE_FAILURE, Verdict.NO_PROGRAM, Verdict.PASSED)
+    for index, ((source, _), outcome) in enumerate(zip([*right, *attacks, *right], outcomes, strict=True)):
+        is_attack = 0 <= index - len(right) < len(attacks)
+        if outcome.verdict in bad if is_attack else not outcome.passed:
+            faults.append(f"{language} {source[:300]!r}: {outcome.verdict} {outcome.stderr[-300:]!r}")
+    return faults
+
+
 def state(folder):
     """What a sandbox must leave as it was."""
     children = []
@@ -148,10 +189,13 @@ def main():
     parser.add_argument("kind")
     parser.add_argument("num_workers", type=int)
     parser.add_argument("--landlock", type=int, help="a version to pretend the kernel had")
+    parser.add_argument("--language", help="run the attacks in it")
     parser.add_argument("--only", help="system_calls, other_processes, ...: those hostile programs alone")
     options = parser.parse_args()
+    if options.language:
+        return print("\n".join(run_language(options.tier, options.kind, options.language)))
     names = getattr(hostile_system_calls, options.only.upper()).keys() if options.only else None
-    print("\n".join(run(options.tier, options.kind, options.num_workers, names, options.landlock)))
+    return print("\n".join(run(options.tier, options.kind, options.num_workers, names, options.landlock)))
 
 
 if __name__ == "__main__":

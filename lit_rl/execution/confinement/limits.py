@@ -43,11 +43,13 @@ def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves:
         (resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS),
         *((which, 0) for which in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE)),
     ]
+    if reserves:  # a supervisor that reads a program's words has a limit of its own on this, which it hands on
+        limits.append((resource.RLIMIT_AS, resource.RLIM_INFINITY))
     return (*limits, (resource.RLIMIT_NPROC, MOST_TASKS)) if own_tasks else tuple(limits)
 
 
 def lower(limits: Iterable[tuple[int, int]]) -> None:
-    """Lower this process's limits for itself and all its children. Never raises one: hard limits stay."""
+    """Lower this process's limits for itself and all its children. Never raises a hard one."""
     for which, value in limits:
         _, hard = resource.getrlimit(which)
         if hard != resource.RLIM_INFINITY:

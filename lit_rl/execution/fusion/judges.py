@@ -122,6 +122,8 @@ def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expec
 
 
 def _calls(check: CallTests) -> RemoteJudge:
+    if check.language != "python":
+        raise UsageError(f"the server cannot make calls in {check.language}: use the local Sandbox")
     calls = calls_of(check)
     _require_short(expected for _, expected in check.cases)
 

@@ -69,6 +69,10 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     """Make one call per case, in order, in one process; compare the values here."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
+    if check.language != "python":
+        from lit_rl.execution.judging.driven_calls import judge_driven_calls  # rarely needed
+
+        return judge_driven_calls(client, program, check)
     calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, max(1, len(calls)))
@@ -138,14 +142,21 @@ class Answers:
         num_calls: calls that were to be made; lines after theirs are not read.
         ended: the verdict that the end of the process alone decides, if it does.
         judge_error: gives the verdict on a program that describes an exception, which is its own word.
+        read: gives the value in the line of a driver in another language; ``None`` reads those of Python's.
     """
 
     def __init__(
-        self, content: bytes, num_calls: int, ended: Verdict | None, judge_error: Callable[[Description], Verdict]
+        self,
+        content: bytes,
+        num_calls: int,
+        ended: Verdict | None,
+        judge_error: Callable[[Description], Verdict],
+        read: Callable[[bytes], Any] | None = None,
     ) -> None:
         self._lines = whole_lines(content, num_calls + 1)
         self._ended = ended
         self._judge_error = judge_error
+        self._read = read
         self._refused: dict[int, plain.NotCarried] = {}
         self.start_error = description_of(self._lines[0]) if self._lines else None
 
@@ -156,7 +167,8 @@ class Answers:
             NotPlain: if it cannot be carried, or is no value.
         """
         try:
-            return plain.loads(self._lines[index + 1], beside_large=_may_hold_large(expected))
+            line = self._lines[index + 1]
+            return self._read(line) if self._read else plain.loads(line, beside_large=_may_hold_large(expected))
         except plain.NotCarried as error:
             self._refused[index] = error
             raise

@@ -138,9 +138,8 @@ class Compiler:
             if ended is None:
                 self._proven.add(language)
                 return Compiled(read_whole(child.channel))
-        found = spec.place.search(diagnostics)
         verdict = Verdict.SYNTAX_ERROR if ended is Verdict.EXCEPTION else ended
-        return Compiled(b"", verdict, diagnostics, int(found[1]) if found else None)
+        return Compiled(b"", verdict, diagnostics, spec.line(diagnostics, files[spec.file].count("\n") + 1))
 
     def _client(self, language: Language) -> ZygoteClient:
         tools = tools_of(language)

@@ -21,9 +21,9 @@ from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE
 DRIVERS = Path(__file__).resolve().parent.parent / "program_side" / "drivers"
 _PARSE_SECONDS = 10.0
 _PUBLIC = re.compile(r"^public(?=\s+(?:(?:final|abstract|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)", re.M)
-_JAVA_PACKAGE = re.compile(r"^\s*package\s[^;\n]*;", re.M)
+_JAVA_PACKAGE = re.compile(r"^[ \t]*package\s[^;\n]*;", re.M)
 _JAVA_MAIN = re.compile(r"\b(?:class|interface|enum|record)\s+(\w+)(?=[^{]{0,200}\{)|\bstatic\s+void\s+main\s*\(")
-_GO_PACKAGE = re.compile(r"^\s*package\s+\w+", re.M)
+_GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
 def prepared(program: str, language: Language) -> str:
@@ -104,7 +104,7 @@ def started(
     num_cases: int = 1,
     *,
     answers: bool = False,
-    only_parse: bool = False,
+    command: tuple[str, ...] = (),
     **names: str,
 ) -> Iterator[tuple[ZygoteClient, Child, JobReport]]:
     """Run a built program to its end.
@@ -117,7 +117,7 @@ def started(
         stdin: bytes of standard input, or a descriptor of it, which is closed; ``None`` for the null device.
         num_cases: as of ``ZygoteClient.start``.
         answers: give the program a descriptor 3 for answers, which ``Child.answers`` is.
-        only_parse: run none of it.
+        command: that runs it, in place of the language's own.
         names: values of further names in the language's command.
 
     Yields:
@@ -131,10 +131,8 @@ def started(
         "mode": "stdio",
         **names,
     }
-    if only_parse:
-        names["mode"] = "parse"
-    command = tools_of(language).command(spec.checks if only_parse else spec.run, **names)
-    job = run_job(language, client.settings.memory_bytes, command, answers=answers)
+    filled = tools_of(language).command(command or spec.run, **names)
+    job = run_job(language, client.settings.memory_bytes, filled, answers=answers)
     channel = memfd(artefact) if spec.run else executable(artefact)
     with Child(job, stdin, channel, answers_in_job=answers) as child:
         yield runner, child, runner.run([child], seconds, num_cases, compiled=True)
@@ -149,8 +147,9 @@ def verdict_of_end(
     """
     runner, child, report = ended
     verdict = how_it_ended(runner, child, report)
-    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks:
-        with started(client, language, artefact, _PARSE_SECONDS, None, only_parse=True) as (_, _, parsed):
+    checks = LANGUAGES[language].checks
+    if verdict is Verdict.EXCEPTION and checks:
+        with started(client, language, artefact, _PARSE_SECONDS, None, command=checks, mode="parse") as (_, _, parsed):
             return Verdict.SYNTAX_ERROR if parsed.children[0].status else verdict
     return verdict
 
@@ -161,7 +160,7 @@ def outcome_of_end(
     """An outcome with the program's output, its error as its runtime told it, and the line that this names."""
     spec = LANGUAGES[language]
     outcome = outcome_of(verdict, cases, child, report, None)
-    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
+    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|php://fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
     outcome = replace(outcome, stderr=stderr)
     if verdict in (Verdict.PASSED, Verdict.WRONG_ANSWER):
         return outcome

@@ -53,6 +53,7 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
         _checkers(client).rehearse(check)
     if check.language == "python":
         return over_cases(check, partial(_case, client, program, check))
+    client.on_report()  # from here on the program is read
     source = prepared(program, check.language)
     built = build(client, {LANGUAGES[check.language].file: source}, check.language)
     if built.verdict is not None:

@@ -2,12 +2,14 @@
 package lit_rl
 
 import (
-	"io"
 	"os"
+	"syscall"
 	"testing"
 )
 
-var pass, _ = io.ReadAll(os.Stdin)
+// Outside of the heap, which a program can have written to a file.
+var pass, _ = syscall.Mmap(-1, 0, 64, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+var length, _ = os.Stdin.Read(pass)
 var answers = os.NewFile(3, "")
 
 // Run runs tests and sends the pass after the last one, if none of them failed or was left out.
@@ -25,7 +27,7 @@ func Run(tests []testing.InternalTest) {
 	count := len(tests)
 	send := func(t *testing.T) {
 		if ended == count {
-			answers.Write(pass)
+			answers.Write(pass[:length])
 		}
 	}
 	os.Args = os.Args[:1]

@@ -1,0 +1,261 @@
+"""HumanEval and MBPP in C++, Go, Java, JavaScript and Rust: HumanEval-X, MultiPL-E and MBXP."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Unpack
+
+from lightning_utilities.core.rank_zero import rank_zero_info
+
+from lit_rl.arguments import ArgumentError, UsageError, shown
+from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.data.prompts import Form, chat
+from lit_rl.data.rows import Row, parse_rows, read_rows
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.execution.checks import UNIT_TESTS, Language, UnitTests
+from lit_rl.execution.languages import LANGUAGES
+from lit_rl.types import Problem
+
+TRAIN_SHARE = 0.8
+
+STOPS: dict[Language, tuple[str, ...]] = {
+    "cpp": ("\nint main", "\n#include", "\n/*"),
+    "go": ("\nfunc ", "\npackage ", "\nimport ", "\n/*"),
+    "java": ("\nclass ", "\npublic class", "\nimport ", "\n/*"),
+    "javascript": ("\nfunction ", "\nconst ", "\nconsole.log", "\n/*"),
+    "rust": ("\nfn main", "\n#[", "\nmod "),
+}
+"""Ends of a function's completion: the first line that begins something else. Closing braces belong to it."""
+
+_CRATES = re.compile(r"^use (?:rand|regex|md5)\b[^\n]*\n?", re.MULTILINE)
+_FOREIGN = re.compile(r"\brand::|\bboost/|\bopenssl/")
+_GO_HEAD = re.compile(r'^package[^\n]*\n|^import (?:\([^)]*\)|"[^"\n]*")\s*', re.MULTILINE)
+_RUST_TEST = re.compile(r"^[ \t]*#\[test\]", re.MULTILINE)
+_GO_SETUP = 'package main\n\nimport (\n\t"testing"\n)\n'
+_LODASH = "const _ = {isEqual(a, b) { try { assert.deepStrictEqual(a, b); return true; } catch { return false; } }};"
+
+
+@dataclass(frozen=True)
+class _Translation:
+    """A row's parts.
+
+    Args:
+        task_id: of the problem.
+        beginning: source up to the function's opening brace, its description included.
+        test: as ``UnitTests`` wants it; empty if the row tests nothing.
+        entry_point: the function.
+        setup: source before the program, as ``UnitTests`` wants it.
+        solution: the rest of a right program, where the row has one.
+    """
+
+    task_id: str
+    beginning: str
+    test: str
+    entry_point: str
+    setup: str = ""
+    solution: str | None = None
+
+
+class TranslatedTask(TaskDataModule):
+    """Base of tasks whose rows are functions to finish in one of several languages, with tests in it.
+
+    Completion form: the prompt is the row's and begins the program; the completion ends with the function's closing
+    brace (in Java also the class's). Instruct form: a message asks for the whole source in one fenced block.
+
+    Args:
+        path: a file of rows in this language.
+        language: that of the rows: ``cpp``, ``go``, ``java``, ``javascript`` or ``rust``.
+        split: ``all`` is only measured on; ``train`` trains on four fifths and measures on the others; ``test`` is
+            only measured on these.
+        split_seed: seed that draws the four fifths.
+        form: ``completion`` for base models, ``instruct`` for chat models.
+        timeout_seconds: CPU seconds for a program and its tests.
+        name: in metric names when there are several validation tasks; by default the class's and the language.
+        **options: of :class:`TaskDataModule`.
+    """
+
+    languages: ClassVar[tuple[Language, ...]] = UNIT_TESTS
+
+    def __init__(
+        self,
+        path: str,
+        language: Language,
+        *,
+        split: Literal["all", "train", "test"] = "all",
+        split_seed: int = 0,
+        form: Form = "completion",
+        timeout_seconds: float = 10.0,
+        name: str | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        super().__init__(**options)
+        if language not in self.languages:
+            raise ArgumentError(
+                f"{type(self).__name__}.language",
+                f"one of {', '.join(sorted(self.languages))}",
+                str(shown(language)),
+                "tests in other languages have no driver; HumanEval and MBPP are Python's",
+            )
+        self.path = path
+        self.language: Language = language
+        self.split = split
+        self.split_seed = split_seed
+        self.form: Form = form
+        self.timeout_seconds = timeout_seconds
+        self.name = name or f"{type(self).__name__.lower()}_{language}"
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The problems of a split, in the order of the file; rows that test nothing are left out and counted."""
+        if split == "train" and self.split != "train":
+            return []
+        rows = list(parse_rows(read_rows(self.path, split="test"), self._translation))
+        tested = [row for row in rows if row.test]
+        if len(tested) < len(rows):
+            names = ", ".join(row.task_id for row in rows if not row.test)
+            rank_zero_info(
+                f"{self.name}: {len(rows) - len(tested)} of {len(rows)} rows left out, no test runs: {names}"
+            )
+        problems = [self._problem(row) for row in tested]
+        if self.split == "all":
+            return problems
+        indices = range(len(problems))
+        train = set(random.Random(self.split_seed).sample(indices, round(TRAIN_SHARE * len(problems))))
+        return [problems[index] for index in indices if (index in train) == (split == "train")]
+
+    def train_dataloader(self) -> ProblemLoader:
+        """Shuffled batches of the training part.
+
+        Raises:
+            ValueError: ``split`` leaves nothing to train on.
+        """
+        if self.split != "train":
+            raise UsageError(
+                f"{type(self).__name__} with split={self.split!r} is only measured on: split='train' trains on four "
+                "fifths and measures on the others"
+            )
+        return super().train_dataloader()
+
+    def _translation(self, row: Row) -> _Translation:
+        """The parts of a row."""
+        raise NotImplementedError
+
+    def _problem(self, row: _Translation) -> Problem:
+        instruct = self.form == "instruct"
+        beginning = row.beginning
+        return Problem(
+            task_id=row.task_id,
+            prompt=chat(_request(beginning, self.language)) if instruct else beginning,
+            check=UnitTests(row.test, self.language, row.setup, row.entry_point, self.timeout_seconds),
+            program_prefix="" if instruct else beginning,
+            starter_code=beginning,
+            reference=None if row.solution is None else beginning + row.solution,
+            stop_strings=() if instruct else STOPS[self.language],
+            fields={"entry_point": row.entry_point, "statement": beginning},
+        )
+
+
+class HumanEvalX(TranslatedTask):
+    """HumanEval-X: the 164 problems of HumanEval, translated and solved by hand.
+
+    Rows have ``task_id``, ``prompt``, ``declaration``, ``canonical_solution`` and ``test``, those of Go also
+    ``import`` and ``test_setup``. Rows whose tests are commented out, or need a library that the compiler does not
+    bring, are left out: 3 in C++, 4 in Rust. Go's imports are left out of the prompt, because the judge imports what a
+    program uses, as HumanEval-X does; so are the crates of Rust.
+
+    Source:
+        Zheng et al. 2023, https://arxiv.org/abs/2303.17568
+    """
+
+    def _translation(self, row: Row) -> _Translation:
+        beginning, setup = row.text("prompt"), ""
+        declaration, test = row.text("declaration"), row.text("test")
+        if self.language == "cpp":
+            setup = "\n".join(re.findall(r"^#include[^\n]*", declaration, re.MULTILINE))
+        elif self.language == "go":
+            beginning, setup = _GO_HEAD.sub("", beginning), row.text("test_setup")
+        elif self.language == "rust":
+            beginning += _CRATES.sub("", declaration)
+            test = test if _RUST_TEST.search(re.sub(r"/\*.*?\*/", "", test, flags=re.DOTALL)) else ""
+        if _FOREIGN.search(setup + beginning + test):
+            test = ""
+        name = _function(declaration, row)
+        return _Translation(row.text("task_id"), beginning, test, name, setup, row.text("canonical_solution"))
+
+
+class MultiPLE(TranslatedTask):
+    """MultiPL-E: HumanEval and MBPP, translated by a program.
+
+    Rows are those of its ``prompts/*.jsonl``: ``name``, ``language``, ``prompt`` and ``tests``; there are no solutions.
+    Its tests finish the function themselves; here the completion does. Rows of Java that use ``javatuples`` are left
+    out.
+
+    Source:
+        Cassano et al. 2022, https://arxiv.org/abs/2208.08227
+    """
+
+    _NAMES: ClassVar[dict[str, Language]] = {"js": "javascript", "rs": "rust", "go_test.go": "go"}
+
+    def _translation(self, row: Row) -> _Translation:
+        language = self._NAMES.get(row.text("language"), row.text("language"))
+        if language != self.language:
+            raise row.error("language", f"is {row.text('language')}, and the task's language is {self.language}")
+        beginning, test, setup = row.text("prompt"), row.text("tests"), ""
+        if self.language == "javascript":
+            test = re.sub(r"^const assert = require\([^\n]*\n", "", test)
+        elif self.language == "go":
+            beginning, setup = _GO_HEAD.sub("", beginning).lstrip("\n"), _GO_SETUP
+        else:
+            test = re.sub(r"\A\s*\}[ \t]*\n", "", test)
+        if self.language == "cpp":
+            test = f"#undef NDEBUG\n#include <assert.h>\n{test}"
+        if self.language == "java":
+            beginning = re.sub(r"^import org\.javatuples[^\n]*\n", "", beginning, flags=re.MULTILINE)
+            needs_tuples = re.search(r"\b(?:Pair|Triplet|Quartet|Quintet)\b", beginning + test)
+            test = "" if needs_tuples else f"class Main extends Problem {{\n{test}"
+        elif self.language == "rust":
+            test = re.sub(r"^fn main\(", "#[test]\nfn tests_of_row(", test, count=1, flags=re.MULTILINE)
+        return _Translation(row.text("name"), beginning, test, _function(beginning, row), setup)
+
+
+class MBXP(TranslatedTask):
+    """MBXP: MBPP, translated by a program.
+
+    Rows have ``task_id``, ``language``, ``prompt``, ``entry_point`` and ``test``. Their ``canonical_solution`` is
+    written by a model, and some are wrong or fit the tests alone, so it is no reference here. Tests in JavaScript
+    compare with an own function in place of lodash's.
+
+    Source:
+        Athiwaratkun et al. 2023, https://arxiv.org/abs/2210.14868
+    """
+
+    languages: ClassVar[tuple[Language, ...]] = ("cpp", "go", "java", "javascript")
+
+    def _translation(self, row: Row) -> _Translation:
+        if row.text("language") != self.language:
+            raise row.error("language", f"is {row.text('language')}, and the task's language is {self.language}")
+        beginning, test, setup = row.text("prompt"), row.text("test"), ""
+        if self.language == "javascript":
+            test = re.sub(r"^const _ = require\([^\n]*", _LODASH, test, flags=re.MULTILINE)
+        elif self.language == "go":
+            beginning, setup = _GO_HEAD.sub("", beginning).lstrip("\n"), _GO_SETUP
+            test = re.sub(r"^func main\(\)", "func TestRow(*testing.T)", test, flags=re.MULTILINE)
+        return _Translation(row.text("task_id"), beginning, test, row.text("entry_point"), setup)
+
+
+def _function(beginning: str, row: Row) -> str:
+    """The function whose body a source leaves open."""
+    line = beginning.rstrip().removesuffix("{").rstrip().rpartition("\n")[2]
+    found = re.search(r"\b(?:const|let|var)\s+(\w+)\s*=|(\w+)\s*(?:<[^<>()]*>)?\s*\(", line)
+    if found is None:
+        raise row.error("prompt", f"needs a function that begins on the last line, got {line!r:.60}")
+    return found[1] or found[2]
+
+
+def _request(beginning: str, language: Language) -> str:
+    spec = LANGUAGES[language]
+    return (
+        f"Finish this {spec.title} function. Answer with the whole source, with imports and all that is given here, in "
+        f"one fenced block.\n\n```{language}\n{beginning.strip(chr(10))}\n```"
+    )

@@ -1,0 +1,92 @@
+"""Call tests in languages other than Python: a driver beside the program makes the calls, the supervisor compares.
+
+Arguments go in and values come out as JSON, a line per call. The driver shares the program's process, so that a program
+can write any line in its place; what it cannot do is know the expected values, which never leave the supervisor.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from lit_rl.execution.checks import CallTests
+from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.execution.judging.calls import Answers, calls_of, failed_call
+from lit_rl.execution.judging.runtimes import (
+    DRIVERS,
+    build,
+    not_built,
+    outcome_of_end,
+    prepared,
+    started,
+    verdict_of_end,
+)
+from lit_rl.execution.judging.supervising.child_files import read_whole
+from lit_rl.execution.judging.supervising.jobs import ZygoteClient
+from lit_rl.execution.judging.verdicts import with_cause
+from lit_rl.execution.languages import LANGUAGES, Language
+from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse
+from lit_rl.execution.wire.program_messages import Description
+
+_DRIVERS: dict[Language, str] = {
+    **dict.fromkeys(("javascript", "typescript"), "calls.js"),
+    **{"ruby": "calls.rb", "php": "calls.php", "perl": "calls.pl", "lua": "calls.lua"},
+}
+
+
+def judge_driven_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
+    """Have a driver make one call per case, in order, in one process; compare the values here."""
+    language, spec = check.language, LANGUAGES[check.language]
+    client.on_report()  # from here on the program is read
+    source = prepared(program, language)
+    built = build(client, {spec.file: source}, language)
+    if built.verdict is not None:
+        return not_built(built)
+    with started(
+        client,
+        language,
+        built.binary,
+        check.timeout_seconds,
+        "\n".join([f"{check.entry_point} {check.in_place:d}", *(json.dumps(args) for args, _ in check.cases)]).encode(),
+        len(check.cases),
+        answers=True,
+        command=spec.calls,
+        driver=(DRIVERS / _DRIVERS[language]).read_text(),
+    ) as run:
+        _, child, report = run
+        ended = verdict_of_end(client, language, built.binary, run)
+        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _value)
+        wanted = replace(check, cases=tuple((args, _as_json(expected, language)) for args, expected in check.cases))
+        cases = answers.of_calls(wanted)
+        verdict, error = answers.overall(cases, [(index,) for index in range(len(cases))])
+        outcome = outcome_of_end(verdict, language, source, child, report, cases)
+        if outcome.passed:
+            return outcome
+        if error is not None and error["types"]:
+            outcome = with_cause(outcome, error)
+        elif verdict is Verdict.EXCEPTION and error is None and outcome.exception_type is None:
+            outcome = replace(outcome, exception_type="SystemExit")  # without a word
+        return replace(outcome, failed_case=failed_call(answers, cases, calls_of(check), check))
+
+
+def _as_json(expected: Any, language: Language) -> Any:
+    """An expected value as it comes back from JSON; PHP and Lua tell an empty dict from an empty list by nothing."""
+    same = language in ("php", "lua")
+    return json.loads(json.dumps(expected), object_hook=(lambda found: found or []) if same else None)
+
+
+def _value(line: bytes) -> Any:
+    """The value in an answer.
+
+    Raises:
+        NotPlain: if the line holds none.
+    """
+    tree = parse(line)
+    if type(tree) is not list or len(tree) != 1:
+        raise NotPlain("no value of a call")
+    return tree[0]
+
+
+def _verdict_of_error(error: Description) -> Verdict:
+    return Verdict.WRONG_ANSWER if NOT_CARRIED in error["types"] else Verdict.EXCEPTION

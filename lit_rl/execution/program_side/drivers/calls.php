@@ -1,0 +1,48 @@
+// Makes the calls in standard input, a line each, with the program in descriptor 4; descriptor 3 takes a line per call.
+$lit_rl = (function () {
+    $calls = explode("\n", rtrim(stream_get_contents(STDIN), "\n"));
+    [$entry, $in_place] = explode(" ", array_shift($calls));
+    $answers = fopen("php://fd/3", "w");
+    $write = function ($line) use ($answers) { fwrite($answers, $line . "\n"); fflush($answers); };
+    $text = function ($value, $depth) use (&$text) {
+        if (is_float($value) && !is_finite($value)) return is_nan($value) ? "NaN" : ($value > 0 ? "Infinity" : "-Infinity");
+        if (is_object($value) && !$value instanceof Closure) $value = get_object_vars($value) ?: throw new JsonException("no JSON");
+        if (!is_array($value)) return json_encode($value, JSON_THROW_ON_ERROR);
+        if (!$depth) throw new JsonException("lists nested deeper than 100");
+        $parts = [];
+        $is_list = array_is_list($value);
+        foreach ($value as $key => $item)
+            $parts[] = ($is_list ? "" : json_encode((string) $key, JSON_THROW_ON_ERROR) . ":") . $text($item, $depth - 1);
+        return $is_list ? "[" . implode(",", $parts) . "]" : "{" . implode(",", $parts) . "}";
+    };
+    $find = function ($entry) {
+        [$head, $method] = explode(".", $entry) + [1 => null];
+        if ($method !== null) return [new $head(), $method];
+        if (function_exists($head)) return $head;
+        if (is_callable($GLOBALS[$head] ?? null)) return $GLOBALS[$head];
+        if (class_exists("Solution") && method_exists("Solution", $head)) return [new Solution(), $head];
+        throw new Error("the program defines no $entry");
+    };
+    return function () use ($calls, $entry, $in_place, $write, $text, $find) {
+        $write("{}");
+        $told = false;
+        foreach ($calls as $call) {
+            try {
+                $values = json_decode($call, true, 512, JSON_THROW_ON_ERROR);
+                $given = [];
+                foreach ($values as $index => $_) $given[] = &$values[$index];  // a parameter may be a reference
+                $result = call_user_func_array($find($entry), $given);
+                $write("[" . $text($in_place === "1" ? $values[0] : $result, 100) . "]");
+            } catch (JsonException $error) {
+                $write('{"types":["NotCarried"],"message":"no JSON"}');
+            } catch (Throwable $error) {
+                $write('{"types":[]}');
+                if (!$told) fwrite(STDERR, "PHP Fatal error:  Uncaught $error\n");
+                $told = true;
+            }
+        }
+        exit(0);
+    };
+})();
+include "php://fd/4";
+$lit_rl();

@@ -1,0 +1,233 @@
+"""Call tests in languages other than Python: values, verdicts, and programs that answer in the driver's place."""
+
+# ruff: noqa: E501 - programs
+
+import math
+
+import pytest
+from support.slow_cases import slow_but
+
+from lit_rl.arguments import ArgumentError
+from lit_rl.execution import CallTests, FailedCase, Sandbox
+from lit_rl.execution.checks import CALL_TESTS
+from lit_rl.execution.languages import how_to_install, toolchain
+
+LANGUAGES = slow_but(("javascript",), [name for name in CALL_TESTS if name != "python"])
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=2) as sandbox:
+        yield sandbox
+
+
+def judge(sandbox, language, jobs):
+    """Outcome of each job: a program and the cases of its function ``f``, or a whole check."""
+    if toolchain(language) is None:
+        pytest.skip(how_to_install(language))
+    checked = [
+        (program, check if isinstance(check, CallTests) else CallTests(tuple(check), "f", 1.0, language=language))
+        for program, check in jobs
+    ]
+    return sandbox.judge_many(checked)
+
+
+# Functions of each language that return their argument, with values of its type.
+VALUES = (
+    None,
+    True,
+    False,
+    3,
+    -(2**53) + 1,
+    2.5,
+    1e300,
+    "",
+    'a"\\\n\té\u2028\U0001f600',
+    [],
+    [1, [2.5, "b"], None],
+    {"k": [1, {"": {}}]},
+)
+VALUES_OF_LUA = (*VALUES[:-2], [1, [2.5, "b"]], {"k": [1, {"": {}}]})  # without a null in a list
+SAME = {
+    "javascript": [("const f = (x) => x;", VALUES)],
+    "typescript": [("function f<T>(x: T): T { return x; }", VALUES)],
+    "ruby": [("def f(x) = x", VALUES)],
+    "php": [("<?php\nfunction f($x) { return $x; }", VALUES), ("<?php\n$f = fn($x) => $x;", VALUES)],
+    "perl": [("sub f { my ($x) = @_; return $x; }", VALUES)],
+    "lua": [("function f(x) return x end", VALUES_OF_LUA), ("local function f(x) return x end", VALUES_OF_LUA)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_values_come_back_as_they_went(sandbox, language):
+    right = [(program, [((value,), value) for value in values]) for program, values in SAME[language]]
+    # The same function is wrong where any other value is wanted.
+    wrong = [(program, [((one,), [one]) for one in values]) for program, values in SAME[language]]
+    outcomes = judge(sandbox, language, right + wrong)
+    for outcome, (program, _) in zip(outcomes[: len(right)], right, strict=True):
+        assert outcome.passed, (program, outcome)
+    for outcome in outcomes[len(right) :]:
+        assert set(outcome.cases) == {"wrong_answer"}, outcome
+
+
+# A function that adds; one whose third line fails if the first number is 10, with the name of the error; one without
+# the function; a source whose third line does not parse; one that ends the process; one that changes its argument.
+PROGRAMS = {
+    "javascript": (
+        "const fs = require('fs'), main = 1, file = 2;\nfunction f(a, b) { console.log('x'); return a + b; }",
+        ("const f = (a, b) => {\n\nif (a === 10) null.x; return a + b; }", "TypeError"),
+        "const g = 1;",
+        "let a = 1;\n\nlet b = = 2;",
+        "const f = () => process.exit(0);",
+        "const f = (x) => { x.sort(); return x.length; }",
+    ),
+    "typescript": (
+        "const fs: any = require('fs');\nexport function f(a: number, b: number): number { console.log('x'); return a + b; }",
+        ("type A = any; const f = (a: A, b: A) => {\n\nif (a === 10) (null as A).x; return a + b; }", "TypeError"),
+        "const g: number = 1;",
+        "let a = 1;\n\nlet b = = 2;",
+        "const f = () => process.exit(0);",
+        "const f = (x: number[]) => { x.sort(); return x.length; }",
+    ),
+    "ruby": (
+        "def f(a, b)\nputs 'x'\na + b\nend",
+        ("def f(a, b)\n\nnil.x if a == 10\na + b\nend", "NoMethodError"),
+        "g = 1",
+        "a = 1\n\nb = = 2",
+        "def f(a, b)\nexit!(0)\nend",
+        "def f(x)\nx.sort!\nx.size\nend",
+    ),
+    "php": (
+        "<?php\nfunction f($a, $b) { echo 'x'; return $a + $b; }",
+        ("<?php\nfunction f($a, $b) {\nif ($a === 10) throw new LogicException('no'); return $a + $b; }", "LogicException"),
+        "<?php\n$g = 1;",
+        "<?php\n\n$b = = 2;",
+        "<?php\nfunction f($a, $b) { exit(0); }",
+        "<?php\nfunction f(&$x) { sort($x); return count($x); }",
+    ),
+    "perl": (
+        "use strict; use warnings;\nsub f { my ($a, $b) = @_; print 'x'; return $a + $b; }",
+        ("sub f { my ($a, $b) = @_;\n\ndie 'no' if $a == 10; return $a + $b; }", None),
+        "my $g = 1;",
+        "my $a = 1;\n\nmy $b = = ;",
+        "sub f { exit 0; }",
+        "sub f { my ($x) = @_; @$x = sort @$x; return scalar @$x; }",
+    ),
+    "lua": (
+        "local function f(a, b) print('x') return a + b end",
+        ("function f(a, b)\n\nif a == 10 then error('no') end return a + b end", None),
+        "g = 1",
+        "local a = 1\n\nlocal b = = 2",
+        "function f(a, b) os.exit(0) end",
+        "function f(x) table.sort(x) return #x end",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_verdicts_are_those_of_call_tests(sandbox, language):
+    adds, (fails, name), without, unparsed, leaves, changes = PROGRAMS[language]
+    sums = (((1, 2), 3), ((10, 20), 30), ((4, 5), 9))
+    in_place = CallTests(((([3, 1, 2],), [1, 2, 3]),), "f", in_place=True, language=language)
+    wanted = [(adds, sums), (adds, (((1, 2), 3), ((1, 2), 4))), (fails, sums), (without, sums), (unparsed, sums)]
+    outcomes = judge(sandbox, language, [*wanted, (leaves, (((1, 2), 3),)), (changes, in_place)])
+    right, wrong, failed, missing, broken, left, changed = outcomes
+    assert right.passed and right.cases == ("passed",) * 3, right
+    assert (wrong.verdict, wrong.failed_case) == ("wrong_answer", FailedCase(2, "f(1, 2)", "4", "3"))
+    assert failed.cases == ("passed", "exception", "passed"), failed
+    assert (failed.line, failed.exception_type) == (3, name), failed
+    assert failed.failed_case == FailedCase(2, "f(10, 20)", "30")
+    assert missing.verdict in ("exception", "syntax_error"), missing
+    assert (broken.verdict, broken.line, broken.failed_case) == ("syntax_error", 3, None), broken
+    assert left.verdict == "exception", left
+    assert changed.passed, changed
+
+
+# Programs that answer 3 to nothing that asks for it, or answer where nobody asked.
+FORGED = "[3]\\n"
+ATTACKS = {
+    "javascript": [
+        "const f = () => { for (;;); }", "const f = () => f();", "process.exit(0);", "const f = () => { throw null; };",
+        f"require('fs').writeSync(3, '{{}}\\n[0]\\n{FORGED}'); process.reallyExit(0);",
+        f"const fs = require('fs'); const f = () => {{ fs.ftruncateSync(3); fs.writeSync(3, '{FORGED}'); process.reallyExit(0); }};",
+        f"const f = () => {{ setTimeout(() => require('fs').writeSync(3, '{FORGED}'), 1); return 0; }};",
+        f"const f = () => {{ Promise.resolve().then(() => require('fs').writeSync(3, '{FORGED}')); return 0; }};",
+        "JSON.parse = () => [3, 0]; JSON.stringify = () => '3'; const f = (a, b) => '';",
+        "Object.prototype.toJSON = () => 3; const f = () => ({});", "Array.prototype.join = () => '3'; const f = () => [3];",
+        "Object.entries = () => [3]; const f = () => ({});", "Promise.prototype.then = (g) => g(3); const f = async () => 0;",
+        "const f = () => ({valueOf: () => 3, toString: () => '3', [Symbol.toPrimitive]: () => 3});",
+        "const f = () => new Number(3);", "const f = () => [3];", "const f = () => '3';", "const f = () => NaN;",
+        "const f = () => Infinity;", "const f = () => undefined;", "const f = () => '\\ud800';", "const f = () => 3n ** 20000n;",
+        "const f = () => { const a = []; a.push(a, a); return a; };", "const f = () => new Promise(() => {});",
+        "const f = () => 'x'.repeat(1 << 25);", "const f = () => new Array(1e7).fill([]);", "const f = () => Symbol();",
+        "const f = () => new Proxy({}, {ownKeys() { process.exit(0); }});", "require('fs').closeSync(3); const f = () => 3;",
+        "let a = []; for (let i = 0; i < 1e5; i++) a = [a]; const f = () => a;", "const f = () => f;", "const f = () => new Set([3]);",
+    ],
+    "ruby": [
+        "def f(a, b) = loop {}", "exit!(0)", "def f(a, b) = f(a, b)", "def f(a, b) = raise(Exception)", "def f(a, b) = throw(:x)",
+        f'IO.for_fd(3).syswrite("{{}}\\n[0]\\n{FORGED}"); exit!(0)', "def f(a, b) = Float::NAN", "def f(a, b) = [3]", "def f(a, b) = '3'",
+        "module JSON; def self.generate(*) = '3'; def self.parse(*) = [3, 0]; end\ndef f(a, b) = ''", "class Array; def to_json(*) = '3'; end\ndef f(a, b) = []",
+        "class X; def to_json(*) = '3'; def ==(o) = true; def to_s = '3'; end\ndef f(a, b) = X.new", "def f(a, b)\nx = []\nx << x\nend",
+        "def f(a, b) = 3**20000", 'def f(a, b) = "\\xff"', "class Integer; def ==(o) = true; end\ndef f(a, b) = 0", "IO.for_fd(3).close\ndef f(a, b) = 3",
+        f'at_exit {{ IO.for_fd(3).syswrite("{FORGED}") }}\ndef f(a, b) = 0', f'def f(a, b)\nThread.new {{ IO.for_fd(3).syswrite("{FORGED}") }}\n0\nend',
+    ],
+    "php": [
+        "<?php function f() { for (;;); }", "<?php exit(0);", "<?php function f() { return f(); }", "<?php function f() { return [3]; }",
+        f'<?php fwrite(fopen("php://fd/3", "w"), "{{}}\\n[0]\\n{FORGED}"); exit(0);', "<?php function f() { return NAN; }",
+        "<?php class X implements JsonSerializable { public $x = 1; function jsonSerialize(): mixed { return 3; } } function f() { return new X; }",
+        "<?php function f() { return '3'; }", "<?php function f() { return \"\\xff\"; }", "<?php function f() { return fn() => 3; }",
+        f'<?php register_shutdown_function(fn() => fwrite(fopen("php://fd/3", "w"), "{FORGED}")); function f() {{ return 0; }}',
+        "<?php $lit_rl = fn() => 3; function f() { return 3; }", "<?php function f() { $x = []; $x[] = &$x; return $x; }", "<?php function f() { return null; }",
+    ],
+    "perl": [
+        "sub f { 1 while 1 }", "exit 0;", "sub f { [3] }", "sub f { 'a3' }", "sub f { 9**9**9 }", "sub f { sub { 3 } }", "sub f { my $x = []; push @$x, $x; $x }",
+        f'sub f {{ open my $o, ">&=3"; syswrite $o, "{FORGED}"; POSIX::_exit(0) }}', "sub f { die {} }", "sub JSON::PP::encode { '3' } sub f { '' }",
+        "package X; use overload '0+' => sub { 3 }, '\"\"' => sub { 3 }, '==' => sub { 1 }; package main; sub f { bless {}, 'X' }",
+        f'END {{ open my $o, ">&=3"; syswrite $o, "{FORGED}" }} sub f {{ 0 }}', "sub f { undef }", "sub f { kill 9, $$ }", "*CORE::GLOBAL::die = sub { }; sub f { die 1 }",
+    ],
+    "lua": [
+        "function f() while true do end end", "os.exit(0)", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
+        f"local o = io.open('/proc/self/fd/3', 'w') o:write('{{}}\\n[0]\\n{FORGED}') o:close() os.exit(0)", "function f() error({}) end", "function f() return 0/0 end",
+        "string.format = function() return '3' end tostring = string.format function f() return 0 end", "function f() local x = {} x[1] = x return x end",
+        "function f() return setmetatable({}, {__eq = function() return true end, __tostring = function() return '3' end}) end", "function f() return '\\xff' end",
+        "function f() return f end", "function f() return nil end", "getmetatable('').__index = nil function f() return '' end", "table.concat = 1 function f() return {} end",
+    ],
+}  # fmt: skip
+ATTACKS["typescript"] = ATTACKS["javascript"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_program_can_forge_no_more_than_answers_of_its_own(sandbox, language):
+    # No single answer fits both calls, and the second one is what the forgers write.
+    outcomes = judge(sandbox, language, [(one, (((1, 1), 2), ((1, 2), 3))) for one in ATTACKS[language]])
+    bad = {
+        source: outcome
+        for source, outcome in zip(ATTACKS[language], outcomes, strict=True)
+        if outcome.verdict in ("passed", "infrastructure_failure", "no_program")
+    }
+    assert bad == {}
+
+
+def test_promises_maps_and_large_numbers_are_values_in_javascript(sandbox):
+    jobs = [
+        ("const f = async (x) => x + 1;", [((1,), 2)]),
+        ("class Solution { f(x) { return this.g(x); } g(x) { return x; } }", [((1,), 1)]),
+        ("module.exports = {f: (x) => x};", [((1,), 1)]),
+        ("export const f = (x) => x;", [((1,), 1)]),
+        ("const f = (x) => new Map([[1, x]]);", [((2,), {1: 2})]),
+        ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];",
+         [((), [2**64, math.nan, -math.inf, 0, None, [0, 0]])]),
+    ]  # fmt: skip
+    for outcome, (program, _) in zip(judge(sandbox, "javascript", jobs), jobs, strict=True):
+        assert outcome.passed, (program, outcome)
+
+
+@pytest.mark.parametrize(
+    ("case", "language"),
+    [(((1,), 1), "bash"), (((1,), 1), "c"), ((({1},), 1), "javascript"), (((1,), {1}), "javascript"),
+     (((2**53,), 1), "javascript"), (((math.nan,), 1), "javascript"), (((b"",), 1), "javascript"),
+     ((("\ud800",), 1), "javascript"), (((1,), {(1, 2): 1}), "javascript")],
+)  # fmt: skip
+def test_what_no_driver_carries_is_refused(case, language):
+    with pytest.raises(ArgumentError, match="expected"):
+        CallTests((case,), "f", language=language)

@@ -1,0 +1,320 @@
+# ruff: noqa: E501 - programs are kept on one line each where they fit a screen
+"""Programs in other languages than Python that would pass, be masked, break out or leave something without computing.
+
+The task of ``WHOLE`` is ``RIGHT``: two numbers in, one made from them out. Its outputs look like nothing else, so an
+attack that finds one anywhere (``HUNTED``) prints it, and passes. Attacks on tests that share the program's process
+are in ``unit_attacks.py``.
+"""
+
+PAIRS = ((3, 4), (20, 22))
+CASES = tuple((f"{a} {b}\n", f"answer-{(a * 1000 + b) * 7919}") for a, b in PAIRS)
+HUNTED = "answer-[0-9]+"
+
+RIGHT = {
+    "c": '#include <stdio.h>\nint main() { long a, b; scanf("%ld %ld", &a, &b); printf("answer-%ld", (a * 1000 + b) * 7919); }',
+    "cpp": '#include <iostream>\nint main() { long a, b; std::cin >> a >> b; std::cout << "answer-" << (a * 1000 + b) * 7919; }',
+    "javascript": "const [a, b] = require('fs').readFileSync(0, 'utf8').split(' ').map(Number); console.log(`answer-${(a * 1000 + b) * 7919}`);",
+    "typescript": "const [a, b]: number[] = require('fs').readFileSync(0, 'utf8').split(' ').map(Number); console.log(`answer-${(a * 1000 + b) * 7919}`);",
+    "java": 'class Main { public static void main(String[] w) { var in = new java.util.Scanner(System.in); System.out.println("answer-" + (in.nextLong() * 1000 + in.nextLong()) * 7919); } }',
+    "go": 'package main\nimport "fmt"\nfunc main() { var a, b int; fmt.Scan(&a, &b); fmt.Printf("answer-%d", (a*1000+b)*7919) }',
+    "rust": 'fn main() { let mut s = String::new(); std::io::stdin().read_line(&mut s).unwrap(); let n: Vec<i64> = s.split_whitespace().map(|w| w.parse().unwrap()).collect(); println!("answer-{}", (n[0] * 1000 + n[1]) * 7919); }',
+    "ruby": 'a, b = gets.split.map(&:to_i)\nputs "answer-#{(a * 1000 + b) * 7919}"',
+    "php": "<?php [$a, $b] = explode(' ', fgets(STDIN)); echo 'answer-', ($a * 1000 + $b) * 7919;",
+    "perl": "my ($a, $b) = split ' ', <STDIN>; print 'answer-', ($a * 1000 + $b) * 7919;",
+    "lua": "local a, b = io.read('n', 'n') print('answer-' .. (a * 1000 + b) * 7919)",
+    "bash": "read a b\necho answer-$(((a * 1000 + b) * 7919))",
+}
+
+PLACES = (
+    "/proc/self/environ /proc/self/cmdline /proc/self/maps /proc/self/stat /proc/1/environ /proc/1/cmdline /proc/2/mem "
+    "/proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2 /proc/self/fd/3 /proc/self/fd/4 /proc/self/fd/5 /proc/self/fd/40 "
+    "/proc/thread-self/mem /dev/stdin /dev/shm /tmp /etc/passwd program Main.java program.c program.cpp program.go "
+    "program.rs tests.rs tests.cpp run.cpp .. ../.. /work /root/.bash_history /proc/self/root/etc/shadow /dev/kmsg"
+)
+
+
+def _c(code, head=""):
+    names = "stdio stdlib string unistd fcntl signal errno dirent pthread sys/mman sys/ptrace sys/prctl sys/resource sys/socket sys/stat sys/syscall sys/uio sys/wait sys/time"
+    return (
+        "".join(f"#include <{name}.h>\n" for name in names.split())
+        + head
+        + "\nint main(int n, char **v) { "
+        + code
+        + " }"
+    )
+
+
+def _java(code, head=""):
+    return f"import java.io.*; import java.nio.file.*; import java.util.*; import java.util.regex.*;\n{head}\nclass Main {{ public static void main(String[] w) throws Throwable {{ {code} }} }}"
+
+
+def _go(code, *imports, head=""):
+    return (
+        "package main\nimport (" + "; ".join(f'"{name}"' for name in imports) + f")\n{head}\nfunc main() {{ {code} }}"
+    )
+
+
+def _rust(code, head=""):
+    return f"#![allow(unused)]\nuse std::{{fs, io::*, process::*, thread}};\n{head}\nfn main() {{ {code} }}"
+
+
+_C_HUNT = f"""char *names[] = {{{", ".join(f'"{one}"' for one in PLACES.split())}}}; static char text[1 << 20];
+for (int i = 0; i < sizeof names / sizeof *names; i++) {{ int d = open(names[i], O_RDONLY); long k = d < 0 ? -1 : read(d, text, sizeof text - 1);
+ for (long j = 0; j < k - 7; j++) if (!memcmp(text + j, "answer-", 7)) {{ puts(text + j); return 0; }} }}"""
+_C_MEMORY = """int who[] = {getppid(), 1, 2, 3, getpid() - 1, getpid() + 1}; static char text[1 << 16];
+for (int i = 0; i < 6; i++) { char name[64]; sprintf(name, "/proc/%d/mem", who[i]); printf("%d", open(name, O_RDWR));
+ struct iovec l = {text, sizeof text}, r = {(void *)0x400000, sizeof text}; printf(" %ld", (long)process_vm_readv(who[i], &l, 1, &r, 1, 0));
+ printf(" %ld\\n", ptrace(PTRACE_ATTACH, who[i], 0, 0)); }"""
+_C_LIKE = [
+    _c(_C_HUNT),
+    _c(_C_MEMORY),
+    _c(
+        'for (int i = 0; i < 64; i++) { if (write(i, "answer-3173\\n", 12) < 0) continue; ftruncate(i, 3); fchmod(i, 0); }'
+    ),
+    _c(
+        "for (int i = 0; i < 6; i++) kill((int[]){getppid(), -1, 0, 1, getpid(), getpid()}[i], (int[]){9, 9, 9, 9, 9, 19}[i]); for (;;) pause();"
+    ),
+    _c("raise(SIGSTOP); for (;;) pause();"),
+    _c("ptrace(PTRACE_TRACEME, 0, 0, 0); raise(SIGTRAP); raise(SIGSTOP);"),
+    _c("pthread_t t; pthread_create(&t, 0, (void *(*)(void *))pause, 0); pthread_exit(0);"),
+    _c("pthread_t t; pthread_create(&t, 0, (void *(*)(void *))main, 0); pthread_exit(0);"),
+    _c("signal(SIGXCPU, SIG_IGN); signal(SIGTERM, SIG_IGN); for (;;);"),
+    _c(
+        "for (int s = 1; s < 64; s++) signal(s, SIG_IGN); struct rlimit l = {1000, 1000}; setrlimit(RLIMIT_CPU, &l); for (;;);"
+    ),
+    _c("for (;;) { fork(); vfork(); syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); syscall(435, 0, 0); }"),
+    _c(
+        "prctl(PR_SET_SECCOMP, 1); prctl(PR_SET_PDEATHSIG, 9); prctl(PR_SET_DUMPABLE, 1); syscall(SYS_reboot, 0xfee1dead, 672274793, 0x4321fedc); syscall(SYS_seccomp, 0, 0, 0); syscall(300);"
+    ),
+    _c(
+        'int d = syscall(SYS_memfd_create, "x", 0); write(d, "#!/bin/sh\\necho answer-1", 22); dup2(d, 40); char *a[] = {"x", 0}; syscall(SYS_execveat, 40, "", a, a, 0x1000); syscall(SYS_execveat, d, "", a, a, 0x1000); execv("/proc/self/exe", a); execv("/bin/sh", a);'
+    ),
+    _c(
+        'mkdir("a", 0); symlink("/etc", "b"); mkfifo("c", 0); for (int i = 0; i < 3000; i++) { mkdir("d", 0777); if (chdir("d")) break; } creat("x", 0); chmod(".", 0); creat("/tmp/escaped", 0666); creat("/dev/shm/escaped", 0666); creat("/var/tmp/escaped", 0666);'
+    ),
+    _c(
+        "for (;;) { void *p = mmap(0, 1L << 30, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); if (p != MAP_FAILED) memset(p, 1, 1L << 30); }"
+    ),
+    _c(
+        'lseek(1, 1L << 40, SEEK_SET); write(1, "x", 1); ftruncate(1, 1L << 40); ftruncate(2, 1L << 33); syscall(SYS_fallocate, 1, 0, 0L, 1L << 33);'
+    ),
+    _c("struct itimerval t = {{0, 1000}, {0, 1000}}; setitimer(ITIMER_PROF, &t, 0); for (;;);"),
+    _c("char buffer[8]; memset(buffer, 7, 1 << 22);"),
+    _c("_exit(137);"),
+    _c("raise(SIGXCPU);"),
+    _c("raise(SIGPROF);"),
+    _c("raise(SIGSYS);"),
+    "static char x[1L << 42]; int main() { return x[77]; }",
+    "char x[1L << 62]; int main() { return x[77]; }",
+    # The compiler's.
+    'int main() {}\n#include "/dev/zero"',
+    'int main() {}\nasm(".incbin \\"/dev/zero\\"");',
+    '#include "/dev/stdin"',
+    '#include "/proc/self/fd/0"\nint main() {}',
+    '#include "/proc/self/cmdline"\nint main() {}',
+    'asm(".include \\"/etc/passwd\\"");int main(){}',
+    "#include __FILE__\nint main() {}",
+    '#include "program"\nint main() {}',
+    '#line 999999999 "program.c"\n#line 999999999 "program.cpp"\nint main() { return x; }',
+    "#line 2147483648\nint main() { x; }",
+    '# 7 "/etc/passwd" 1\nint main() { x; }',
+    'asm(".section .interp,\\"a\\"\\n.string \\"/bin/sh\\"\\n.text"); int main() {}',
+    'asm(".section .gnu.lto_.opts,\\"e\\"\\n.string \\"x\\"\\n.text\\n.comm __gnu_lto_slim,1,1"); int main() {}',
+    'asm(".section .preinit_array,\\"aw\\"\\n.quad 7\\n.text"); int main() {}',
+    'asm(".globl _start\\n_start: jmp _start"); int main() {}',
+    'asm(".rept 100000000\\n.quad 7\\n.endr"); int main() {}',
+    'asm(".fill 1000000000,8,7"); int main() {}',
+    'asm(".org 0x7fffffffffff"); int main() {}',
+    'asm(".macro m\\nm\\nm\\n.endm\\nm"); int main() {}',
+    "int main() {" + "{" * 200000 + "}" * 200000 + "}",
+    "int main() { return " + "-~" * 400000 + "1; }",
+    "int x = " + "(" * 100000 + "1" + ")" * 100000 + "; int main() {}",
+    "#define A(x) x x x x x x x x\nint main() { A(A(A(A(A(A(A(A(A(x;))))))))) }",
+    "\0\0\0\0int main() {}",
+    "int main() {}\0",
+    "﻿int main() { return 1; }",
+    "int main() { }\r/*",
+    "int main() {} /* " + "x" * 3000000,
+    '#pragma GCC push_options\n#pragma GCC optimize("no-such-option")\n#pragma GCC target("arch=none")\nint main() { puts(1); }',
+    '#pragma GCC error "' + "x" * 100000 + '"',
+    "#warning " + "y" * 1000000 + "\nint main() {}",
+    "struct A { struct A a; }; int main() {}",
+    "enum { a = 1 / 0 }; int main() { int b[a]; }",
+    "int main() { goto *(void *)8; }",
+    'int main() __asm__("other"); int main() {}',
+    "void _exit(int n) { for (;;); } int main() {}",
+    "int __libc_start_main() { return 0; } int main() {}",
+    "__attribute__((constructor)) void f() { f(); } int main() {}",
+    "int main;",
+    "const int main[] = {-1};",
+]
+# fmt: off
+WHOLE = {
+    "c": _C_LIKE,
+    "cpp": [
+        *_C_LIKE[::2],
+        "template <int n> struct A { static const long x = A<n - 1>::x + A<n - 2>::x * A<n / 2>::x; }; int main() { return A<100000>::x; }",
+        "template <class T> struct A { A<A<T>> *operator->(); }; int main() { A<int>()->x; }",
+        "constexpr int f(int n) { return n ? f(n - 1) + f(n - 1) : 1; } static_assert(f(60), \"\"); int main() {}",
+        "constexpr int f() { int s = 0; for (;;) s ^= 1; return s; } int x[f()]; int main() {}",
+        "template <class... T> struct A {}; template <class... T> auto f(A<T...>) { return f(A<T..., T...>()); } int main() { f(A<int>()); }",
+        "#include <iostream>\nstruct B : std::streambuf { int overflow(int c) { return c; } } b; int main() { std::cout.rdbuf(&b); std::cout << 1; }",
+        "#include <thread>\nint main() { for (;;) std::thread([] { for (;;); }).detach(); }", "#include <new>\nint main() { for (;;) new char[1 << 20](); }",
+        "int main() { throw 1; }", "struct A { ~A() noexcept(false) { throw 1; } } a; int main() { throw a; }",
+    ],
+    "javascript": [
+        "const fs = require('fs'); for (const p of PLACES) { let t = ''; try { t = fs.readFileSync(p, 'latin1'); } catch {} const m = /HUNTED/.exec(t); if (m) { console.log(m[0]); process.exit(); } }",
+        "const fs = require('fs'), seen = (d, n) => { if (n < 4) try { for (const e of fs.readdirSync(d)) { seen(d + '/' + e, n + 1); const m = /HUNTED/.exec(fs.readFileSync(d + '/' + e, 'latin1')); if (m) console.log(m[0]); } } catch {} }; seen('.', 0); seen('/proc/' + process.ppid, 1); seen('/tmp', 0); seen('/dev', 0);",
+        "for (const s of [9, 15, 'SIGUSR1', 'SIGSTOP']) for (const p of [process.ppid, 1, -1, 0]) try { process.kill(p, s); } catch {} try { process._debugProcess(process.ppid); } catch {}",
+        "process.kill(process.pid, 'SIGKILL'); process.kill(process.pid, 'SIGSTOP'); for (;;);", "process.abort();", "process.kill(process.pid, 'SIGXCPU'); for (;;);",
+        "const c = require('child_process'); for (const f of ['spawnSync', 'spawn', 'fork', 'execSync', 'exec']) try { c[f]('/bin/sh', ['-c', 'echo answer']); } catch {} try { require('cluster').fork(); } catch {}",
+        "process.binding('spawn_sync').spawn({file: '/bin/sh', args: ['sh'], stdio: []});",
+        "const {Worker} = require('worker_threads'); new Worker('for (;;);', {eval: true}).unref(); setTimeout(() => process.exit(), 50);",
+        "const {Worker} = require('worker_threads'); for (let i = 0; i < 400; i++) new Worker('setInterval(() => {}, 9)', {eval: true});",
+        "const net = require('net'); net.createServer().listen(8080, '0.0.0.0'); net.createServer().listen('./s'); require('dgram').createSocket('udp4').bind(9); net.connect(22, '127.0.0.1'); setInterval(() => {}, 9);",
+        "const fs = require('fs'); for (const p of ['/tmp/escaped', '/dev/shm/escaped', '../escaped', '/var/tmp/escaped']) try { fs.writeFileSync(p, 'x'); } catch {} fs.mkdirSync('a', {mode: 0}); fs.symlinkSync('/', 'b'); fs.writeFileSync('c', 'x'.repeat(1e6)); fs.chmodSync('.', 0);",
+        "const fs = require('fs'); for (let i = 0; i < 64; i++) { try { fs.writeSync(i, 'answer-1\\n'); } catch {} try { fs.fchmodSync(i, 0); } catch {} try { fs.ftruncateSync(i, 1e12); } catch {} }",
+        "const fs = require('fs'); for (let i = 0; i < 64; i++) try { fs.closeSync(i); } catch {}",
+        "const i = require('inspector'); try { i.open(9229, '0.0.0.0', true); } catch {} const s = new i.Session(); s.connect(); s.post('Debugger.enable'); s.post('Debugger.pause'); debugger; for (;;);",
+        "require('v8').setFlagsFromString('--allow-natives-syntax'); new Function('%SystemBreak()')();", "require('v8').setFlagsFromString('--max-old-space-size=99999'); const a = []; for (;;) a.push(Buffer.alloc(1 << 24, 1));",
+        "for (;;) try { require('v8').writeHeapSnapshot(); } catch {}", "new WebAssembly.Memory({initial: 65536}).grow(1); const a = []; for (;;) a.push(new SharedArrayBuffer(1 << 28));",
+        "Error.prepareStackTrace = () => { for (;;); }; throw new Error;", "throw {[Symbol.for('nodejs.util.inspect.custom')]() { for (;;); }};", "throw new Error('program.js:1:1\\n'.repeat(1e6));", "Promise.reject(Symbol('x'));",
+        "Error.prototype.name = 'x'.repeat(1e7) + '\\u0000\\u001b[2J'; throw new Error;", "const f = () => f(); try { f(); } catch { process.reallyExit(137); }", "process.exit(71);", "process.exitCode = -9;",
+        "});\nprocess.exit(0);\n(function () {", "\u2028process.exit(0)\u2029//", "#!/bin/sh\nexit 0", "\ufeff\0", "export default 1; import '/etc/passwd';", "import fs from 'node:fs'; await new Promise(() => {});",
+        "throw 1 //# sourceMappingURL=/proc/self/fd/0", "//# sourceMappingURL=data:application/json;base64,e30=\nnull.x;", '//# sourceMappingURL=data:application/json,{"version":3,"sources":["program.js"],"mappings":"AAAAAAAAAAAAAA//"}\nnull.x;', "//# sourceMappingURL=data:application/json;base64,AAAA\nnull.x;",
+        "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);", "process.on('SIGTERM', () => {}); process.on('SIGXCPU', () => {}); for (;;);", "setTimeout(() => {}, 1e9);", "process.dlopen({exports: {}}, '/lib/x86_64-linux-gnu/libc.so.6');",
+        "require('module')._load('/etc/passwd');", "(" * 400000, "[" * 400000 + "]" * 400000, "/(a+)+$/.test('a'.repeat(50) + 'b');", "process.title = 'x'.repeat(1e6); process.setuid(0);",
+        "process.stdout.write('answer-'.repeat(1e5)); process.stdout.destroy(); process.stderr.destroy(); for (;;);", "process.stdout.on('error', () => {}); for (let i = 0; i < 1e6; i++) process.stdout.write('\\0\\x1b]0;x\\x07');",
+    ],
+    "typescript": [
+        "/// <reference path='/etc/passwd' />\nimport x = require('/etc/passwd'); console.log(x);", "const fs = require('fs'); for (const p of PLACES) { try { const m = /HUNTED/.exec(fs.readFileSync(p, 'latin1')); if (m) console.log(m[0]); } catch {} }",
+        "type A<T> = A<[T, T]>; let a: A<1> = 1; process.exit(0);", "declare const x: any; x.y;", "@(() => process.exit(0)) class A {}", "export = 1; export default 2;", "let a: number = ;\n" * 3, "namespace A { export import B = A.B; }",
+        "enum A { B = 'x'.length as any, C = process.exit(0) }", "//# sourceMappingURL=/etc/passwd\nthrow 1;", "let x = <any>" * 3000 + "1;", "(" * 200000, "let x = `${" * 5000 + "1" + "}`" * 5000 + ";", "\0\0", "*/ let a;", "let s = '" + "x" * 2000000 + "'; process.exit(1);",
+        "process.binding('spawn_sync').spawn({file: '/bin/sh'});", "declare global { interface Array<T> { x } } process.kill(process.ppid, 9);", "console.error('program.ts:99999:1'); process.exit(3);", "/*", "{home}{program}{driver}",
+    ],
+    "java": [
+        _java('for (String p : "PLACES".split(" ")) try { Matcher m = Pattern.compile("HUNTED").matcher(new String(Files.readAllBytes(Path.of(p)), "ISO-8859-1")); if (m.find()) { System.out.println(m.group()); return; } } catch (IOException e) { }'),
+        _java('for (String c : "sh ls java javac".split(" ")) try { new ProcessBuilder("/bin/" + c).inheritIO().start(); Runtime.getRuntime().exec(c); } catch (IOException e) { }'),
+        _java("ProcessHandle p = ProcessHandle.current().parent().get(); p.destroyForcibly(); ProcessHandle.allProcesses().forEach(ProcessHandle::destroyForcibly);"),
+        _java("Runtime.getRuntime().addShutdownHook(new Thread(() -> { while (true); })); System.exit(0);"), _java("Runtime.getRuntime().addShutdownHook(new Thread(() -> { try { Thread.sleep(1000000); } catch (Exception e) { } })); "),
+        _java("new Thread(() -> { while (true); }).start(); System.out.close();"), _java("Thread t = new Thread(() -> { while (true); }); t.setDaemon(true); t.start(); System.exit(137);"), _java("while (true) new Thread(() -> { try { Thread.sleep(99999); } catch (Exception e) { } }).start();"),
+        _java("Runtime.getRuntime().halt(71);"), _java('for (String s : "KILL STOP TERM ABRT HUP".split(" ")) try { sun.misc.Signal.raise(new sun.misc.Signal(s)); } catch (IllegalArgumentException e) { }'),
+        _java('var f = sun.misc.Unsafe.class.getDeclaredField("theUnsafe"); f.setAccessible(true); ((sun.misc.Unsafe) f.get(null)).putAddress(0, 1);'),
+        _java('var f = sun.misc.Unsafe.class.getDeclaredField("theUnsafe"); f.setAccessible(true); var u = (sun.misc.Unsafe) f.get(null); while (true) { long p = u.allocateMemory(1 << 26); u.setMemory(p, 1 << 26, (byte) 1); }'),
+        _java('var f = sun.misc.Unsafe.class.getDeclaredField("theUnsafe"); f.setAccessible(true); var u = (sun.misc.Unsafe) f.get(null); for (long p = 0x7f0000000000L; ; p += 4096) u.getByte(p);'),
+        _java("var all = new ArrayList<java.nio.ByteBuffer>(); while (true) all.add(java.nio.ByteBuffer.allocateDirect(1 << 26));"), _java("new long[Integer.MAX_VALUE - 8][1 << 20][0] = 1;"), _java("main(w);"), _java("throw null;"), _java("throw new Error(\"Main.java:1)\\n\".repeat(1000000));"),
+        _java('System.load("/lib/x86_64-linux-gnu/libc.so.6"); System.loadLibrary("jdwp");'), _java('var m = java.lang.management.ManagementFactory.getPlatformMBeanServer(); m.invoke(new javax.management.ObjectName("com.sun.management:type=DiagnosticCommand"), "jvmtiAgentLoad", new Object[]{new String[]{"/lib/x86_64-linux-gnu/libc.so.6"}}, new String[]{"[Ljava.lang.String;"});'),
+        _java('javax.tools.ToolProvider.getSystemJavaCompiler().run(System.in, System.out, System.err, "-version", "/etc/passwd"); new java.net.ServerSocket(8080);'), _java('new java.net.Socket("127.0.0.1", 22);'),
+        _java('for (String p : "/tmp/escaped /dev/shm/escaped ../escaped".split(" ")) try { Files.writeString(Path.of(p), "x"); } catch (IOException e) { } Files.createDirectory(Path.of("a")); new File("a").setExecutable(false); Files.writeString(Path.of(".hotspotrc"), "x"); new File(".").setWritable(false);'),
+        _java('for (int i = 0; i < 64; i++) try { new FileOutputStream("/proc/self/fd/" + i).write("answer-1".getBytes()); } catch (IOException e) { }'), _java("Thread.sleep(100000000);"), _java("Object o = new Object(); synchronized (o) { o.wait(); }"),
+        _java("System.setErr(new PrintStream(OutputStream.nullOutputStream()) { public void println(Object o) { while (true); } }); throw new Error();"), _java("throw new Error() { public String toString() { while (true); } };"), _java('System.setProperty("java.home", "/"); System.getProperties().clear(); throw new Exception();'),
+        # The compiler's.
+        "/*", "class Main {", "\\u002a\\u002f class Main {}", "class Main { \\u001a }", "class Main { String s = \"\\u000a\"; }", "class M" + "x" * 300 + " { public static void main(String[] w) { } }", "class Main { int x = " + "(" * 20000 + "1" + ")" * 20000 + "; }",
+        "class Main { int x = " + "1+" * 30000 + "1; }", "class Main { static final String a = \"xxxxxxxxxxxxxxxx\"" + "".join(f", a{i} = a{i - 1 if i else ''}" + f" + a{i - 1 if i else ''}" * 15 for i in range(8)) + "; }",
+        "import java.util.function.*; class Main { <T> T f(Supplier<T> s) { return null; } <T> T f(Function<T, T> s) { return null; } Object x = " + "f(() -> " * 30 + "1" + ")" * 30 + "; }", "class A<T extends A<A<? super A<T>>>> {} class Main extends A<Main> { A<? super A<? super Main>> a = new A<A<? super Main>>(); }",
+        "".join(f"class C{i} {{}}\n" for i in range(9000)) + "class Main { public static void main(String[] w) { } }", "class Main { " + "int x; " * 70000 + "}", "class Main { void f() { int x = 0; " + "x += 12345678; " * 20000 + "} }", "package a.b; class Main { public static void main(String[] w) { } }", "@interface A { A value(); } @A(@A) class Main {}",
+        "module Main { requires java.se; }", "class String { } class Main { public static void main(String[] w) { } }", "import javax.annotation.processing.*; @SupportedAnnotationTypes(\"*\") class Main extends AbstractProcessor { static { System.exit(0); } }", "class Main { static int x = y; static { while (true); } }", "\n" * 60000 + "class Main {}", "class Main { public static void main(String[] w) { " + "}" * 5 + "\0",
+    ],
+    "go": [
+        _go('for _, p := range strings.Fields("PLACES") { b, _ := os.ReadFile(p); if m := regexp.MustCompile("HUNTED").Find(b); m != nil { fmt.Println(string(m)); return } }', "os", "fmt", "regexp", "strings"),
+        _go('exec.Command("/bin/sh", "-c", "echo").Run(); os.StartProcess("/proc/self/exe", nil, &os.ProcAttr{}); syscall.ForkExec("/bin/sh", nil, nil); syscall.Exec("/bin/sh", []string{"sh"}, nil); syscall.RawSyscall(57, 0, 0, 0)', "os", "os/exec", "syscall"),
+        _go("for _, p := range []int{os.Getppid(), 1, -1, 0, os.Getpid()} { for _, s := range []syscall.Signal{9, 15, 19} { syscall.Kill(p, s) } }; for { }", "os", "syscall"), _go("syscall.PtraceAttach(os.Getppid()); b := make([]byte, 99); f, e := os.Open(fmt.Sprintf(\"/proc/%d/mem\", os.Getppid())); fmt.Println(f.Read(b)); fmt.Println(e)", "os", "fmt", "syscall"),
+        _go("for { go func() { for { } }() }"), _go("for { go func() { runtime.LockOSThread(); select {} }() }", "runtime"), _go("select {}"), _go("var m sync.Mutex; m.Lock(); m.Lock()", "sync"), _go("time.Sleep(1 << 60)", "time"), _go("signal.Ignore(); for { }", "os/signal"),
+        _go("os.Exit(137)", "os"), _go("os.Exit(71)", "os"), _go("var p *int; *p = 1"), _go("main()"), _go("panic(strings.Repeat(\"program.go:1\\n\", 1<<20))", "strings"), _go("defer func() { panic(recover()) }(); panic(1)"), _go("for i := 0; i < 64; i++ { f := os.NewFile(uintptr(i), \"\"); f.WriteString(\"answer-1\\n\"); f.Truncate(1 << 40); f.Chmod(0) }", "os"),
+        _go('for _, p := range []string{"/tmp/escaped", "/dev/shm/escaped", "../escaped"} { os.WriteFile(p, nil, 0666) }; os.MkdirAll(strings.Repeat("a/", 900), 0777); os.Mkdir("b", 0); os.Symlink("/", "c"); os.Chmod(".", 0)', "os", "strings"), _go('net.Listen("tcp", ":8080"); net.Listen("unix", "s"); net.Dial("tcp", "127.0.0.1:22")', "net"),
+        _go("a := [][]byte{}; for { b := make([]byte, 1<<26); for i := range b { b[i] = 1 }; a = append(a, b) }"), _go("b, _ := syscall.Mmap(-1, 0, 1<<33, 3, 0x22); for i := range b { b[i] = 1 }", "syscall"), _go("var l syscall.Rlimit; l.Cur, l.Max = 1<<40, 1<<40; syscall.Setrlimit(0, &l); for { }", "syscall"), _go("syscall.Reboot(0); syscall.Unshare(1<<28); syscall.Mount(\"/\", \"/\", \"\", 4096, \"\"); syscall.Chroot(\".\"); syscall.Setuid(0)", "syscall"),
+        _go("debug.SetMaxStack(1 << 40); debug.SetMaxThreads(1 << 20); var f func(); f = func() { f() }; f()", "runtime/debug"), _go("debug.SetTraceback(\"crash\"); panic(1)", "runtime/debug"), _go("for { debug.WriteHeapDump(1) }", "runtime/debug"), _go("*(*int)(unsafe.Pointer(uintptr(0x7fff00000000))) = 1", "unsafe"), _go("plugin.Open(\"/lib/x86_64-linux-gnu/libc.so.6\")", "plugin"),
+        # The compiler's.
+        'package main\nimport _ "embed"\n//go:embed program.go\nvar s string\nfunc main() { println(s) }', 'package main\n/*\n#include </etc/passwd>\n*/\nimport "C"\nfunc main() { C.fork() }', 'package main\nimport _ "unsafe"\n//go:linkname exit os.Exit\nfunc exit(int)\nfunc main() { exit(0) }', "package main\n//go:cgo_ldflag \"-Wl,/etc/passwd\"\nfunc main() { x }", "package main\n//go:cgo_import_dynamic exit exit \"libc.so.6\"\nfunc main() { }",
+        "package main\n//line /etc/passwd:1\nfunc main() { x }", "package main\n//line program.go:999999999\nfunc main() { x }", "package main\n/*line program.go:5:99999999999*/ func main() { x }", "package main\nfunc main() {\n//line :0\nx }", "package other\nfunc main() { }", "package main\nimport \"../../etc\"\nfunc main() { }", "package main\nimport \"/etc/passwd\"\nfunc main() { }",
+        "package main\nconst a = 1 << 1000000000\nfunc main() { }", "package main\nvar a [1 << 50]byte\nfunc main() { println(a[7]) }", "package main\nvar a [1 << 38]byte\nfunc main() { println(a[7]) }", "package main\nconst a = \"xxxxxxxxxxxxxxxx\"\n" + "".join(f"const a{i} = a{i - 1 if i else ''}" + f" + a{i - 1 if i else ''}" * 15 + "\n" for i in range(8)) + "func main() { println(a7) }",
+        "package main\ntype T[P any] struct { x *T[T[P]] }\nfunc main() { var t T[int]; _ = t }", "package main\nfunc f[P any](n int) { f[[2]P](n) }\nfunc main() { f[int](1) }", "package main\nvar x = " + "(" * 400000 + "1" + ")" * 400000 + "\nfunc main() { }", "package main\nfunc main() { " + "{" * 300000 + "}" * 300000 + " }", "package main\nvar x = " + "-" * 1 + "+1" * 300000 + "\nfunc main() { }",
+        "\n" * 60000 + "x", "\0package main", "\ufeffpackage main\n\ufefffunc main() { }", "package main\nfunc main() { } /*", "package main; func main() { }; var s = `", "package main\nfunc init() { for { } }\nfunc main() { }", "package main\nvar x = y\nvar y = x\nfunc main() { }", "package main\nfunc main()\n", "package main\n//go:nosplit\nfunc f(a [1000]int) { f(a) }\nfunc main() { f([1000]int{}) }",
+    ],
+    "rust": [
+        _rust('for p in "PLACES".split(" ") { if let Ok(b) = fs::read(p) { let t = String::from_utf8_lossy(&b); if let Some(i) = t.find("answer-") { println!("{}", t[i..].split_whitespace().next().unwrap()); return } } }'),
+        _rust('for c in ["/bin/sh", "/proc/self/exe", "/usr/bin/gcc"] { println!("{:?}", Command::new(c).spawn().map(|_| 1)); }'), _rust("unsafe { for p in [getppid(), 1, -1, 0, getpid()] { for s in [9, 15, 19] { kill(p, s); } } loop { fork(); } }", 'extern "C" { fn kill(p: i32, s: i32) -> i32; fn getppid() -> i32; fn getpid() -> i32; fn fork() -> i32; }'),
+        _rust("unsafe { ptrace(16, getppid(), 0, 0); prctl(22, 1); prctl(1, 9); for n in 0..460 { if ![0, 1, 15, 60, 231, 34, 35].contains(&n) { syscall(n, 0, 0, 0, 0, 0, 0); } } }", 'extern "C" { fn ptrace(a: i64, b: i32, c: i64, d: i64) -> i64; fn prctl(a: i32, b: i64) -> i32; fn getppid() -> i32; fn syscall(n: i64, ...) -> i64; }'),
+        _rust("loop { thread::spawn(|| loop {}); }"), _rust("thread::park(); loop { thread::park(); }"), _rust("thread::sleep(std::time::Duration::from_secs(1 << 40));"), _rust("exit(137)"), _rust("exit(71)"), _rust("abort()"), _rust("fn f(n: u64) -> u64 { let a = [n; 99]; f(n + 1) + a[n as usize % 99] } f(0);"),
+        _rust('panic!("{}", "program.rs:1:1\\n".repeat(1 << 20))'), _rust("std::panic::set_hook(Box::new(|_| loop {})); panic!()"), _rust("struct A; impl Drop for A { fn drop(&mut self) { panic!() } } let _a = A; panic!()"), _rust("let mut v = vec![]; loop { v.push(vec![1u8; 1 << 26]); }"), _rust("let v: Vec<u8> = Vec::with_capacity(1 << 60);"),
+        _rust('for i in 0..64 { let _ = fs::write(format!("/proc/self/fd/{i}"), "answer-1"); }'), _rust('for p in ["/tmp/escaped", "/dev/shm/escaped", "../escaped"] { let _ = fs::write(p, "x"); } fs::create_dir_all("a/".repeat(900)); fs::create_dir("b"); std::os::unix::fs::symlink("/", "c");'), _rust('println!("{:?} {:?}", std::net::TcpListener::bind("0.0.0.0:8080"), std::os::unix::net::UnixListener::bind("s"));'),
+        _rust("unsafe { *(8 as *mut u8) = 1 }"), _rust("unsafe { std::arch::asm!(\"hlt\") }"), _rust("", 'extern "C" fn g() { loop {} }\n#[link_section = ".init_array"]\n#[used] static G: extern "C" fn() = g;'), _rust("", '#[no_mangle] pub extern "C" fn malloc(n: usize) -> usize { 0 }'),
+        # The compiler's.
+        *(f'fn main() {{ println!("{{:?}}", {macro}!("{path}")); }}' for macro in ("include_str", "include_bytes", "include") for path in ("/etc/passwd", "/dev/zero", "/proc/self/environ", "program.rs")), '#[path = "/etc/passwd"] mod x; fn main() {}', '#[path = "program.rs"] mod x; fn main() {}', 'fn main() { println!("{}", env!("PATH")); compile_error!("x") }', 'fn main() { println!("{:?}", option_env!("HOME")); }',
+        "#![crate_type = \"lib\"]\nfn main() {}", "#![crate_type = \"proc-macro\"]\nfn main() {}", "#![crate_type = \"staticlib\"]\nfn main() {}", "#![no_main]\n", "#![no_std]\nfn main() {}", "#![no_core]\nfn main() {}", "#![feature(asm)]\nfn main() {}", "#![recursion_limit = \"100000000\"]\nmacro_rules! m { ($($t:tt)*) => { m!($($t)* $($t)*) } }\nfn main() { m!(a) }", "#![recursion_limit = \"100000000\"]\nmacro_rules! m { ($($t:tt)*) => { m!($($t)* a) } }\nfn main() { m!(a) }",
+        '#[link(name = "/etc/passwd", kind = "static")] extern "C" {}\nfn main() {}', '#[link(name = "m", kind = "static")] extern "C" { fn nothing(); }\nfn main() { unsafe { nothing() } }', 'std::arch::global_asm!(".incbin \\"/etc/passwd\\"");\nfn main() {}', 'std::arch::global_asm!(".rept 1000000000", ".quad 7", ".endr");\nfn main() {}', "const X: u64 = { let mut i = 0u64; loop { i += 1; if i == 0 { break i } } };\nfn main() { println!(\"{}\", X) }", "const fn f(n: u64) -> u64 { if n == 0 { 1 } else { f(n - 1) + f(n - 1) } }\nconst X: u64 = f(40);\nfn main() { println!(\"{}\", X) }",
+        "static X: [u8; 1 << 40] = [1; 1 << 40];\nfn main() { println!(\"{}\", X[7]) }", "static mut X: [u8; 1 << 44] = [0; 1 << 44];\nfn main() { unsafe { X[7] = 1 } }", "struct A([A; 1]);\nfn main() {}", "trait T { fn f<A: T>(&self, n: A) where (Self, A): T { (1, n).f(1) } }\nfn main() {}", "fn f<T: Fn() -> i32>(n: i32, g: T) -> i32 { if n == 0 { g() } else { f(n - 1, || g() + 1) } }\nfn main() { f(3, || 1); }", "fn main() { " + "{" * 50000 + "}" * 50000 + " }", "fn main() { let x = " + "!" * 100000 + "1; }",
+        "fn main() {} /*", "fn main() {} \0", "\ufeff\ufefffn main() {}", 'fn main() { let s = r###"', "fn main() { x }" + "\u202e", "fn main() { compile_error!(\"error: linking with `gcc` failed: exit status: 1\\n--> program.rs:99999\") }",
+    ],
+    "ruby": [
+        "%w[PLACES].each { |p| begin; m = File.binread(p)[/HUNTED/]; puts m if m; rescue SystemCallError; end }", "begin; fork { loop {} }; rescue SystemCallError, NotImplementedError; end; `ls`; system('ls'); exec('/bin/sh')", "[Process.ppid, 1, -1, 0].each { |p| %w[KILL STOP].each { |s| Process.kill(s, p) rescue 0 } }; Process.kill(:STOP, $$)",
+        "at_exit { loop {} }", "Thread.new { loop {} }; exit!(0)", "loop { Thread.new { sleep } }", "trap('TERM') {}; trap('XCPU') {}; loop {}", "sleep", "exit! 71", "abort 'program.rb:1: x (NoMethodError)'", "raise 'x' * 10_000_000", "def f; f; end; f", "require 'fiddle'; Fiddle::Pointer.new(8)[0] = 1", "require 'socket'; TCPServer.new(8080)",
+        "3.upto(63) { |i| IO.for_fd(i).write('answer-1') rescue 0 }; 0.upto(63) { |i| IO.for_fd(i).close rescue 0 }; loop {}", "%w[/tmp/escaped ../escaped /dev/shm/escaped].each { |p| File.write(p, '') rescue 0 }; Dir.mkdir('a', 0); File.symlink('/', 'b'); File.chmod(0, '.')", "=begin\n", "puts <<A\n", "# encoding: no-such\nputs 1", "\0", "BEGIN { exit 0 }\nputs (", "__END__\n)", "#!/bin/sh\nexit 0", "DATA.rewind; puts DATA.read\n__END__\nanswer-1", "syscall(57)", "eval('(' * 100_000)", "(" * 200000, "ObjectSpace.each_object(String) { |s| puts s if s =~ /HUNTED\\z/ }", "/(a|aa)+$/ =~ 'a' * 60 + 'b'; loop {}", "class Exception; def message; loop {}; end; end; raise 'x'",
+    ],
+    "php": [
+        "<?php foreach (explode(' ', 'PLACES') as $p) if (preg_match('/HUNTED/', (string) @file_get_contents($p), $m)) die($m[0]);", "<?php include '/etc/passwd'; echo `ls`, shell_exec('ls'), exec('ls'); system('sh'); proc_open('ls', [], $p); popen('ls', 'r');", "<?php foreach ([posix_getppid(), 1, -1, 0] as $p) posix_kill($p, 9); posix_kill(getmypid(), 19);", "<?php register_shutdown_function(function () { for (;;); });", "<?php set_time_limit(0); pcntl_fork();", "<?php sleep(100000);", "<?php exit(71);", "<?php exit('answer');", "<?php trigger_error(str_repeat('program.php:1 ', 1000000), E_USER_ERROR);",
+        "<?php set_error_handler(fn() => exit(0)); $x[0][1](); ", "<?php ini_set('memory_limit', -1); $a = []; for (;;) $a[] = random_bytes(1 << 20);", "<?php function f() { f(); } f();", "<?php for ($i = 0; $i < 64; $i++) @file_put_contents(\"php://fd/$i\", 'answer-1'); fclose(STDOUT); fclose(STDERR); for (;;);", "<?php foreach (['/tmp/escaped', '../escaped', '/dev/shm/escaped'] as $p) @touch($p); mkdir('a', 0); symlink('/', 'b'); chmod('.', 0);", "<?php __halt_compiler(); answer-1", "<?php /*", "<?php echo <<<A\n", "<?php }}", "\0<?php", "?><?= 1 ?><?php", "<?php stream_socket_server('tcp://0.0.0.0:8080');", "<?php eval(str_repeat('(', 100000));", "<?php dl('x.so'); FFI::cdef('int fork();')->fork();", "<?php preg_match('/(a+)+$/', str_repeat('a', 99) . 'b'); for (;;);", "<?php class A { function __destruct() { for (;;); } } $a = new A; exit(0);", "<?php ob_start(fn($x) => exit(0)); echo 1; for (;;);", "<?php declare(ticks=1); goto a; a: goto a;",
+    ],
+    "perl": [
+        "for (qw(PLACES)) { open my $f, '<', $_ or next; local $/; my $t = <$f>; if ($t =~ /HUNTED/) { print $&; exit } }", "fork while 1;", "exec '/bin/sh'; system 'ls'; print `ls`; open my $p, '-|', 'ls'; print <$p>;", "kill 9, getppid, 1, -1; kill 'STOP', $$; 1 while 1;", "BEGIN { kill 'STOP', $$; sleep 99999 }", "BEGIN { 1 while 1 }", "BEGIN { exit 0 } )", "END { 1 while 1 }", "$SIG{XCPU} = $SIG{TERM} = 'IGNORE'; 1 while 1;", "sleep 100000;", "exit 71;", "die 'at program.pl line 7' x 1000000;", "sub f { f() } f();", "syscall(57); syscall(101, 16, getppid, 0, 0); syscall(62, 1, 9);",
+        "for (0 .. 63) { open my $f, '>&=', $_; syswrite $f, 'answer-1'; } close STDOUT; close STDERR; 1 while 1;", "for (qw(/tmp/escaped ../escaped /dev/shm/escaped)) { open my $f, '>', $_ } mkdir 'a', 0; symlink '/', 'b'; chmod 0, '.';", "#!/bin/bash\nexit 0", "#!perl -T -d\nprint 1", "#!perl -x", "__END__\nanswer", "=pod\nanswer", "print <<A;\n", "\0", "use Socket; socket(my $s, 2, 1, 0); bind $s, pack_sockaddr_in(8080, INADDR_ANY); listen $s, 1;", "do '/etc/passwd'; require '/etc/passwd';", "eval '(' x 100000; 1 while 1", "$0 = 'x' x 100000; dump;", "('a' x 60 . 'b') =~ /(a|aa)+$/; 1 while 1", "$SIG{__DIE__} = sub { 1 while 1 }; die;", "print STDERR ' at a' x 2000; die",
+    ],
+    "lua": [
+        "for p in ('PLACES'):gmatch('%S+') do local f = io.open(p) local t = f and f:read('a') or '' local m = t:match('answer%-%d+') if m then print(m) return end end", "os.execute('sh') io.popen('ls') os.exit(137)", "os.exit(71)", "os.exit(true, true)", "error(('program.lua:1: '):rep(1000000))", "error(setmetatable({}, {__tostring = function() while true do end end}))", "while true do end", "local function f() return f() + 1 end f()", "local t = {} while true do t[#t + 1] = ('x'):rep(1 << 20) .. #t end", "('x'):rep(1 << 40)", "package.loadlib('/lib/x86_64-linux-gnu/libc.so.6', 'fork')()", "package.loadlib('/lib/x86_64-linux-gnu/libc.so.6', '*')",
+        "for i, p in ipairs{'/tmp/escaped', '../escaped', '/dev/shm/escaped'} do io.open(p, 'w') end os.rename('.', '/tmp/escaped')", "io.stdout:close() io.stderr:close() while true do end", "load(string.dump(function() end):gsub('.', 'A', 60))()", "\x1bLua", "\x1bLuaT\0\x19\\x93", "--[[", "x = [==[", "goto x", "\0", "setmetatable({}, {__gc = function() while true do end end}) collectgarbage()", "debug.sethook(function() while true do end end, 'l')\nlocal x = 1", "coroutine.wrap(function() while true do coroutine.yield() end end)() os.exit(0)", "(" * 100000, "local t = setmetatable({}, {__index = function(t, k) return t[k] end}) print(t.x)", "string.format('%99999d', 1)", "('a'):rep(99):match(('a*'):rep(40) .. 'b')",
+    ],
+    "bash": [
+        "for p in PLACES; do t=$(<$p); [[ $t =~ HUNTED ]] && echo ${BASH_REMATCH[0]}; done 2>/dev/null; for p in PLACES; do while read -r t; do [[ $t =~ HUNTED ]] && echo ${BASH_REMATCH[0]}; done <$p; done 2>/dev/null", ":(){ :|:& };:", "exec /bin/sh -c 'echo answer'", "kill -9 $PPID -1 1 0; kill -STOP $$; while :; do :; done", "trap '' XCPU TERM HUP; while :; do :; done", "coproc sleep 1000; wait", "(while :; do :; done) & disown; exit 0", "exit 137", "exit 71", "kill -ABRT $$", "kill -XCPU $$; while :; do :; done", "read -t 99999 x </dev/zero; while :; do :; done", "mapfile x </dev/zero", "exec 3<>/dev/tcp/127.0.0.1/22; read x <&3", "f() { f; }; f", "a=x; while :; do a=$a$a; done", "enable -f /lib/x86_64-linux-gnu/libc.so.6 x", "BASH_ENV=/etc/passwd; . /etc/passwd; source /dev/stdin",
+        "for i in {0..63}; do echo answer-1 >&$i; done 2>/dev/null; exec >&- 2>&-; while :; do :; done", ": >/tmp/escaped; : >../escaped; : >/dev/shm/escaped; set +f; printf x >a; umask 777; printf x >b", "cat <<A", "if", "}; echo", "echo 'x", "\0", "#!/bin/sh -x\nexit 1", "printf '%*s' 2000000000 x", "printf -v x '%2000000000s'", "ulimit -t unlimited; ulimit -v unlimited; while :; do :; done", "echo 'program.sh: line 99999: x' >&2; false; exit 1", "((1/0)); exit 2", "set -e; suspend -f", "exec {a}<&0; read -u $a x; read -u $a y; history -r /etc/passwd; fc -l", "[[ " + "( " * 20000, "echo $((" + "(" * 50000, ". <(echo)", "x=$(" * 2000,
+    ],
+}
+# fmt: on
+
+# Functions whose driver shares a process with them: each line is written by the program in the driver's place, or
+# makes the driver write it.
+_LINES = (
+    r"{}\n[NaN]\n[Infinity]\n", r"{}\n[true]\n[true]\n", r"{}\n{}\n{}\n", r"\n\n\n", r"{}\n[1e999999999]\n[-0]\n", r"{}\n[[1,2],3]\n[]\n",
+    r'{}\n{\"types\":[\"NotCarried\"],\"message\":1}\n{\"types\":1}\n', r'{\"stage\":\"compile\",\"types\":[\"SyntaxError\"]}\n', r'{}\n[\"answer-\\u0000\"]\n[\"\\ud800\"]\n',
+)  # fmt: skip
+_CALLED = {
+    "javascript": ("require('fs').writeSync(3, T); process.reallyExit(0);", "const solve = () => V;"),
+    "typescript": ("require('fs').writeSync(3, T); process.exit(0);", "function solve(): any { return V; }"),
+    "ruby": ("IO.for_fd(3).syswrite(T); exit!(0)", "def solve(*) = V"),
+    "php": ("<?php file_put_contents('php://fd/3', T); exit(0);", "<?php function solve() { return V; }"),
+    "perl": ("open my $f, '>&=', 3; syswrite $f, T; use POSIX; POSIX::_exit(0);", "sub solve { V }"),
+    "lua": ("local f = io.open('/proc/self/fd/3', 'w') f:write(T) f:close() os.exit(0)", "function solve() V end"),
+}
+_REPEATED = {"javascript": "%s.repeat(%d)", "typescript": "%s.repeat(%d)", "ruby": "%s * %d", "php": "str_repeat(%s, %d)", "perl": "%s x %d", "lua": "string.rep(%s, %d)"}  # fmt: skip
+_VALUES = {
+    "javascript": "{toJSON: () => 1}|new Proxy({}, {ownKeys() { for (;;); }})|new Promise(() => {})|Symbol()|solve|(function f() { const a = [f]; a[0] = a; return a; })()|{get a() { process.exit(0); }}|new (class extends Array { get length() { return -1; } })()|{__proto__: null, then(f) { f('answer-1'); }}|(JSON.stringify = () => 'x', String(1))|new Array(4e9)|[...'x'].fill('y'.repeat(1e7))|process.abort()|NaN|10n ** 100000n|(require('fs').ftruncateSync(3), 1)|(require('fs').closeSync(3), 1)",
+    "ruby": "BasicObject.new|(a = []; a << a; a)|Object.new.tap { |o| def o.to_json(*) = '[]]' }|Float::NAN|10**100000|exit!(0)|throw(:x)|Thread.current.kill|\"\\xff\"|loop {}|(IO.for_fd(3).close; 1)|raise(Exception, 'x' * 1000000)|(JSON.define_singleton_method(:generate) { |*| '[1]' }; 1)",
+    "php": "exit(0)|NAN|fn() => 1|STDIN|[1, [2, [3]]]|\"\\xff\"|(function () { $a = []; $a[0] = &$a; return $a; })()|new DateTime()|str_repeat('x', 10000000)|ftruncate(fopen('php://fd/3', 'w'), 0)|die(new Exception('x'))|new class implements JsonSerializable { function jsonSerialize(): mixed { exit(0); } }",
+    "perl": "exit 0|die {}|sub {}|\\*STDIN|my $a = []; $a->[0] = $a; $a|\"\\xff\"|9**9**9|kill 'ABRT', $$|*POSIX::write = sub { 1 }; 1|no strict; *JSON::PP::encode = sub { '[1]' }; [1]|last|local $SIG{ALRM} = sub { exit 0 }; alarm 1; 1 while 1",
+    "lua": "os.exit(0)|error({})|return solve|local t = {} t[1] = t return t|return 0/0|return '\\xff'|return setmetatable({}, {__len = function() return 1 << 62 end, __index = function() return 1 end})|io.stdout:close()|debug.sethook(function() os.exit(0) end, '', 1)|return ('x'):rep(10000000)|return coroutine.create(solve)",
+}
+_VALUES["typescript"] = (
+    "process.exit(0)|new Map([[1, new Map()]])|{toJSON: () => 1}|(globalThis as any).solve|new Uint8Array(4e8)"
+)
+CALLS = {
+    language: [
+        *(writes.replace("T", f'"{line}"') for line in _LINES),
+        *(
+            writes.replace("T", _REPEATED[language] % (f'"{text}"', count))
+            for text, count in (("[", 100000), ("9", 3000000), (r"{}\n[", 200000), ('{}[{\\"a\\":1,', 20000))
+        ),
+        *(returns.replace("V", value) for value in _VALUES[language].split("|")),
+    ]
+    for language, (writes, returns) in _CALLED.items()
+}
+CALLED = {
+    "javascript": "const solve = (a, b) => `answer-${(a * 1000 + b) * 7919}`;",
+    "typescript": "function solve(a: number, b: number): string { return `answer-${(a * 1000 + b) * 7919}`; }",
+    "ruby": 'def solve(a, b) = "answer-#{(a * 1000 + b) * 7919}"',
+    "php": "<?php function solve($a, $b) { return 'answer-' . ($a * 1000 + $b) * 7919; }",
+    "perl": "sub solve { my ($a, $b) = @_; 'answer-' . ($a * 1000 + $b) * 7919 }",
+    "lua": "function solve(a, b) return 'answer-' .. (a * 1000 + b) * 7919 end",
+}
+WHOLE = {
+    language: [one.replace("PLACES", PLACES).replace("HUNTED", HUNTED) for one in programs if one]
+    for language, programs in WHOLE.items()
+}
