@@ -1,7 +1,5 @@
 """HumanEval-X, MultiPL-E and MBXP: rows of our own in their formats, judged; and the real rows of HumanEval-X."""
 
-
-
 from __future__ import annotations
 
 import json
