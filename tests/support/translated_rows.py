@@ -35,7 +35,7 @@ def humanevalx(language: str, number: int) -> dict[str, Any]:
     prompt = {"rust": "\n/* Adds. */\n", "go": 'import (\n    "math"\n)\n\n' + declaration}.get(language, declaration)
     if language == "rust":
         declaration = "\nuse rand::Rng;\n" + declaration
-    return {"task_id": f"X/{number}", "prompt": prompt, "declaration": declaration, "canonical_solution": BODIES[language],
+    return {"task_id": f"{language.capitalize()}/{number}", "prompt": prompt, "declaration": declaration, "canonical_solution": BODIES[language],
             "test": PLAIN[language], "import": "", "test_setup": GO_SETUP}  # fmt: skip
 
 
