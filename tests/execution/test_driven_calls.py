@@ -259,6 +259,34 @@ def test_a_program_can_forge_no_more_than_answers_of_its_own(sandbox, language):
     assert bad == {}
 
 
+# Results that JSON does not hold.
+NOT_JSON = {
+    "javascript": "const f = () => { const a = []; a.push(a); return a; };",
+    "typescript": "const f = () => f;",
+    "ruby": "def f\nx = []\nx << x\nend",
+    "php": "<?php function f() { return fn() => 3; }",
+    "perl": "sub f { return sub { 3 }; }",
+    "lua": "function f() return f end",
+    "go": "func f() struct{ x int } { return struct{ x int }{3} }",
+    "java": "class Solution { Object f() { return this; } }",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_json_does_not_hold_is_a_wrong_answer_that_says_so(sandbox, language):
+    (outcome,) = judge(sandbox, language, [(NOT_JSON[language], [((), {}), ((), [])])])
+    assert outcome.cases == ("wrong_answer", "wrong_answer"), outcome
+    assert outcome.exception_type == "NotCarried", outcome
+
+
+def test_nothing_runs_after_the_last_call_and_a_line_is_one_value(sandbox):
+    floods = "setInterval(() => console.log('x'.repeat(1e6)), 0); const f = (x) => x;"
+    forges = "require('fs').writeSync(3, '{}\\n[3,0]\\n'); process.reallyExit(0);"
+    after, forged = judge(sandbox, "javascript", [(floods, [((1,), 1)]), (forges, [((), 3)])])
+    assert after.passed, after
+    assert forged.verdict == "wrong_answer", forged
+
+
 def test_promises_maps_and_large_numbers_are_values_in_javascript(sandbox):
     jobs = [
         ("const f = async (x) => x + 1;", [((1,), 2)]),
