@@ -1,4 +1,5 @@
 // Makes the calls in standard input, a line each, with the program in descriptor 4; descriptor 3 takes a line per call.
+ini_set("display_errors", "stderr");  // now: not that the include below needs a setting
 $lit_rl = (function () {
     $calls = explode("\n", rtrim(stream_get_contents(STDIN), "\n"));
     [$entry, $in_place] = explode(" ", array_shift($calls));
