@@ -48,7 +48,7 @@ def answer_of(problem, rest):
 
 
 @pytest.mark.parametrize(
-    ("task", "make", "language"), slow_but([one for one in TASKS if one[2] in ("javascript", "cpp")], TASKS),
+    ("task", "make", "language"), slow_but([TASKS[0], *(one for one in TASKS if one[2] == "javascript")], TASKS),
     ids=[f"{task.__name__}-{language}" for task, _, language in TASKS],
 )  # fmt: skip
 def test_a_right_answer_passes_in_both_forms_and_a_wrong_one_fails(task, make, language, sandbox, tmp_path):
