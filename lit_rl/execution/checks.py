@@ -124,7 +124,7 @@ class CallTests(Check):
     in_place: bool = False
     language: Language = "python"
 
-    judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_calls"
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.driven_calls:judge_calls"
 
     def __post_init__(self) -> None:
         require_items(self, "cases")

@@ -1,4 +1,4 @@
-"""Call tests in languages other than Python: a driver beside the program makes the calls, the supervisor compares.
+"""Call tests in every language; outside Python a driver beside the program makes the calls, the supervisor compares.
 
 Arguments go in and values come out as JSON, a line per call. The driver shares the program's process, so that a program
 can write any line in its place; what it cannot do is know the expected values, which never leave the supervisor.
@@ -13,7 +13,7 @@ from typing import Any
 
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.calls import Answers, calls_of, failed_call
+from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
 from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
@@ -39,8 +39,12 @@ _DRIVERS: dict[Language, str] = {
 _JAVA_CLASS = re.compile(r"\b(?:class|record|enum)\s+(\w+)")
 
 
-def judge_driven_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
+def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
     """Have a driver make one call per case, in order, in one process; compare the values here."""
+    if check.language == "python":
+        return judge_python_calls(client, program, check)
+    if not program.strip():
+        return Outcome(Verdict.NO_PROGRAM)
     language, spec = check.language, LANGUAGES[check.language]
     source = prepared(program, language)
     built = build(client, _files(source, check), language)
