@@ -14,6 +14,7 @@ import yaml
 from support.slow_cases import slow_but
 from support.tiny_judge import write_judge
 from support.tiny_models import TINY_QWEN2
+from support.translated_rows import humanevalx, mbxp, multiple
 
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.arguments import UsageError
@@ -96,6 +97,9 @@ def rows(tmp_path: Path) -> dict[str, str]:
         "nvidia/OpenCodeInstruct": (open_code(i) for i in range(40)),
         "$LIT_RL_DATA/humaneval/HumanEval.jsonl.gz": (human_eval(i) for i in range(4)),
         "$LIT_RL_DATA/mbpp/mbpp.jsonl.gz": (mbpp(i) for i in (2, 3, 4, 11, 12, 511, 601, 602, 603, 604)),
+        "$LIT_RL_DATA/humanevalx/humaneval_js.jsonl.gz": (humanevalx("javascript", i) for i in range(4)),
+        "$LIT_RL_DATA/multiple/humaneval-js-reworded.jsonl": (multiple("javascript", i) for i in range(4)),
+        "$LIT_RL_DATA/mbxp/mbjsp_release_v1.jsonl": (mbxp("javascript", i) for i in range(20)),
         "runs/basics/pairs.jsonl": (pair(i) for i in range(8)),
     }
     files = {}
@@ -151,7 +155,16 @@ SAMPLED["basics_repair_completions"] = "basics_repair_expert_iteration"
 DELTAS = ["rewards", "centered_rewards", "normalized_rewards", "max_rewards"]
 SORTING = [f"sorting_{kind}" for kind in (*DELTAS, "clipped", "unclipped")]
 REAL = ["real/sft_lora", "real/grpo_lora", "real/grpo", "real/ppo"]
-OTHERS = [*BASICS[:-1], *SORTING, *REAL, "corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense"]
+OTHERS = [
+    *BASICS[:-1],
+    *SORTING,
+    *REAL,
+    "corridor_ppo",
+    "mbpp_grpo",
+    "mbpp_stories_sft",
+    "mbpp_stories_ppo_dense",
+    "mbxp_grpo",
+]
 
 
 @pytest.fixture
@@ -206,15 +219,19 @@ def test_another_configuration_runs(name: str, fit_small: Callable[..., Metrics]
 
 
 def test_every_shipped_configuration_is_run() -> None:
-    run = {*EXPERIMENTS, *OTHERS, BASICS[-1], "einstein_ppo", "basics_pairs", "humaneval_validate"}
+    run = {*EXPERIMENTS, *OTHERS, BASICS[-1], "einstein_ppo", "basics_pairs", *MEASURED}
     run |= {*SAMPLED.keys(), *SAMPLED.values()}
     real = {f"real/{path.stem}" for path in (ROOT / "configs" / "real").glob("*.yaml")} - {"real/on_mbpp"}
     assert run == {path.stem for path in (ROOT / "configs").glob("*.yaml")} | real
 
 
-def test_humaneval_is_measured(fit_small: Callable[..., Metrics]) -> None:
+MEASURED = ["humaneval_validate", "humanevalx_validate", "multiple_validate"]
+
+
+@pytest.mark.parametrize("name", slow_but(MEASURED[:1], MEASURED))
+def test_humaneval_is_measured(name: str, fit_small: Callable[..., Metrics]) -> None:
     """Item 68: the name of the metric is that of the sampling, greedy here."""
-    metrics = fit_small("humaneval_validate", "validate")
+    metrics = fit_small(name, "validate")
     assert metrics["val/greedy/num_problems"] == 4
     assert metrics["val/greedy/pass@1"] == 0.0, "random weights write no program"
 

@@ -169,6 +169,9 @@ class HumanEvalX(TranslatedTask):
     """
 
     def _translation(self, row: Row) -> _Translation:
+        named = row.text("task_id").partition("/")[0]
+        if named.lower() != self.language:
+            raise row.error("task_id", f"is a row in {named}, and the task's language is {self.language}")
         beginning, setup = row.text("prompt"), ""
         declaration, test = row.text("declaration"), row.text("test")
         if self.language == "cpp":

@@ -95,8 +95,10 @@ class AssertTests(Check):
         return wall_limit(self.timeout_seconds)
 
 
-CALL_TESTS: tuple[Language, ...] = ("python", "javascript", "typescript", "ruby", "php", "perl", "lua")
-"""Languages in which functions are called. Those of Bash print their results, and C has no lists to declare."""
+CALL_TESTS: tuple[Language, ...] = (
+    *("python", "javascript", "typescript", "ruby", "php", "perl", "lua", "go", "java"),
+)
+"""Languages in which functions are called. Bash's print their results; C, C++ and Rust cannot ask for their types."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class CallTests(Check):
     in_place: bool = False
     language: Language = "python"
 
-    judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_calls"
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.driven_calls:judge_calls"
 
     def __post_init__(self) -> None:
         require_items(self, "cases")
@@ -135,7 +137,7 @@ class CallTests(Check):
                 "CallTests.language",
                 f"one of {', '.join(CALL_TESTS)}",
                 str(shown(self.language)),
-                "use StdioTests, which runs whole programs in every language",
+                "use StdioTests for whole programs, or UnitTests in C++ and Rust",
             )
         if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
             raise ArgumentError("CallTests.entry_point", "a function or Class.method", f"{self.entry_point!r}")

@@ -299,7 +299,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=r"<\?php|^\s*\$\w+\s*=",
         good='<?php\necho "good\\n";\n',
         run=(*_PHP, ARTEFACT),
-        calls=(*_PHP, "-d", "allow_url_include=1", "-d", "display_startup_errors=0", "-r", "{driver}"),
+        calls=(*_PHP, "-d", "allow_url_include=1", "-d", "display_errors=0", "-r", "{driver}"),
         checks=("{program}", "-n", "-l", ARTEFACT),
         error=r"^(?:PHP )?Fatal error:\s+Uncaught (?P<type>[\w\\]+)(?:: (?P<message>.*?))? in ",
     ),

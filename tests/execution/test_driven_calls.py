@@ -54,6 +54,21 @@ SAME = {
     "ruby": [("def f(x) = x", VALUES)],
     "php": [("<?php\nfunction f($x) { return $x; }", VALUES), ("<?php\n$f = fn($x) => $x;", VALUES)],
     "perl": [("sub f { my ($x) = @_; return $x; }", VALUES)],
+    "go": [
+        (f"func f(x {kind}) {kind} {{ return x }}", values)
+        for kind, values in {
+            "int": (3, -(2**53) + 1), "bool": (True, False), "float64": (2.5, 1e300, 3), "string": VALUES[7:9],
+            "[][]int": ([], [[1], [2, 3]]), "map[string][]float64": ({}, {"k": [1.5]}), "any": VALUES[:3], "map[int]int": ({1: 2},),
+        }.items()
+    ],
+    "java": [
+        (f"import java.util.*;\nclass Solution {{ public {kind} f({kind} x) {{ return x; }} }}", values)
+        for kind, values in {
+            "int": (3, -5), "long": (-(2**53) + 1,), "boolean": (True, False), "double": (2.5, 1e300, 3), "String": (*VALUES[7:9], None),
+            "List<List<Integer>>": ([], [[1], [2, 3]]), "int[][]": ([], [[1], [2, 3]]), "Map<String, List<Double>>": ({}, {"k": [1.5]}),
+            "Map<Integer, Long>": ({1: 2},), "Object": VALUES[:3], "char": ("a",), "Integer": (None, 3),
+        }.items()
+    ],
     "lua": [("function f(x) return x end", VALUES_OF_LUA), ("local function f(x) return x end", VALUES_OF_LUA)],
 }  # fmt: skip
 
@@ -112,6 +127,22 @@ PROGRAMS = {
         "my $a = 1;\n\nmy $b = = ;",
         "sub f { exit 0; }",
         "sub f { my ($x) = @_; @$x = sort @$x; return scalar @$x; }",
+    ),
+    "go": (
+        'package main\nimport "fmt"\nfunc f(a int, b int) int { fmt.Println("x"); return a + b }\nfunc main() { fmt.Println(f(1, 2)) }',
+        ("func f(a, b int) int { var x []int\n\nif a == 10 { return x[a] }; return a + b }", None),
+        "func g() {}",
+        "package main\n\nfunc f( { }",
+        'import "os"\nfunc f(a, b int) int { os.Exit(0); return 0 }',
+        'import "sort"\nfunc f(x []int) int { sort.Ints(x); return len(x) }',
+    ),
+    "java": (
+        "class Other { }\npublic class Solution { static int f(int a, int b) { System.out.print(1); return a + b; } public static void main(String[] w) { } }",
+        ("class Solution { int f(int a, int b) {\n\nif (a == 10) { int[] x = new int[1]; return x[a]; } return a + b; } }", "java.lang.ArrayIndexOutOfBoundsException"),
+        "class Solution { int g() { return 1; } }",
+        "class Main {\n\nint f( {} }",
+        "class Solution { int f(int a, int b) { System.exit(0); return 0; } }",
+        "import java.util.*;\nclass Solution { int f(int[] x) { Arrays.sort(x); return x.length; } }",
     ),
     "lua": (
         "local function f(a, b) print('x') return a + b end",
@@ -185,6 +216,26 @@ ATTACKS = {
         "package X; use overload '0+' => sub { 3 }, '\"\"' => sub { 3 }, '==' => sub { 1 }; package main; sub f { bless {}, 'X' }",
         f'END {{ open my $o, ">&=3"; syswrite $o, "{FORGED}" }} sub f {{ 0 }}', "sub f { undef }", "sub f { kill 9, $$ }", "*CORE::GLOBAL::die = sub { }; sub f { die 1 }",
     ],
+    "go": [
+        "func f(a, b int) int { for { } }", "func f(a, b int) int { return f(a, b) }", "func f(a, b int) []int { return []int{3} }",
+        "func f(a, b int) string { return \"3\" }", "import \"math\"\nfunc f(a, b int) float64 { return math.NaN() }", "func f(a, b int) func() { return nil }",
+        f'import "os"\nfunc init() {{ os.NewFile(3, "").WriteString("{{}}\\n[0]\\n{FORGED}"); os.Exit(0) }}\nfunc f(a, b int) int {{ return 0 }}',
+        f'import "os"\nfunc f(a, b int) int {{ go func() {{ os.NewFile(3, "").WriteString("{FORGED}") }}(); return 0 }}',
+        "type T struct{ x int }\nfunc f(a, b int) T { return T{3} }", "func f(a, b int) any { var x []any = []any{nil}; x[0] = x; return x }",
+        'func f(a, b int) string { return "\\xff" }', 'func f(a, b int) int { panic("NotCarried") }', "const true = false\nfunc f(a, b int) bool { return true }",
+        "import \"runtime\"\nfunc f(a, b int) int { runtime.Goexit(); return 3 }",
+    ],
+    "java": [
+        "class Solution { int f(int a, int b) { while (a > 0) a = 1; return 3; } }", "class Solution { int f(int a, int b) { return f(a, b); } }",
+        "class Solution { int[] f(int a, int b) { return new int[]{3}; } }", "class Solution { String f(int a, int b) { return \"3\"; } }",
+        "class Solution { double f(int a, int b) { return 0.0 / 0; } }", "class Solution { Object f(int a, int b) { return this; } public String toString() { return \"3\"; } }",
+        "class Solution extends Number { Object f(int a, int b) { return this; } public String toString() { return \"{}\"; } public int intValue() { return 3; }"
+        " public long longValue() { return 3; } public float floatValue() { return 3; } public double doubleValue() { return 3; } }",
+        f'class Solution {{ static {{ try {{ new java.io.FileOutputStream("/proc/self/fd/3").write("{{}}\\n[0]\\n{FORGED}".getBytes()); }} catch (Exception e) {{ }} System.exit(0); }} int f(int a, int b) {{ return 0; }} }}',
+        "class LitRlCalls { }\nclass Solution { int f(int a, int b) { return 3; } }", "class String { }\nclass Solution { int f(int a, int b) { return 0; } }",
+        "class Solution { Object f(int a, int b) { java.util.List<Object> x = new java.util.ArrayList<>(); x.add(x); return x; } }",
+        "class Solution { int f(int a, int b) { Runtime.getRuntime().halt(0); return 3; } }", "class Solution { int f(int a, int b) { throw new Error(); } }",
+    ],
     "lua": [
         "function f() while true do end end", "os.exit(0)", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
         f"local o = io.open('/proc/self/fd/3', 'w') o:write('{{}}\\n[0]\\n{FORGED}') o:close() os.exit(0)", "function f() error({}) end", "function f() return 0/0 end",
@@ -206,6 +257,34 @@ def test_a_program_can_forge_no_more_than_answers_of_its_own(sandbox, language):
         if outcome.verdict in ("passed", "infrastructure_failure", "no_program")
     }
     assert bad == {}
+
+
+# Results that JSON does not hold.
+NOT_JSON = {
+    "javascript": "const f = () => { const a = []; a.push(a); return a; };",
+    "typescript": "const f = () => f;",
+    "ruby": "def f\nx = []\nx << x\nend",
+    "php": "<?php function f() { return fn() => 3; }",
+    "perl": "sub f { return sub { 3 }; }",
+    "lua": "function f() return f end",
+    "go": "func f() struct{ x int } { return struct{ x int }{3} }",
+    "java": "class Solution { Object f() { return this; } }",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_json_does_not_hold_is_a_wrong_answer_that_says_so(sandbox, language):
+    (outcome,) = judge(sandbox, language, [(NOT_JSON[language], [((), {}), ((), [])])])
+    assert outcome.cases == ("wrong_answer", "wrong_answer"), outcome
+    assert outcome.exception_type == "NotCarried", outcome
+
+
+def test_nothing_runs_after_the_last_call_and_a_line_is_one_value(sandbox):
+    floods = "setInterval(() => console.log('x'.repeat(1e6)), 0); const f = (x) => x;"
+    forges = "require('fs').writeSync(3, '{}\\n[3,0]\\n'); process.reallyExit(0);"
+    after, forged = judge(sandbox, "javascript", [(floods, [((1,), 1)]), (forges, [((), 3)])])
+    assert after.passed, after
+    assert forged.verdict == "wrong_answer", forged
 
 
 def test_promises_maps_and_large_numbers_are_values_in_javascript(sandbox):

@@ -28,6 +28,8 @@ from lit_rl.execution import (
     Verdict,
     program,
 )
+from lit_rl.execution.checks import CALL_TESTS, UNIT_TESTS, UnitTests
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import Wanted, extract_program
 from lit_rl.models import CausalLM
 from lit_rl.models.sampling import StreamKey
@@ -237,6 +239,40 @@ def test_the_judge_finds_the_reference_in_the_answer_that_sft_imitates(name: str
     found = find_program(problem, answer)
     assert found is not None
     assert found.source.strip("\n") == problem.reference.strip("\n")
+
+
+# A program of each language that defines ``main`` and ``f``, as far as it has functions.
+SOURCES: dict[Language, str] = {
+    "python": "def f(x):\n    return x\n",
+    "c": CPP,
+    "cpp": f"int f(int x) {{ return x; }}\n{CPP}",
+    "javascript": "const f = (x) => `${x}\n`;\n",
+    "typescript": "function f<T>(x: T): T {\n  return x;\n}\n",
+    "java": "class Main {\n    static int f(int x) { return x; }\n    public static void main(String[] words) { }\n}\n",
+    "go": "package main\n\nfunc f(x int) int { return x }\n\nfunc main() { }\n",
+    "rust": "fn f(x: i32) -> i32 { x }\n\nfn main() { }\n",
+    "ruby": "def f(x)\n  x\nend\n",
+    "php": "<?php\nfunction f($x) { return $x; }\n",
+    "perl": "sub f { return $_[0]; }\n",
+    "lua": "local function f(x)\n  return x\nend\n",
+    "bash": "f() {\n  echo $1\n}\nf 1\n",
+}
+CHECKS = [
+    *(StdioTests(CASES, language) for language in LANGUAGES),
+    *(CallTests((((1,), 1),), "f", language=language) for language in CALL_TESTS),
+    *(UnitTests("f(1)", language, entry_point="f") for language in UNIT_TESTS),
+    AssertTests("assert f(1) == 1", "f"),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: f"{type(check).__name__}-{check.language}")
+def test_every_check_finds_its_reference_in_every_language(check: Any) -> None:
+    source = SOURCES[check.language]
+    problem = Problem("1", CHAT, check, reference=source)
+    example = "```\n1 2\n```\nIt prints:\n```text\n3\n```\n"  # blocks of other kinds around it
+    for answer in (demonstration(problem), f"{example}{demonstration(problem)}\n{example}", source):
+        found = find_program(problem, answer)
+        assert found is not None and found.source.strip() == source.strip()
 
 
 def test_a_block_has_the_tag_of_its_language() -> None:

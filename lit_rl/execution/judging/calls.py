@@ -65,14 +65,10 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         return replace(outcome, failed_case=failed)
 
 
-def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
+def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
     """Make one call per case, in order, in one process; compare the values here."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
-    if check.language != "python":
-        from lit_rl.execution.judging.driven_calls import judge_driven_calls  # rarely needed
-
-        return judge_driven_calls(client, program, check)
     calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, max(1, len(calls)))

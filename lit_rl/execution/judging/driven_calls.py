@@ -1,4 +1,4 @@
-"""Call tests in languages other than Python: a driver beside the program makes the calls, the supervisor compares.
+"""Call tests in every language; outside Python a driver beside the program makes the calls, the supervisor compares.
 
 Arguments go in and values come out as JSON, a line per call. The driver shares the program's process, so that a program
 can write any line in its place; what it cannot do is know the expected values, which never leave the supervisor.
@@ -7,12 +7,14 @@ can write any line in its place; what it cannot do is know the expected values, 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.calls import Answers, calls_of, failed_call
+from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
+from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
@@ -32,15 +34,21 @@ from lit_rl.execution.wire.program_messages import Description
 _DRIVERS: dict[Language, str] = {
     **dict.fromkeys(("javascript", "typescript"), "calls.js"),
     **{"ruby": "calls.rb", "php": "calls.php", "perl": "calls.pl", "lua": "calls.lua"},
+    **{"go": "calls.go", "java": "Calls.java"},
 }
+_JAVA_CLASS = re.compile(r"\b(?:class|record|enum)\s+(\w+)")
 
 
-def judge_driven_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
+def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
     """Have a driver make one call per case, in order, in one process; compare the values here."""
+    if check.language == "python":
+        return judge_python_calls(client, program, check)
+    if not program.strip():
+        return Outcome(Verdict.NO_PROGRAM)
     language, spec = check.language, LANGUAGES[check.language]
     client.on_report()  # from here on the program is read
     source = prepared(program, language)
-    built = build(client, {spec.file: source}, language)
+    built = build(client, _files(source, check), language)
     if built.verdict is not None:
         return not_built(built)
     with started(
@@ -48,11 +56,12 @@ def judge_driven_calls(client: ZygoteClient, program: str, check: CallTests) -> 
         language,
         built.binary,
         check.timeout_seconds,
-        "\n".join([f"{check.entry_point} {check.in_place:d}", *(json.dumps(args) for args, _ in check.cases)]).encode(),
+        "\n".join([_header(source, check), *(json.dumps(args) for args, _ in check.cases)]).encode(),
         len(check.cases),
         answers=True,
         command=spec.calls,
-        driver=(DRIVERS / _DRIVERS[language]).read_text(),
+        driver=_driver(language),
+        main="LitRlCalls",
     ) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, built.binary, run)
@@ -68,6 +77,25 @@ def judge_driven_calls(client: ZygoteClient, program: str, check: CallTests) -> 
         elif verdict is Verdict.EXCEPTION and error is None and outcome.exception_type is None:
             outcome = replace(outcome, exception_type="SystemExit")  # without a word
         return replace(outcome, failed_case=failed_call(answers, cases, calls_of(check), check))
+
+
+def _driver(language: Language) -> str:
+    return (DRIVERS / _DRIVERS[language]).read_text()
+
+
+def _files(source: str, check: CallTests) -> Files:
+    """The program, and its driver where that is compiled with it."""
+    file = LANGUAGES[check.language].file
+    if check.language == "go":
+        source = re.sub(r"^func main\(", "func main_(", source, flags=re.MULTILINE)
+        return {file: source, "calls.go": _driver("go").replace("ENTRY", check.entry_point)}
+    return {file: source, "LitRlCalls.java": _driver("java")} if check.language == "java" else {file: source}
+
+
+def _header(source: str, check: CallTests) -> str:
+    """The first line for a driver: the function, whether its first argument is the answer, and the classes of Java."""
+    classes = _JAVA_CLASS.findall(source) if check.language == "java" else ()
+    return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
 
 
 def _as_json(expected: Any, language: Language) -> Any:

@@ -3,14 +3,14 @@ use v5.36;
 no warnings;
 use B ();
 use JSON::PP ();
-use POSIX ();
 {
     my ($header, @calls) = split /\n/, do { local $/; <STDIN> };
     my ($entry, $in_place) = split / /, $header;
     my $json = JSON::PP->new->ascii->allow_nonref->boolean_values(!!0, !!1);
-    my ($encode, $decode, $write, $leave) = map { \&$_ } qw(JSON::PP::encode JSON::PP::decode POSIX::write POSIX::_exit);
+    my ($encode, $decode) = (\&JSON::PP::encode, \&JSON::PP::decode);
+    open my $answers, ">&=3";
     my ($flags, $told, $text) = (\&B::svref_2object, 0);
-    my $answer = sub ($line) { $write->(3, "$line\n", 1 + length $line) };
+    my $answer = sub ($line) { syswrite $answers, "$line\n" };
     $text = sub ($value, $depth) {
         return "null" unless defined $value;
         my $kind = ref $value;
@@ -42,6 +42,5 @@ use POSIX ();
         $answer->('{"types":[]}');
         print STDERR $@ unless $told++;
     }
-    STDOUT->flush;
-    $leave->(0);
+    exit 0;
 }

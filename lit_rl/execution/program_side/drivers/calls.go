@@ -1,0 +1,111 @@
+// Makes the calls in standard input, a line each; descriptor 3 takes a line per call. Types are those of the function.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+var litRlTold bool
+
+func main() {
+	input, answers := bufio.NewReader(os.Stdin), os.NewFile(3, "")
+	header, _ := input.ReadString('\n')
+	fmt.Fprintln(answers, "{}")
+	for {
+		line, ended := input.ReadString('\n')
+		if strings.TrimSpace(line) != "" {
+			fmt.Fprintln(answers, litRlCall(reflect.ValueOf(ENTRY), line, strings.HasSuffix(header, " 1\n")))
+		}
+		if ended != nil {
+			os.Exit(0)
+		}
+	}
+}
+
+func litRlCall(function reflect.Value, line string, inPlace bool) (answer string) {
+	defer func() {
+		if problem := recover(); problem == "NotCarried" {
+			answer = `{"types":["NotCarried"],"message":"no JSON"}`
+		} else if problem != nil {
+			answer = `{"types":[]}`
+			if !litRlTold {
+				fmt.Fprintf(os.Stderr, "panic: %v\n\n%s", problem, debug.Stack())
+			}
+			litRlTold = true
+		}
+	}()
+	var given []json.RawMessage
+	json.Unmarshal([]byte(line), &given)
+	values := make([]reflect.Value, len(given))
+	for i := range given {
+		value := reflect.New(function.Type().In(i))
+		if problem := json.Unmarshal(given[i], value.Interface()); problem != nil {
+			panic(problem)
+		}
+		values[i] = value.Elem()
+	}
+	results := function.Call(values)
+	if inPlace {
+		return "[" + litRlText(values[0], 100) + "]"
+	}
+	parts := []string{}
+	for _, result := range results {
+		parts = append(parts, litRlText(result, 100))
+	}
+	if len(parts) == 0 {
+		parts = []string{"null"}
+	}
+	if text := strings.Join(parts, ","); len(parts) == 1 {
+		return "[" + text + "]"
+	} else {
+		return "[[" + text + "]]"
+	}
+}
+
+func litRlText(value reflect.Value, depth int) string {
+	if !value.IsValid() {
+		return "null"
+	}
+	if depth == 0 {
+		panic("NotCarried")
+	}
+	var parts []string
+	switch value.Kind() {
+	case reflect.Bool:
+		return strconv.FormatBool(value.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.FormatInt(value.Int(), 10)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return strconv.FormatUint(value.Uint(), 10)
+	case reflect.Float32, reflect.Float64:
+		if number := value.Float(); math.IsInf(number, 0) {
+			return strings.Trim(fmt.Sprint(number), "+") + "inity"
+		}
+		return strconv.FormatFloat(value.Float(), 'g', -1, value.Type().Bits())
+	case reflect.String:
+		text, _ := json.Marshal(value.String())
+		return string(text)
+	case reflect.Slice, reflect.Array:
+		for i := 0; i < value.Len(); i++ {
+			parts = append(parts, litRlText(value.Index(i), depth-1))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case reflect.Map:
+		for _, key := range value.MapKeys() {
+			name, _ := json.Marshal(fmt.Sprint(key))
+			parts = append(parts, string(name)+":"+litRlText(value.MapIndex(key), depth-1))
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	case reflect.Pointer, reflect.Interface:
+		return litRlText(value.Elem(), depth-1)
+	}
+	panic("NotCarried")
+}
