@@ -268,7 +268,8 @@ def _definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceReader
 
 
 def _first_line(statement: ast.stmt) -> int:
-    return min([statement.lineno, *(node.lineno for node in getattr(statement, "decorator_list", ()))])
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min(node.lineno for node in (statement, *decorators))
 
 
 def _lined_up(block: _Block) -> tuple[str, tuple[int, ...]]:

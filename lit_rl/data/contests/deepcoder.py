@@ -72,7 +72,7 @@ LIVE_CODE_BENCH_IMPORTS = (
     "".join(f"from {module} import *\n" for module in (*_MODULES.split(), "builtins", "typing"))
     + f"import {_MODULES.replace(' ', ', ')}\nsys.setrecursionlimit(50000)\n"
 )
-"""What LiveCodeBench's judge puts before every program, those on stdin too."""
+"""Imports that LiveCodeBench's judge puts before every program, also before one that reads stdin."""
 
 
 class _Left(Enum):
