@@ -269,7 +269,7 @@ def _definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceReader
 
 def _first_line(statement: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
-    return min(node.lineno for node in (statement, *decorators))
+    return min([statement.lineno, *(node.lineno for node in decorators)])
 
 
 def _lined_up(block: _Block) -> tuple[str, tuple[int, ...]]:
