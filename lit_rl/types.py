@@ -46,7 +46,8 @@ class Problem:
 
     Args:
         task_id: unique within its task; also the name of the problem's random stream.
-        prompt: text, or chat messages ``({"role": ..., "content": ...}, ...)`` for the chat template.
+        prompt: text, or chat messages ``({"role": ..., "content": ...}, ...)`` for the chat template; a last message
+            of the assistant begins the policy's answer.
         check: how a program is judged.
         public_check: what an environment may show the policy, such as the examples in the prompt. Feedback between
             turns uses this check and never the hidden tests of ``check``; ``None`` if the task shows none.
@@ -98,6 +99,13 @@ class Problem:
     def continues_program(self) -> bool:
         """True if the completion continues the prompt, which begins the program (completion form)."""
         return bool(self.program_prefix) and isinstance(self.prompt, str) and self.prompt.endswith(self.program_prefix)
+
+    @property
+    def opens_block(self) -> bool:
+        """True if the prompt has begun the answer with the opening fence of its block."""
+        if isinstance(self.prompt, str) or self.prompt[-1]["role"] != "assistant":
+            return False
+        return self.prompt[-1]["content"].rstrip().rpartition("\n")[2].startswith("```")
 
 
 @dataclass(frozen=True)

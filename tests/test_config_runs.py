@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
 import re
 import shutil
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,8 @@ from support.translated_rows import humanevalx, mbxp, multiple
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.arguments import UsageError
 from lit_rl.cli.main import Cli
+from lit_rl.cli.replay import replay
+from lit_rl.reports.run_files import read_rollouts
 
 Metrics = dict[str, float]
 ROOT = Path(__file__).parents[1]
@@ -65,6 +71,20 @@ def deep_coder(i: int) -> dict[str, Any]:
     return {"problem": f"Do it with the number {i}.", "solutions": []} | kinds[i % len(kinds)]
 
 
+def live_code_bench(i: int) -> dict[str, Any]:
+    """A function and a program on stdin in turn, a contest each month of 2024, hidden tests packed as in the set."""
+    test = {"input": f"{i}", "output": f"{2 * i}", "testtype": "stdin" if i % 2 else "functional"}
+    return {
+        "question_content": f"Double the number {i}.",
+        "question_id": f"{i}",
+        "contest_date": f"2024-{1 + i:02}-01T00:00:00",
+        "starter_code": "" if i % 2 else "class Solution:\n    def double(self, x: int) -> int:\n        ",
+        "public_test_cases": json.dumps([test]),
+        "private_test_cases": base64.b64encode(zlib.compress(pickle.dumps(json.dumps([test])))).decode(),
+        "metadata": json.dumps({} if i % 2 else {"func_name": "double"}),
+    }
+
+
 def open_code(i: int) -> dict[str, str]:
     score = {"score": 5, "justification": ""}
     names = ("requirement_conformance", "logical_correctness", "edge_case_consideration")
@@ -94,17 +114,19 @@ def rows(tmp_path: Path) -> dict[str, str]:
         "openai/openai_humaneval": (human_eval(i) for i in range(164)),
         "google-research-datasets/mbpp": (mbpp(i) for i in (2, 3, 4, 11, 12, 511, 601, 602)),
         "evalplus/mbppplus": (mbpp(i) for i in (11, 12)),
+        "evalplus/humanevalplus": (human_eval(i) for i in range(4)),
         "nvidia/OpenCodeInstruct": (open_code(i) for i in range(40)),
         "$LIT_RL_DATA/humaneval/HumanEval.jsonl.gz": (human_eval(i) for i in range(4)),
         "$LIT_RL_DATA/mbpp/mbpp.jsonl.gz": (mbpp(i) for i in (2, 3, 4, 11, 12, 511, 601, 602, 603, 604)),
         "$LIT_RL_DATA/humanevalx/humaneval_js.jsonl.gz": (humanevalx("javascript", i) for i in range(4)),
         "$LIT_RL_DATA/multiple/humaneval-js-reworded.jsonl": (multiple("javascript", i) for i in range(4)),
         "$LIT_RL_DATA/mbxp/mbjsp_release_v1.jsonl": (mbxp("javascript", i) for i in range(20)),
+        **{f"$LIT_RL_DATA/livecodebench/test{n}.jsonl": map(live_code_bench, range(1, 5)) for n in ("", *range(2, 7))},
         "runs/basics/pairs.jsonl": (pair(i) for i in range(8)),
     }
     files = {}
     for name, content in made.items():
-        file = tmp_path / f"{re.sub('[^A-Za-z]', '_', name)}.jsonl"
+        file = tmp_path / f"{re.sub('[^A-Za-z0-9]', '_', name)}.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in content))
         files[name] = str(file)
     contests = tmp_path / "contests"
@@ -140,6 +162,8 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
     for key, value in (("max_tokens", 12), ("num_samples", 2), ("max_rollouts", 1), ("max_updates", 1)):
         if key in small:
             small[key] = min(int(small[key]), value)
+    if "ks" in small:
+        small["ks"] = [1]
     for key in ("batch_size", "num_problems", "num_train", "num_validation", "max_validation_problems"):
         if key in small:
             small[key] = min(int(small[key]), 8 if key.startswith("num") else 4)
@@ -219,7 +243,7 @@ def test_another_configuration_runs(name: str, fit_small: Callable[..., Metrics]
 
 
 def test_every_shipped_configuration_is_run() -> None:
-    run = {*EXPERIMENTS, *OTHERS, BASICS[-1], "einstein_ppo", "basics_pairs", *MEASURED}
+    run = {*EXPERIMENTS, *OTHERS, BASICS[-1], "einstein_ppo", "basics_pairs", *MEASURED, *LEADERBOARDS}
     run |= {*SAMPLED.keys(), *SAMPLED.values()}
     real = {f"real/{path.stem}" for path in (ROOT / "configs" / "real").glob("*.yaml")} - {"real/on_mbpp"}
     assert run == {path.stem for path in (ROOT / "configs").glob("*.yaml")} | real
@@ -234,6 +258,33 @@ def test_humaneval_is_measured(name: str, fit_small: Callable[..., Metrics]) -> 
     metrics = fit_small(name, "validate")
     assert metrics["val/greedy/num_problems"] == 4
     assert metrics["val/greedy/pass@1"] == 0.0, "random weights write no program"
+
+
+LEADERBOARDS = {
+    "humaneval_plus_validate": ([], "greedy", 4),
+    "mbpp_plus_validate": ([], "greedy", 2),
+    "livecodebench_validate": (["--data.start_date=2024-03-01", "--data.end_date=2024-04-15"], "sampled", 12),
+}
+"""Arguments, name of the sampling and problems: LiveCodeBench has six files of four contests, of which two are held."""
+
+
+@pytest.mark.parametrize("name", LEADERBOARDS)
+@pytest.mark.filterwarnings("ignore:left out")
+def test_a_leaderboards_configuration_writes_every_completion_and_replay_judges_it_again(
+    name: str, fit_small: Callable[..., Metrics], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, sampling, num_problems = LEADERBOARDS[name]
+    path = tmp_path / "completions.jsonl.gz"
+    writer = ["--trainer.callbacks+=CompletionWriter", f"--trainer.callbacks.path={path}"]
+    metrics = fit_small(name, "validate", *arguments, *writer, "--trainer.limit_val_batches=1.0")
+    assert metrics[f"val/{sampling}/num_problems"] == num_problems
+    rows = [row for rollout in read_rollouts(path) for row in rollout.rows]
+    num_samples = 2 if sampling == "sampled" else 1
+    assert Counter(Counter(row.task_id for row in rows).values()) == {num_samples: num_problems}
+    assert all(row.verdict for row in rows)
+    replay([str(path), "--config", str(tmp_path / "run.yaml"), *arguments])
+    said = capsys.readouterr().out
+    assert f"verdicts: 0 differ, {len(rows)} are as before" in said
 
 
 def test_pairs_are_written(fit_small: Callable[..., Metrics], tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ class Mixture(TaskDataModule):
             raise UsageError("tasks: expected at least one, no Mixture, none with prefer; list an inner one's tasks")
         if len(given) != len(tasks) or not all(isfinite(weight) and weight > 0 for weight in given):
             raise ArgumentError("weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
+        if options.get("chat") or options.get("stop_strings"):
+            raise UsageError("chat, stop_strings: expected none, because each task has its own; set them in tasks")
         if options.get("validation_tasks") is None:
             options["validation_tasks"] = tasks
         super().__init__(**options)

@@ -12,12 +12,15 @@ from typing import Any, Literal, TypedDict
 import lightning.pytorch as pl
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, typed_arguments
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, shown, typed_arguments
 from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
 from lit_rl.execution.program import Extraction
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
+
+PLACEHOLDER = "{prompt}"
+"""Stands for a problem's prompt in the messages of ``chat``."""
 
 
 class TaskDataModule(pl.LightningDataModule, TypedArguments):
@@ -36,8 +39,13 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             :class:`lit_rl.data.PreferMixed`; by default all come alike.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
-        extraction: ``answer`` takes the block of a completion that defines what is asked for, ``last_block`` the last
-            one whatever is in it, see docs/rewards.md. By default ``answer``; validation tasks inherit it.
+        extraction: ``answer`` takes the block of a completion that defines what is asked for, ``definitions`` what its
+            entry point needs of that, ``last_block`` the last block whatever is in it, see docs/rewards.md. By default
+            ``answer``; validation tasks inherit it.
+        chat: messages to ask in, for a task in completion form: ``{prompt}`` stands for its prompt without blanks
+            around it. A last message of the assistant begins the answer. The answer is the whole program. Validation
+            tasks have their own.
+        stop_strings: end a completion before the first of these instead of the task's own.
     """
 
     name = "task"
@@ -53,6 +61,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         validation_tasks: list[TaskDataModule] | None = None,
         extraction: Extraction | None = None,
         prefer: PreferMixed | None = None,
+        chat: list[dict[str, str]] | None = None,
+        stop_strings: list[str] | None = None,
     ) -> None:
         super().__init__()
         require_at_least(1, batch_size=batch_size, validation_batch_size=validation_batch_size)
@@ -66,6 +76,10 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         self.validation_tasks = validation_tasks
         self.extraction = extraction
         self.prefer = prefer
+        if chat is not None and not any(PLACEHOLDER in message.get("content", "") for message in chat):
+            raise ArgumentError("chat", f"a message with {PLACEHOLDER} in its content", shown(chat))
+        self.chat = chat
+        self.stop_strings = stop_strings
         for task in validation_tasks or ():
             task.extraction = task.extraction or extraction
         self.left_out: dict[str, int] = {}
@@ -105,15 +119,28 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                     f"{self.name}: {self.left_out[split]} of {len(loaded)} {split} problems left out: "
                     "their prompts leave no room to write in (the policy's positions, or max_row_tokens)"
                 )
-            self._problems[split] = [replace(p, extraction=self.extraction or p.extraction) for p in kept[:limit]]
+            self._problems[split] = kept[:limit]
         return self._problems[split]
+
+    def _asked(self, problem: Problem) -> Problem:
+        """The problem with what the arguments say in place of the task's own."""
+        if self.chat is not None:
+            if not isinstance(problem.prompt, str):
+                raise ArgumentError(
+                    "chat", "a text to put into it", f"a chat in {problem.task_id}", "set form: completion"
+                )
+            prompt = problem.prompt.strip()
+            messages = ({**one, "content": one["content"].replace(PLACEHOLDER, prompt)} for one in self.chat)
+            problem = replace(problem, prompt=tuple(messages), program_prefix="", stop_strings=())
+        stops = problem.stop_strings if self.stop_strings is None else tuple(self.stop_strings)
+        return replace(problem, extraction=self.extraction or problem.extraction, stop_strings=stops)
 
     def _load_once(self, split: Split) -> list[Problem]:
         """All problems of a split, read once: reading can take minutes, and the problems left out can change."""
         if split not in self._loaded:
             loaded = self._require_problems(split)
             self._require_names(loaded, split)
-            self._loaded[split] = loaded
+            self._loaded[split] = [self._asked(problem) for problem in loaded]
         return self._loaded[split]
 
     def _require_problems(self, split: Split) -> list[Problem]:
@@ -236,6 +263,8 @@ class SmallTaskOptions(TypedDict, total=False):
     validation_tasks: list[TaskDataModule] | None
     extraction: Extraction | None
     prefer: PreferMixed | None
+    chat: list[dict[str, str]] | None
+    stop_strings: list[str] | None
 
 
 class TaskOptions(SmallTaskOptions, total=False):

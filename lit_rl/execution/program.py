@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lit_rl.execution.fences import (
@@ -20,7 +20,7 @@ from lit_rl.execution.fences import (
 )
 from lit_rl.execution.languages import LANGUAGES
 
-Extraction = Literal["answer", "last_block"]
+Extraction = Literal["answer", "last_block", "definitions"]
 _MOST_ENDS = 8  # fences that are tried as the end of one block
 _MOST_AHEAD = 256  # fences that are looked at to find one that ends a block
 _SOMETHING = re.compile(r"[^\s\ufeff]")
@@ -85,7 +85,8 @@ def extract_program(
     Args:
         text: the completion.
         wanted: what the problem asks for; a Python program without entry point by default.
-        extraction: ``last_block`` takes the last block whatever is in it, even if it is blank.
+        extraction: ``last_block`` takes the last block whatever is in it, even if it is blank; ``definitions`` leaves
+            out of a Python answer what its entry point does not need, such as tests that the policy added.
 
     >>> extract_program("Here:\n```python\nx = 1\n```\nDone.")
     ExtractedProgram(source='x = 1\n', start=16, end=22, fenced=True, removed=())
@@ -101,9 +102,11 @@ def extract_program(
     reader = SourceReader()
     blocks = [block for block in _blocks(text, fences, start, wanted, reader) if not block.blank]
     everything = blocks or [block for block in _paired(text, fences) if not block.blank]
-    if not everything:
-        return None if fences else program_at(text, start, len(text))
-    return _program(text, _choose(everything, wanted, reader), wanted, reader)
+    if everything:
+        found = _program(text, _choose(everything, wanted, reader), wanted, reader)
+    else:
+        found = None if fences else program_at(text, start, len(text))
+    return _definitions(found, wanted, reader) if found and extraction == "definitions" else found
 
 
 def program_at(text: str, start: int, end: int, *, fenced: bool = False) -> ExtractedProgram | None:
@@ -233,6 +236,40 @@ def _program(text: str, block: _Block, wanted: Wanted, reader: SourceReader) -> 
     body = _goes_on(block, wanted, reader)
     source, removed = _without(block.source, block.indent) if body else _lined_up(block)
     return ExtractedProgram(source, found.start, found.end, True, removed if any(removed) else ())
+
+
+def _definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceReader) -> ExtractedProgram:
+    """The program with blank lines for what its entry point does not need; unchanged if it does not define that.
+
+    Imports stay, and statements that define a name which the entry point reaches. Of a program that does not parse,
+    the longest beginning that does counts.
+
+    Source:
+        the rule, but for its treatment of functions without ``return``: https://github.com/evalplus/evalplus
+    """
+    lines = program.source.split("\n")
+    end = len(lines)
+    while (tree := reader.tree("\n".join(lines[:end]))) is None and end and reader.allows(0):
+        end -= 1
+    defining: dict[str, list[ast.stmt]] = {}
+    for statement in tree.body if tree else ():
+        for name in _top_names(statement):
+            defining.setdefault(name, []).append(statement)
+    names = [(wanted.entry_point or "").split(".")[0]]
+    if tree is None or wanted.language != "python" or names[0] not in defining:
+        return program
+    kept: list[ast.stmt] = [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+    while names:
+        for statement in defining.pop(names.pop(), ()):
+            kept.append(statement)
+            names += [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    rows = {row for statement in kept for row in range(_first_line(statement), (statement.end_lineno or 0) + 1)}
+    return replace(program, source="\n".join(line if row in rows else "" for row, line in enumerate(lines, 1)))
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(node.lineno for node in decorators)])
 
 
 def _lined_up(block: _Block) -> tuple[str, tuple[int, ...]]:

@@ -155,8 +155,9 @@ def find_program(problem: Problem, text: str, in_thought: bool = False) -> Progr
 def reference_answer(problem: Problem) -> str:
     """The reference in the form that the prompt asks for: :func:`find_program` finds the reference in it.
 
-    A completion that continues the prompt, a block with a fence of the problem's language, or, where only reward terms
-    read the completion or a stop string would cut the block, the plain text.
+    A completion that continues the prompt, a block with a fence of the problem's language (without the opening one
+    where the prompt has begun the answer with it), or, where only reward terms read the completion or a stop string
+    would cut the block, the plain text.
 
     Args:
         problem: one with a reference.
@@ -165,7 +166,9 @@ def reference_answer(problem: Problem) -> str:
     rest = problem.reference.removeprefix(problem.program_prefix)
     if not problem.check.runs_program or (problem.continues_program and rest != problem.reference):
         return rest
-    block = f"```{problem.check.language}\n{rest.strip(chr(10))}\n```"
+    block = f"{rest.strip(chr(10))}\n```"
+    if not problem.opens_block:
+        block = f"```{problem.check.language}\n{block}"
     for answer in (block, rest) if isinstance(problem.prompt, str) else ():
         cuts = (answer.find(string) for string in problem.stop_strings)
         found = find_program(problem, answer[: min((at for at in cuts if at >= 0), default=len(answer))])

@@ -11,7 +11,9 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
+from distributed.runs import trainer_of
 from support.asking import AsksAgain
+from support.ranks import on_ranks
 from support.small_runs import Brief, EvenBytes, Words, grouped, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
@@ -38,15 +40,11 @@ def make(byte_tokenizer: str) -> Any:
     return build
 
 
-def measured(module: SFT, path: Path, **task: Any) -> dict[str, float]:
+def measured(module: SFT, path: Path, devices: int = 1, **task: Any) -> dict[str, float]:
     """All metrics of a validation that writes to a file."""
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[ExecutionEvaluation(), CompletionWriter(str(path))],
-    )
+    callbacks = [ExecutionEvaluation(), CompletionWriter(str(path))]
+    strategy = "ddp" if devices > 1 else "auto"
+    trainer = trainer_of(strategy, path.parent, devices, callbacks=callbacks, limit_val_batches=1.0)
     data = Words(validation_batch_size=5, **task)
     return dict(trainer.validate(module, data, verbose=False)[0])
 
@@ -97,6 +95,26 @@ def test_a_killed_validation_goes_on_and_ends_with_the_same_numbers(make: Any, t
     counts = [len(rollout.rows) for rollout in read_rollouts(whole)]
     assert counts == [5, 15, 5, 15, 2, 6]
     assert {row.reward is not None and len(row.turns) <= 2 for row in rows_in(whole)} == {True}
+
+
+def test_two_ranks_write_each_row_once_and_continue_a_torn_file(make: Any, tmp_path: Path) -> None:
+    """Eleven problems on two ranks: the last batch is short, and of unequal size. One rank writes the same rows."""
+
+    def row_texts(path: Path) -> list[tuple[str, ...]]:
+        return sorted((row.task_id, *(turn.text for turn in row.turns)) for row in rows_in(path))
+
+    def on_two(path: Path) -> dict[str, float]:
+        return measured(make(), path, devices=2, max_validation_problems=11)
+
+    alone = tmp_path / "alone.jsonl.gz"
+    expected = measured(make(), alone, max_validation_problems=11)
+    both = tmp_path / "both.jsonl.gz"
+    for _ in range(2):
+        for found in on_ranks(on_two, both):
+            assert found == pytest.approx(expected, rel=1e-6)  # means of float32
+        assert row_texts(both) == row_texts(alone) and len(row_texts(both)) == 11 * 4
+        ends = [frame.end for frame in read_frames(both)]
+        both.write_bytes(both.read_bytes()[: ends[1] + 5])
 
 
 def test_more_problems_are_added_to_those_that_are_written(make: Any, tmp_path: Path) -> None:

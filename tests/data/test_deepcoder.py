@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.data.contests.deepcoder import CONFIGURATIONS, CONTEST_IMPORTS, DeepCoder
+from lit_rl.data.contests.deepcoder import CONFIGURATIONS, CONTEST_IMPORTS, LIVE_CODE_BENCH_IMPORTS, DeepCoder
 from lit_rl.data.rows import RowError
 from lit_rl.execution.checks import CallTests, StdioTests
 
@@ -97,7 +97,7 @@ def test_every_row_shape_becomes_a_problem(tmp_path, shape):
         assert problem.program_prefix == ""
     else:
         assert isinstance(problem.check, CallTests) and problem.check.cases[0] == ((1,), 2)
-        assert problem.program_prefix == CONTEST_IMPORTS
+        assert problem.program_prefix == (LIVE_CODE_BENCH_IMPORTS if shape == "livecodebench" else CONTEST_IMPORTS)
         method = "Solution.double" if ROWS[shape].get("starter_code") == STARTER else "double"
         assert problem.check.entry_point == method
     if shape == "livecodebench":
@@ -182,6 +182,51 @@ def test_every_real_row_is_read_and_one_statement_shows_a_test(real_data, sandbo
     (shown,) = [problem for problem in functional + on_stdin if problem.public_check is not None]
     assert (shown.public_check.cases, shown.check.entry_point) == ((((1,), "1"),), "Solution.countAndSay")
     assert sandbox.judge_many([(shown.reference, shown.public_check)])[0].passed
+
+
+DAYS = ["2024-07-31T22:30:00", "2024-08-01T00:00:00", "2024-09-30T00:00:00", "2024-09-30T00:00:01"]
+WINDOWS = [
+    ({"start_date": "2024-08-01"}, [1, 2, 3]),
+    ({"end_date": "2024-09-30"}, [0, 1, 2]),
+    ({"start_date": "2024-08-01", "end_date": "2024-09-30"}, [1, 2]),
+    ({}, [0, 1, 2, 3]),
+]
+
+
+@pytest.mark.parametrize(("window", "held"), WINDOWS)
+@pytest.mark.filterwarnings("ignore:left out")
+def test_contests_are_taken_by_date_with_both_ends(tmp_path, window, held):
+    """Numbers in task ids stay those of the rows, whatever is left out."""
+    rows = [ROWS["livecodebench"] | {"contest_date": day} for day in DAYS]
+    assert [problem.task_id for problem in load(tmp_path, *rows, **window)] == [f"rows/{n}" for n in held]
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        ({"start_date": "August"}, "start_date: expected a day such as 2024-08-01, got 'August'"),
+        ({"end_date": "2024-01-01"}, "expected rows in the window, got 1 train rows of .* whose contest_date is not"),
+        ({"start_date": "2024-01-01"}, r"row 2, field 'contest_date': is missing"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:left out")
+def test_a_window_without_a_row_or_a_row_without_a_date_is_told(tmp_path, window, message):
+    rows = [ROWS["livecodebench"] | {"contest_date": DAYS[0]}, *([ROWS["livecodebench"]] * ("is missing" in message))]
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, *rows, **window)
+
+
+def test_a_program_of_livecodebench_may_leave_out_imports_and_call_itself_deeply(tmp_path, sandbox):
+    test = {"input": "20000\n", "output": "20000\n", "testtype": "stdin"}
+    row = {"question_content": "Count.", "public_test_cases": json.dumps([test]), "private_test_cases": "[]"}
+    (problem,) = load(tmp_path, row)
+    program = (
+        "def f(n):\n    return n and 1 + f(n - 1)\nprint(f(int(stdin.readline())), pow(3, 2, 4) - gcd(3, 1), sep='')\n"
+    )
+    shown = {**test, "output": "200000\n"}
+    (other,) = load(tmp_path, row | {"public_test_cases": json.dumps([shown])})
+    jobs = [(problem.program_prefix + program, problem.check), (other.program_prefix + program, other.check)]
+    assert [outcome.passed for outcome in sandbox.judge_many(jobs)] == [False, True]
 
 
 def test_the_prompt_names_what_the_tests_need(tmp_path):

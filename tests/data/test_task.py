@@ -11,7 +11,8 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.execution import TokenTarget
+from lit_rl.execution import AssertTests, TokenTarget
+from lit_rl.rollout import find_program, reference_answer
 from lit_rl.types import Problem
 
 
@@ -133,6 +134,48 @@ def test_validation_tasks_find_programs_as_the_task_they_belong_to_unless_they_s
     assert {p.extraction for p in task.problems("train")} == {"last_block"}
     assert [{p.extraction for p in t.problems("validation")} for t in tasks] == [{"last_block"}, {"answer"}]
     assert {p.extraction for p in Given().problems("train")} == {"answer"}
+
+
+BEGUN = [{"role": "user", "content": "Finish it:\n{prompt}\n{x}"}, {"role": "assistant", "content": "So:\n```python\n"}]
+
+
+class Begins(TaskDataModule):
+    """One function to finish, with blanks around its prompt."""
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        text = "\ndef f(x):\n"
+        right, check = text + "    return {x}\n", AssertTests("assert f(1) == {1}")
+        return [Problem("p", text, check, program_prefix=text, stop_strings=("\ndef",), reference=right)]
+
+
+@pytest.mark.parametrize("stops", [None, ["\n```\n"]])
+def test_a_chat_is_put_around_the_prompt_and_its_answer_is_the_whole_program(stops: list[str] | None) -> None:
+    """A task in completion form; what the chat has begun the answer does not repeat."""
+    (plain,) = Begins(stop_strings=stops).problems("train")
+    assert plain.stop_strings == ("\ndef",) if stops is None else ("\n```\n",)
+    (asked,) = Begins(chat=BEGUN, stop_strings=stops).problems("train")
+    assert [message["content"] for message in asked.prompt] == ["Finish it:\ndef f(x):\n{x}", "So:\n```python\n"]
+    assert (asked.program_prefix, asked.stop_strings) == ("", tuple(stops or ()))
+    answer = reference_answer(asked)
+    assert answer == "def f(x):\n    return {x}\n```"
+    found = find_program(asked, answer)
+    assert found is not None and found.source == "def f(x):\n    return {x}\n"
+    (unbegun,) = Begins(chat=BEGUN[:1]).problems("train")
+    assert reference_answer(unbegun) == f"```python\n{answer}"
+
+
+def test_a_chat_that_cannot_be_asked_is_refused() -> None:
+    for wrong, told in (
+        ([{"role": "user", "content": "Finish it."}], r"chat: expected a message with \{prompt\} in its content, got"),
+        ("{prompt}", "chat: expected"),
+        ([{"role": "user"}], "chat: expected a message with"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            Begins(chat=wrong)
+    twice = Given(chat=BEGUN)
+    twice.given = Begins(chat=BEGUN).problems("train")
+    with pytest.raises(ValueError, match="chat: expected a text to put into it, got a chat in p; set form: completion"):
+        twice.problems("train")
 
 
 def test_the_orders_of_neighbouring_seeds_and_epochs_all_differ() -> None:

@@ -86,6 +86,19 @@ def rendered(of: TextCodec, *messages: Any) -> tuple[int, ...]:
     return of.encode(Problem("p", tuple(messages), ReferenceText("")))
 
 
+@pytest.mark.parametrize("template", [CHATML, LLAMA_2], ids=["chatml", "llama 2"])
+def test_a_last_message_of_the_assistant_begins_the_turn(template: str) -> None:
+    """Nothing closes it, its line end stays where the template trims, and a later turn opens as ever."""
+    of = codec(template)
+    begun = Problem("p", (USER, {"role": "assistant", "content": "Here:\n```python\n"}), ReferenceText(""))
+    opened = of.tokenizer.apply_chat_template([USER], tokenize=False, add_generation_prompt=True)
+    after = "Here:\n```python\n" if template == CHATML else " Here:\n```python\n"
+    assert of.tokenizer.decode(of.encode(begun)) == opened + after
+    plain = Problem("p", (USER,), ReferenceText(""))
+    turn = (tuple(of.tokenizer("x")["input_ids"]), StopReason.STOP_STRING, "No.")
+    assert of.extend(begun, *turn) == of.extend(plain, *turn)
+
+
 @pytest.mark.parametrize("closes", [True, False])
 @pytest.mark.parametrize(
     ("template", "end", "has_system"),

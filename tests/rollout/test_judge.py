@@ -105,6 +105,35 @@ def test_the_block_that_defines_the_entry_point_is_the_program(problem: Problem)
     assert strict is not None and strict.source == "print(f())\n"
 
 
+ITS_OWN_TESTS = """\
+from typing import List
+LIMIT = 3
+other = [LIMIT]
+@staticmethod
+def helper(x):
+    return x + LIMIT
+def f(x):
+    return helper(x)
+# A comment.
+def test_f():
+    assert f(1) == 0
+test_f()
+"""
+
+
+@pytest.mark.parametrize("rest", ["", "assert f(", "def unfinished(:\n    f()\n"])
+def test_definitions_leave_out_what_the_entry_point_does_not_need(rest: str) -> None:
+    """Lines keep their numbers, because credit goes to lines; of a program cut off in mid-statement the rest goes."""
+    problem = Problem("t", "p", CallTests((((1,), 4),), "f"), extraction="definitions")
+    found = find_program(problem, f"```python\n{ITS_OWN_TESTS}{rest}")
+    assert found is not None
+    lines = ITS_OWN_TESTS.split("\n")
+    assert found.source.split("\n")[:8] == [*lines[:2], "", *lines[3:8]]
+    assert not "".join(found.source.split("\n")[8:])
+    without = replace(problem, check=CallTests((((1,), 4),), "g"))
+    assert find_program(without, ITS_OWN_TESTS).source == ITS_OWN_TESTS  # type: ignore[union-attr]
+
+
 def test_the_main_program_is_what_a_contest_in_c_asks_for() -> None:
     main = "int main() {\n  return 0;\n}\n"
     found = find_program(Problem("t", "p", StdioTests((("", ""),), "c")), f"```c\n{main}```\n```c\nreturn 0;\n```\n")

@@ -6,12 +6,13 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
@@ -63,11 +64,22 @@ from builtins import *
 """
 """Imports that judges such as LeetCode's put before a program; the last line restores ``pow`` and ``abs``."""
 
+ALL_DAYS = (datetime.min, datetime.max)
+_MODULES = (
+    "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json"
+)
+LIVE_CODE_BENCH_IMPORTS = (
+    "".join(f"from {module} import *\n" for module in (*_MODULES.split(), "builtins", "typing"))
+    + f"import {_MODULES.replace(' ', ', ')}\nsys.setrecursionlimit(50000)\n"
+)
+"""Imports that LiveCodeBench's judge puts before every program, also before one that reads stdin."""
+
 
 class _Left(Enum):
     """Rows that do not become problems."""
 
     EMPTY = "without statement or tests"
+    OUTSIDE = "whose contest_date is not between start_date and end_date"
     DIALOGUE = "whose programs would have to talk with another one, which no listed input and output can judge"
     HEADER = "whose checkers include a file (testlib.h?) that checker_files does not name"
 
@@ -81,8 +93,9 @@ class DeepCoder(TaskDataModule):
     unpickling), or ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without
     starter code; a prompt that comes as chat messages stays as it is. Functions are called on an instance of ``class
     Solution`` where starter code or reference has that class; their programs begin with the usual imports
-    (:data:`CONTEST_IMPORTS`). Rows without statement or tests are left out with a warning (a source of nothing but
-    such rows is refused), and so are programs that would have to talk with another one.
+    (:data:`CONTEST_IMPORTS`), and all programs of LiveCodeBench's own rows with those of its judge
+    (:data:`LIVE_CODE_BENCH_IMPORTS`). Rows without statement or tests are left out with a warning (a source of nothing
+    but such rows is refused), and so are programs that would have to talk with another one.
 
     Where a row's field ``checker`` or ``generated_checker`` holds a program, that judges the output, see
     :func:`~lit_rl.data.contests.contest_tests.contest_checker`. Without one, problems on stdin whose statements ask
@@ -111,6 +124,8 @@ class DeepCoder(TaskDataModule):
         compare: how outputs are compared where a row does not say; ``decimals`` as LiveCodeBench does.
         tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
         checker_files: paths of files that checkers include by their names, such as your ``testlib.h``.
+        start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.
+        end_date: last day, at midnight as in LiveCodeBench.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
@@ -132,6 +147,8 @@ class DeepCoder(TaskDataModule):
         compare: Compare = "decimals",
         tolerance: float = FLOAT_TOLERANCE,
         checker_files: Sequence[str] = (),
+        start_date: str | None = None,
+        end_date: str | None = None,
         bad_rows: BadRows = "error",
         name: str = "deepcoder",
         **options: Unpack[TaskOptions],
@@ -148,6 +165,8 @@ class DeepCoder(TaskDataModule):
         # A rule that makes no sense is refused now, not at the first row.
         self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
         self.checker_files = tuple(checker_files)
+        first, last = ALL_DAYS
+        self.days = (_day("start_date", start_date, first), _day("end_date", end_date, last))
         self.bad_rows: BadRows = bad_rows
         self.name = name
         for split, sources in self.sources.items():
@@ -179,6 +198,8 @@ class DeepCoder(TaskDataModule):
             ValueError: none has a statement and tests.
         """
         num_rows = len(kept) + left_out.total()
+        if left_out[_Left.OUTSIDE] == num_rows > 0:
+            raise UsageError(f"{self.name}: expected rows in the window, got {num_rows} {rows} {_Left.OUTSIDE.value}")
         if left_out[_Left.EMPTY] == num_rows:
             statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
             raise UsageError(
@@ -209,6 +230,9 @@ class DeepCoder(TaskDataModule):
             yield from read_rows(self.dataset, subset=source, split=split)
 
     def _problem(self, files: Mapping[str, str], row: Row) -> Problem | _Left:
+        first, last = self.days
+        if self.days != ALL_DAYS and not first <= datetime.fromisoformat(row.text("contest_date")) <= last:
+            return _Left.OUTSIDE
         question, messages = _question(row)
         metadata = _metadata(row)
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
@@ -235,6 +259,8 @@ class DeepCoder(TaskDataModule):
             checker=checker,
         )
         prefix = CONTEST_IMPORTS if function else ""
+        if "public_test_cases" in row:
+            prefix = LIVE_CODE_BENCH_IMPORTS
         return Problem(
             task_id="",
             prompt=messages or contest_prompt(question, starter, function),
@@ -265,6 +291,13 @@ def wrap_around(problems: Sequence[Problem], count: int) -> list[Problem]:
         turn, original = index // len(problems) + 1, problems[index % len(problems)]
         filled.append(replace(original, task_id=f"{original.task_id}#{turn}"))
     return filled
+
+
+def _day(name: str, day: str | None, default: datetime) -> datetime:
+    try:
+        return default if day is None else datetime.fromisoformat(day)
+    except ValueError:
+        raise ArgumentError(name, "a day such as 2024-08-01", repr(day)) from None
 
 
 def _stored_split(split: Split) -> str:

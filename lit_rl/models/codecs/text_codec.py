@@ -112,15 +112,20 @@ def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, 
 
     Args:
         tokenizer: with a chat template.
-        messages: of the conversation.
+        messages: of the conversation; a last one of the assistant begins the policy's turn.
         arguments: of the template, such as ``{"enable_thinking": False}``.
 
     Raises:
         ValueError: the template cannot be read, or it refuses the conversation.
     """
+    begun = messages[-1]["role"] == "assistant"
     try:
         text: str = tokenizer.apply_chat_template(
-            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True, **(arguments or {})
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=not begun,
+            continue_final_message=begun,
+            **(arguments or {}),
         )
     except TemplateError as error:
         roles = ", ".join(message["role"] for message in messages)
@@ -316,6 +321,7 @@ class TextCodec(Codec):
         """Return the template's text around a message, found once for each way in which conversations begin."""
         self._require_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
+        roles = roles[:-1] if roles[-1] == "assistant" else roles  # it begins the policy's turn
         if roles not in self._frames:
             self._frames[roles] = find_frame(self.tokenizer, roles, self.template_arguments)
         return self._frames[roles]
