@@ -143,7 +143,8 @@ def _plain(layer: nn.Module, tensor: Tensor) -> Tensor:
         return tensor.detach()
     from peft.utils.integrations import dequantize_module_weight
 
-    return dequantize_module_weight(layer).detach()
+    whole: Tensor = dequantize_module_weight(layer)
+    return whole.detach()
 
 
 def _merged(layer: Any) -> Tensor:
@@ -197,7 +198,7 @@ def _gathered(weight: Any) -> Tensor:
 def largest_rank(policy: CausalLM) -> int:
     """The largest rank of a layer's adapter."""
     config = policy.model.peft_config[POLICY]
-    return max([config.r, *config.rank_pattern.values()])
+    return int(max([config.r, *config.rank_pattern.values()]))
 
 
 def write_adapter(weights: Iterable[Named], folder: Path, config: Any) -> int:

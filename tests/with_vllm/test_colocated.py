@@ -30,22 +30,17 @@ ARRIVALS = 10
 WAYS = [(family, way) for family in FAMILIES for way in ("full", "lora")] + [("qwen2", "merged"), ("qwen2", "4bit")]
 
 
-def policy_of(tokenizer: str, family: str = "qwen2", lora: LoRA | None = None) -> CausalLM:
+def policy_of(tokenizer: str, family: str = "qwen2", lora: LoRA | None = None, folder: Path | None = None) -> CausalLM:
+    """A policy whose weights have moved; with a folder, its base is saved there and loaded in four bits."""
     config = TINY_QWEN2 | SIZES | FAMILIES[family] | {"model_type": family}
-    policy = CausalLM(config=config, tokenizer=tokenizer, lora=lora)
+    policy = CausalLM(config=config, tokenizer=tokenizer, lora=None if folder else lora)
     policy.load()
+    if folder is not None:
+        policy.save_pretrained(folder)
+        policy = CausalLM(str(folder), lora=lora, quantization="4bit")
+        policy.load()
     disturb(policy, 0, 0.3)
     return policy
-
-
-def in_four_bits(policy: CausalLM, folder: Path) -> CausalLM:
-    policy.save_pretrained(folder)
-    # Of attention alone: the other layers arrive from four bits too, though they have no adapters.
-    lora = LoRA(rank=4, target_modules=["q_proj", "k_proj", "v_proj", "o_proj"])
-    quantized = CausalLM(str(folder), lora=lora, quantization="4bit")
-    quantized.load()
-    disturb(quantized, 0, 0.3)
-    return quantized
 
 
 @pytest.fixture
@@ -65,10 +60,13 @@ def problems(*prompts: str) -> list[Problem]:
 def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
     byte_tokenizer: str, engine: VLLM, family: str, way: str, tmp_path: Path
 ) -> None:
-    policy = policy_of(byte_tokenizer, family, LoRA(rank=4) if way in ("lora", "merged") else None)
     if way == "4bit":
         pytest.importorskip("bitsandbytes", reason="bitsandbytes is not in this environment: lit-rl[qlora]")
-        policy = in_four_bits(policy, tmp_path / "model")
+        # Adapters of attention: the other layers in four bits arrive as well.
+        lora = LoRA(rank=4, target_modules=["q_proj", "k_proj", "v_proj", "o_proj"])
+        policy = policy_of(byte_tokenizer, family, lora, tmp_path / "model")
+    else:
+        policy = policy_of(byte_tokenizer, family, LoRA(rank=4) if way != "full" else None)
     learned = sum(one.nbytes for one in policy.parameters() if one.requires_grad)
     sent = []
     tasks = problems("a", "def f(x):", "hello, hello")

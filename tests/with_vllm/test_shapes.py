@@ -32,6 +32,7 @@ def vllm_model(policy: CausalLM, folder: Path, dtype: str) -> Iterator[tuple[Any
     from vllm.distributed import cleanup_dist_env_and_memory, init_distributed_environment, initialize_model_parallel
     from vllm.engine.arg_utils import EngineArgs
     from vllm.model_executor.model_loader.utils import initialize_model
+    from vllm.utils.torch_utils import set_default_torch_dtype
 
     describe_model(policy, folder)
     lora = adapter_arguments(largest_rank(policy), dtype, "cpu") if travels_alone(policy, merge=False) else {}
@@ -41,8 +42,9 @@ def vllm_model(policy: CausalLM, folder: Path, dtype: str) -> Iterator[tuple[Any
         with set_current_vllm_config(config):
             init_distributed_environment(1, 0, f"file://{folder}/store", 0, "gloo")
             initialize_model_parallel(1, 1)
-            with torch.device("meta"):
-                yield initialize_model(config), config
+            with torch.device("meta"), set_default_torch_dtype(config.model_config.dtype):
+                model = initialize_model(config)
+            yield model, config
     finally:
         cleanup_dist_env_and_memory()
 
@@ -56,8 +58,8 @@ def test_all_weights_and_adapters_of_a_configuration_fit_vllms_model(name: str, 
     with torch.device("meta"):
         policy.load()
     # Gathered from shards, weights have the dtype that the strategy computes in.
-    strategy = told["trainer"].get("strategy", {"init_args": {}})["init_args"]
-    arrive_as = strategy.get("param_dtype", policy.dtype)
+    strategy = told["trainer"].get("strategy")
+    arrive_as = strategy["init_args"]["param_dtype"] if isinstance(strategy, dict) else policy.dtype
     runs_in = told["model"]["init_args"]["collect"]["engine"]["init_args"].get("dtype", policy.dtype)
     assert runs_in == arrive_as
     with vllm_model(policy, tmp_path, runs_in) as (model, config):
