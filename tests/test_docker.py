@@ -66,4 +66,4 @@ def test_trainer_and_vllm_server_share_the_folder_of_weights_and_a_network() -> 
     documented = (ROOT / "docs/engines.md").read_text()
     for option in ("--enable-scale-out", "--logprobs-mode processed_logprobs", "--generation-config vllm"):
         assert option in server["command"] and option in documented
-    assert server["environment"] == {"VLLM_SERVER_DEV_MODE": "1"}
+    assert server["environment"] == {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}

@@ -16,6 +16,8 @@ from torch.distributed.fsdp import FSDPModule
 from lit_rl.arguments import UsageError, require_at_least, require_share
 from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_package import (
+    adapter_arguments,
+    add_adapter,
     describe_model,
     keeping_process_group,
     own_random_numbers,
@@ -24,7 +26,16 @@ from lit_rl.engines.vllm_package import (
     require_vllm,
     start,
 )
-from lit_rl.engines.whole_weights import require_whole, whole_weights
+from lit_rl.engines.whole_weights import (
+    Named,
+    adapter_weights,
+    largest_rank,
+    require_copyable,
+    travels_alone,
+    whole_weights,
+    write_adapter,
+)
+from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
@@ -38,8 +49,8 @@ class VLLM(Engine):
     """vLLM in the trainer's process, on the trainer's device.
 
     Each rank has a whole engine (no tensor parallelism, no further process). It starts with the first session. Before a
-    session, if the policy has learned since the last one, its weights arrive by vLLM's own reload: gathered from all
-    ranks one layer at a time, adapters merged on the way.
+    session, if the policy has learned since the last one, its weights arrive by vLLM's own reload, gathered from all
+    ranks one layer at a time. Of a policy with adapters the base arrives once, and afterwards the adapter alone.
 
     The sampler's log-probabilities are of the distribution that was sampled from. They differ from those of the
     training forward by rounding; ``sampling/logprob_gap`` tells how much, see ``docs/engines.md``.
@@ -54,7 +65,13 @@ class VLLM(Engine):
         sleep: give the device's memory back between sessions; weights wait in the node's memory meanwhile.
         in_rounds: ask for the next turn only once every row has finished its turn. Which rows are computed together
             then does not depend on timing, and a resumed run samples the same. ``false`` is faster with several turns.
+        merge_adapters: add adapters to their base and send all weights each time, for adapters and models that vLLM
+            cannot run apart.
         options: further arguments of ``vllm.LLM``, by name.
+
+    Attributes:
+        arrivals: how often weights have arrived.
+        bytes_sent: size of the tensors of the last arrival.
 
     Raises:
         ModuleNotFoundError: when a run starts: vllm is not installed.
@@ -72,6 +89,7 @@ class VLLM(Engine):
         eager: bool = False,
         sleep: bool = False,
         in_rounds: bool = True,
+        merge_adapters: bool = False,
         options: dict[str, Any] | None = None,
     ) -> None:
         require_share(memory_share=memory_share)
@@ -84,21 +102,25 @@ class VLLM(Engine):
         self.eager = eager
         self.sleep = sleep
         self.in_rounds = in_rounds
+        self.merge_adapters = merge_adapters
         self.options = options or {}
-        self.arrivals = 0
+        self.arrivals = self.bytes_sent = 0
         self._llm: Any = None
         self._trainers_group = False
         self._holds: tuple[int, int] | None = None  # which policy's weights, of which version
+        self._base: int | None = None  # which policy's base, without adapters
+        self._adapter: Any = None  # vLLM's name for the adapter that samples
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         """Weights arrive at the start if they are newer than vLLM's; see :class:`VLLM`."""
-        model = require_whole(policy, "VLLM")
-        model.load()
+        policy.load()
+        model = require_copyable(policy, "VLLM", merge=self.merge_adapters)
         with evaluating(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
             self._start(model)
             self._renew(model)
-            session = VLLMSession(self._llm.llm_engine, model.codec, sampling, model.version, self._most_tokens())
+            engine, most_tokens = self._llm.llm_engine, self._most_tokens()
+            session = VLLMSession(engine, model.codec, sampling, model.version, most_tokens, self._adapter)
             try:
                 yield session
             finally:
@@ -119,7 +141,7 @@ class VLLM(Engine):
         if self._llm is not None:
             with keeping_process_group(self._trainers_group):
                 self._llm.llm_engine.engine_core.shutdown()
-            self._llm = self._holds = None
+            self._llm = self._holds = self._base = None
 
     # -- weights ---------------------------------------------------------------------------------------------
 
@@ -148,6 +170,8 @@ class VLLM(Engine):
             arguments["max_model_len"] = longest
         if self.cache_gigabytes is not None:
             arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
+        if travels_alone(policy, self.merge_adapters):
+            arguments |= adapter_arguments(largest_rank(policy), str(arguments["dtype"]), policy.device.type)
         return arguments | self.options
 
     def _renew(self, policy: CausalLM) -> None:
@@ -165,12 +189,23 @@ class VLLM(Engine):
         self._llm.reset_prefix_cache()
 
     def _arrive(self, policy: CausalLM) -> None:
-        """Send every weight through vLLM's reload call."""
-        weights = whole_weights(policy)
+        """Send every weight through vLLM's reload call, or the adapter where vLLM has its base."""
+        alone, self.bytes_sent, self._adapter = travels_alone(policy, self.merge_adapters), 0, None
+        if not alone or self._base != id(policy):
+            self._send(policy, merge=not alone)
+            self._base = id(policy) if alone else None
+        if alone:
+            with tempfile.TemporaryDirectory() as folder:
+                config = policy.model.peft_config[POLICY]
+                self.bytes_sent += write_adapter(adapter_weights(policy), Path(folder), config)
+                self._adapter = add_adapter(self._llm, folder)
+
+    def _send(self, policy: CausalLM, *, merge: bool) -> None:
+        weights = whole_weights(policy, merge=merge)
         # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
         # gathered from shards is gone by then.
         given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
-        missing: list[list[str]] = self._llm.collective_rpc(reload, args=(given,))
+        missing: list[list[str]] = self._llm.collective_rpc(reload, args=(self._counted(given),))
         for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
             pass
         if missing[0]:
@@ -179,6 +214,11 @@ class VLLM(Engine):
                 "architecture than the policy's; use the engine InProcess"
             )
         self._llm.collective_rpc(repack_tied_heads)
+
+    def _counted(self, weights: Iterator[Named]) -> Iterator[Named]:
+        for name, tensor in weights:
+            self.bytes_sent += tensor.nbytes
+            yield name, tensor
 
     def _most_tokens(self) -> int:
         return int(self._llm.llm_engine.model_config.max_model_len)
@@ -193,16 +233,20 @@ class VLLMSession(Session):
         sampling: of all requests.
         version: of the weights that sample.
         most_tokens: of a row.
+        adapter: vLLM's request for the adapter that samples; ``None`` for the weights as they are.
     """
 
     _numbers = count()
 
-    def __init__(self, engine: Any, codec: Codec, sampling: Sampling, version: int, most_tokens: int) -> None:
+    def __init__(
+        self, engine: Any, codec: Codec, sampling: Sampling, version: int, most_tokens: int, adapter: Any = None
+    ) -> None:
         self._engine = engine
         self._codec = codec
         self._sampling = sampling
         self._version = version
         self._most_tokens = most_tokens
+        self._adapter = adapter
         self._open: dict[str, _Row] = {}
 
     def submit(self, requests: Sequence[Request]) -> None:
@@ -216,7 +260,8 @@ class VLLMSession(Session):
         for request in requests:
             name = f"{next(self._numbers)}"
             self._open[name] = _Row(request)
-            self._engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids)}, self._params(request))
+            prompt = {"prompt_token_ids": list(request.prompt_ids)}
+            self._engine.add_request(name, prompt, self._params(request), lora_request=self._adapter)
 
     def step(self) -> list[Generation]:
         """One step of vLLM: a token for each running row, or the prompts of some."""

@@ -106,10 +106,12 @@ class VLLMClient:
         if response.status >= 500 and response.status != 501:
             raise _TryAgain(f"HTTP {response.status}: {error_text(data)}")
         if response.status != 200:
-            hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out" if response.status == 404 else ""
-            raise EngineError(
-                f"the vllm server at {self.url} refused {path}: HTTP {response.status}: {error_text(data)}{hint}"
-            )
+            told, hint = error_text(data), ""
+            if "does not exist" in told:  # an adapter that a request names
+                hint = ": it was started anew, or another run uses it"
+            elif response.status == 404:
+                hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
+            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {response.status}: {told}{hint}")
         try:
             answer = json.loads(data) if data else {}
         except ValueError:
@@ -254,7 +256,8 @@ class ReadBack:
     def _digests(self) -> dict[str, str]:
         """A digest of each weight, by worker and name."""
         workers = rpc(self._server, "compute_weight_checksums", self._seconds)
-        return {name.rsplit(":", 1)[-1]: digest for worker in workers for name, digest in (worker or {}).items()}
+        found = [item for worker in workers for item in (worker or {}).items()]
+        return {name.rsplit(":", 1)[-1].replace(".base_layer.", "."): digest for name, digest in found}
 
 
 def noting_zeros(weights: Iterator[tuple[str, Tensor]], zeros: set[str]) -> Iterator[tuple[str, Tensor]]:

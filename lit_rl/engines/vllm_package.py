@@ -116,7 +116,7 @@ def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> list[str
         weights: whole, by their names in a checkpoint.
     """
     model = worker.model_runner.get_model()
-    needed = {name for name, _ in model.named_parameters()}
+    needed = {name.replace(".base_layer.", ".") for name, _ in model.named_parameters()}
     load, told = model.load_weights, []
 
     def load_and_tell(given: Any) -> Any:
@@ -130,6 +130,66 @@ def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> list[str
         del model.load_weights
     # Architectures that do not tell what they loaded are left to the probe of the sampler.
     return sorted(needed - told[0]) if told and told[0] is not None else []
+
+
+_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+_MERGE = "or set merge_adapters to true"
+
+
+def adapter_rank(rank: int) -> int:
+    """Return the smallest limit on ranks that vLLM can be started with.
+
+    Raises:
+        ValueError: the rank is above all of them.
+    """
+    if rank > _RANKS[-1]:
+        raise UsageError(f"LoRA.rank: vllm runs adapters up to rank {_RANKS[-1]}, got {rank}; lower it {_MERGE}")
+    return next(limit for limit in _RANKS if limit >= rank)
+
+
+def require_adapter_dtype(dtype: str, device: str) -> None:
+    """Check whether vLLM has kernels for adapters in this dtype.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if device != "cpu" and "float32" in dtype:
+        raise UsageError(f"vllm runs adapters on {device} in bfloat16 or float16, got float32: set its dtype {_MERGE}")
+
+
+def adapter_arguments(rank: int, dtype: str, device: str) -> dict[str, Any]:
+    """Return the arguments for a ``vllm.LLM`` that runs an adapter."""
+    require_adapter_dtype(dtype, device)
+    return {"enable_lora": True, "max_loras": 1, "max_lora_rank": adapter_rank(rank)}
+
+
+def add_adapter(llm: Any, folder: str) -> Any:
+    """Have an ``LLM`` load an adapter in place of the one it has; return what requests name it by.
+
+    Raises:
+        ValueError: vLLM cannot run it.
+    """
+    from vllm.lora.request import LoRARequest
+
+    try:
+        llm.llm_engine.add_lora(LoRARequest("policy", 1, folder, load_inplace=True))
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"vllm cannot run the policy's adapter: {_first_sentence(error)}; use InProcess {_MERGE}"
+        ) from error
+    left_out = llm.collective_rpc(layers_left_out)[0]
+    if left_out:
+        raise UsageError(
+            f"vllm's model has no layers for the policy's adapter, {', '.join(left_out[:3])}: use InProcess {_MERGE}"
+        )
+    # Not in place: a request that says so has the adapter read again in each of its steps.
+    return LoRARequest("policy", 1, folder)
+
+
+def layers_left_out(worker: Any) -> list[str]:
+    """Adapted layers that vLLM's model does not have by these names, which it passes over."""
+    manager = worker.model_runner.lora_manager._adapter_manager
+    return sorted(manager.get_adapter(1).loras.keys() - manager.modules.keys())
 
 
 def repack_tied_heads(worker: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +18,18 @@ import torch.distributed as dist
 from lit_rl.arguments import UsageError, require_above, require_at_least
 from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_client import ReadBack, VLLMClient, noting_zeros, require_same_model, rpc
-from lit_rl.engines.whole_weights import require_whole, whole_weights, write_weights
+from lit_rl.engines.vllm_package import adapter_rank, require_adapter_dtype
+from lit_rl.engines.whole_weights import (
+    Named,
+    adapter_weights,
+    largest_rank,
+    require_copyable,
+    travels_alone,
+    whole_weights,
+    write_adapter,
+    write_weights,
+)
+from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import base_of
@@ -28,16 +39,19 @@ from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"
 _SECONDS_OF_A_STEP = 0.05
+_ADAPTER = "adapter"  # folder inside that of the weights
+_UPDATING = "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
 
 
 class VLLMServer(Engine):
     """vLLM servers started by the user; ids go in, ids and log-probabilities come out.
 
     Before a session, if the policy has learned since the last one, every rank gathers the weights layer by layer and
-    the first one writes them, adapters merged, into ``folder``. Only when that is done are the servers told to read
-    them, so no rank waits for another while it waits for a server. Each server then says which weights it has,
-    and says so again with every completion: rows of other weights end the run. The first time, the digests of its
-    weights tell whether all of them arrived. How a server is started is in ``docs/engines.md``.
+    the first one writes them into ``folder``: with adapters the base once, and afterwards the adapter alone. Only when
+    that is done are the servers told to read them, so no rank waits for another while it waits for a server. Each
+    server then says which weights it has, and says so again with every completion: rows of other weights end the run.
+    The first time, the digests of its weights tell whether all of them arrived. How a server is started is in
+    ``docs/engines.md``.
 
     A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback
     Checkpointing is used, and resumes when the command is run again.
@@ -52,6 +66,11 @@ class VLLMServer(Engine):
         max_requests: most requests that a rank has at its server at the same time; further ones wait here.
         num_tries: how often a request is sent before the server counts as dead. The same request gives the same row.
         in_rounds: see :class:`lit_rl.engines.VLLM`.
+        merge_adapters: see :class:`lit_rl.engines.VLLM`.
+
+    Attributes:
+        arrivals: how often weights have arrived.
+        bytes_sent: size of the tensors of the last arrival; on the first rank.
     """
 
     def __init__(
@@ -64,6 +83,7 @@ class VLLMServer(Engine):
         max_requests: int = 128,
         num_tries: int = 5,
         in_rounds: bool = True,
+        merge_adapters: bool = False,
     ) -> None:
         require_above(0, start_seconds=start_seconds, weights_seconds=weights_seconds, row_seconds=row_seconds)
         require_at_least(1, max_requests=max_requests, num_tries=num_tries)
@@ -77,22 +97,25 @@ class VLLMServer(Engine):
         self.row_seconds = row_seconds
         self.max_requests = max_requests
         self.in_rounds = in_rounds
-        self.arrivals = 0
+        self.merge_adapters = merge_adapters
+        self.arrivals = self.bytes_sent = 0
         self._run = ""
         self._label = ""
         self._zeros: set[str] = set()
         self._read_back: set[str] = set()  # servers that were seen to take every weight
         self._holds: tuple[int, int] | None = None
+        self._base: int | None = None  # which policy's base, without adapters, the servers have
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         """Weights arrive at the start if they are newer than the servers'; see :class:`VLLMServer`."""
-        model = require_whole(policy, "VLLMServer")
-        model.load()
+        policy.load()
+        model = require_copyable(policy, "VLLMServer", merge=self.merge_adapters)
         with evaluating(model), torch.no_grad(), phase("sampling"):
             self._renew(model)
             server = self.servers[(dist.get_rank() if world_size() > 1 else 0) % len(self.servers)]
-            session = VLLMServerSession(self, server, model.codec, sampling, model.version, self._label)
+            named = {"model": self._label} if travels_alone(model, self.merge_adapters) else {}
+            session = VLLMServerSession(self, server, model.codec, sampling, model.version, self._label, named)
             fault = ""
             try:
                 yield session
@@ -126,22 +149,35 @@ class VLLMServer(Engine):
         if self._holds == (id(policy), policy.version):
             return
         self.arrivals += 1
-        self._label = f"{self._run}-{self.arrivals}-{policy.version}"
+        before, self._label = self._label, f"{self._run}-{self.arrivals}-{policy.version}"
+        alone = travels_alone(policy, self.merge_adapters)
+        with_base = not alone or self._base != id(policy)
+        self._base = None  # until all servers have it
         with phase("gathering weights for vllm"):
-            weights = whole_weights(policy, with_tied=True)
-            fault = ""
-            self._zeros.clear()
-            if _is_first():
-                try:
-                    write_weights(noting_zeros(weights, self._zeros), self.folder)
-                except OSError as error:
-                    fault = f"the weights could not be written to {self.folder} ({error}): give another folder"
-            for _ in weights:  # the ranks gather together, whatever happens on one
-                pass
-            _agree(fault)
+            self.bytes_sent = 0
+            if with_base:
+                self._zeros.clear()
+                weights = whole_weights(policy, with_tied=True, merge=not alone)
+                self._hand_over(weights, lambda given: write_weights(noting_zeros(given, self._zeros), self.folder))
+            if alone:
+                place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
+                self._hand_over(adapter_weights(policy), lambda given: write_adapter(given, place, config))
         with phase("sending weights to vllm servers"):
-            self._on_first_rank(self._send)
+            self._on_first_rank(lambda server: self._send(server, before, with_base=with_base, adapter=alone))
         self._holds = id(policy), policy.version
+        self._base = id(policy) if alone else None
+
+    def _hand_over(self, weights: Iterator[Named], write: Callable[[Iterator[Named]], int]) -> None:
+        """Have the first rank write what all gather together, whatever happens on one."""
+        fault = ""
+        if _is_first():
+            try:
+                self.bytes_sent += write(weights)
+            except OSError as error:
+                fault = f"the weights could not be written to {self.folder} ({error}): give another folder"
+        for _ in weights:
+            pass
+        _agree(fault)
 
     def _on_first_rank(self, do: Any) -> None:
         """Call a function with each server on the first rank; a failure there fails all ranks."""
@@ -157,8 +193,10 @@ class VLLMServer(Engine):
     def _check(self, server: VLLMClient, policy: CausalLM) -> None:
         """Check whether a server is up, new enough, and serves a model of this shape the way that training needs."""
         server.wait_until_ready(self.start_seconds)
-        told = server.get("/server_info?config_format=json", 60.0).get("vllm_config", {})
-        model = told.get("model_config", {}) if isinstance(told, dict) else {}
+        info = server.get("/server_info?config_format=json", 60.0)
+        told = info.get("vllm_config", {})
+        told = told if isinstance(told, dict) else {}
+        model = told.get("model_config", {})
         mode = model.get("logprobs_mode", _MODE)
         if mode != _MODE:
             raise EngineError(
@@ -171,13 +209,43 @@ class VLLMServer(Engine):
                 f"a row of the server at {server.url} has at most {longest} tokens, the policy reads {needed}: start "
                 f"it with --max-model-len {needed}"
             )
+        if travels_alone(policy, self.merge_adapters):
+            rank = adapter_rank(largest_rank(policy))
+            can = int((told.get("lora_config") or {}).get("max_lora_rank") or 0)
+            if can < rank or not info.get("vllm_env", {}).get(_UPDATING):
+                raise EngineError(
+                    f"the server at {server.url} cannot load an adapter of rank {rank} while it runs: start it with "
+                    f"{_UPDATING}=1 and --enable-lora --max-lora-rank {rank}, or set merge_adapters to true"
+                )
+            device = told.get("device_config", {}).get("device_type", "cpu")
+            require_adapter_dtype(str(model.get("dtype")), str(device))
         base = base_of(policy.model)
         require_same_model(server, type(base).__name__, base.config.get_text_config(), 60.0)
 
-    def _send(self, server: VLLMClient) -> None:
-        """Have a server load the folder's weights, and ask which it has now."""
+    def _send(self, server: VLLMClient, before: str, *, with_base: bool, adapter: bool) -> None:
+        """Have a server load what the folder holds, and ask which weights it has now."""
         seconds = self.weights_seconds
+        if not with_base:
+            self._require_label(server, before, "was it started anew? Run the command again")
         server.post("/pause?mode=abort", {}, seconds)
+        if with_base:
+            self._reload(server)
+        if adapter:
+            if not with_base:
+                server.post("/v1/unload_lora_adapter", {"lora_name": before}, seconds)
+            # By a new name each time: one in place is read again in each step of each of its requests (vLLM 0.32).
+            content = {"lora_name": self._label, "lora_path": str(self.folder / _ADAPTER)}
+            try:
+                server.post("/v1/load_lora_adapter", content, seconds, tries=1)
+            except EngineError as error:
+                raise EngineError(f"{error}. If its vllm cannot run this adapter, set merge_adapters to true") from None
+        server.post("/reset_prefix_cache", {}, seconds)
+        server.post("/update_weight_version", {"new_version": self._label}, seconds)
+        server.post("/resume", {}, seconds)
+        self._require_label(server, self._label, "does another run use it?")
+
+    def _reload(self, server: VLLMClient) -> None:
+        seconds = self.weights_seconds
         first = None if server.url in self._read_back else ReadBack(server, seconds)
         try:
             # A server that was started with --load-format dummy would refuse to read files.
@@ -191,19 +259,18 @@ class VLLMServer(Engine):
         if first is not None:
             first.require_all(self._zeros)
             self._read_back.add(server.url)
-        server.post("/reset_prefix_cache", {}, seconds)
-        server.post("/update_weight_version", {"new_version": self._label}, seconds)
-        server.post("/resume", {}, seconds)
-        has = server.get("/weight_info", seconds).get("weight_version")
-        if has != self._label:
+
+    def _require_label(self, server: VLLMClient, label: str, question: str) -> None:
+        has = server.get("/weight_info", self.weights_seconds).get("weight_version")
+        if has != label:
             raise EngineError(
-                f"the server at {server.url} says that it has the weights {has}, not {self._label} which it was sent: "
-                "does another run use it?"
+                f"the server at {server.url} says that it has the weights {has}, not {label} which it was sent: "
+                f"{question}"
             )
 
     def close(self) -> None:
         """Remove the weights that were handed over."""
-        self._holds = None
+        self._holds = self._base = None
         if self._run and _is_first():
             shutil.rmtree(self.folder, ignore_errors=True)
         self._run = ""
@@ -236,10 +303,18 @@ class VLLMServerSession(Session):
         sampling: of all requests.
         version: of the weights that sample.
         label: what the server calls these weights.
+        named: what requests say besides ids: the adapter that is to sample.
     """
 
     def __init__(
-        self, engine: VLLMServer, server: VLLMClient, codec: Codec, sampling: Sampling, version: int, label: str
+        self,
+        engine: VLLMServer,
+        server: VLLMClient,
+        codec: Codec,
+        sampling: Sampling,
+        version: int,
+        label: str,
+        named: Mapping[str, str],
     ) -> None:
         self._server = server
         self._seconds = engine.row_seconds
@@ -247,6 +322,7 @@ class VLLMServerSession(Session):
         self._sampling = sampling
         self._version = version
         self._label = label
+        self._named = named
         self._threads = ThreadPoolExecutor(engine.max_requests, thread_name_prefix="vllm-server")
         self._answers: queue.SimpleQueue[Generation | Exception] = queue.SimpleQueue()
         self._open = 0
@@ -287,7 +363,8 @@ class VLLMServerSession(Session):
 
     def _ask(self, request: Request) -> None:
         try:
-            content = {"token_ids": list(request.prompt_ids), "sampling_params": self._params(request)}
+            ids = list(request.prompt_ids)
+            content = {"token_ids": ids, "sampling_params": self._params(request), **self._named}
             answer = self._server.post("/inference/v1/generate", content, self._seconds)
             self._answers.put(self._read(request, answer))
         except Exception as error:  # raised again where the rollout waits

@@ -1,14 +1,18 @@
-"""Whole weights of a policy by the names in its hub checkpoint, as engines with a copy load them.
+"""Weights of a policy as engines with a copy load them: whole, or what low-rank adapters have learned alone.
 
-Sharded weights are gathered one unit (a decoder layer) at a time, and low-rank adapters are added to their base on the
-way. The policy itself is not changed.
+Whole weights have the names of the hub checkpoint. Sharded ones are gathered one unit (a decoder layer) at a time, and
+adapters may be added to their base on the way. Adapters alone have the names of PEFT and are gathered one matrix at a
+time. The policy itself is not changed.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +30,20 @@ Named = tuple[str, Tensor]
 
 _PREFIX = "base_model.model."
 _OWN = f".modules_to_save.{POLICY}."
+_MATRIX = re.compile(rf"\.lora_[AB]\.{POLICY}\.weight$")
 
 
-def require_whole(policy: Policy, engine: str) -> CausalLM:
-    """Check that a policy's weights can be handed on whole, and return it.
+def require_copyable(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
+    """Check that a policy's weights can be handed on, and return it.
+
+    Args:
+        policy: loaded or not; its adapters are looked at once it is.
+        engine: name of the engine, for messages.
+        merge: whether adapters are added to their base, rather than handed on alone.
 
     Raises:
-        ValueError: it is a toy, or its adapters cannot be added to their base from outside.
+        ValueError: it is a toy, its adapters cannot be added to their base from outside, or it learns more than the
+            low-rank matrices of linear layers and is to hand on its adapters alone.
     """
     if not isinstance(policy, CausalLM):
         raise ArgumentError(
@@ -45,11 +56,24 @@ def require_whole(policy: Policy, engine: str) -> CausalLM:
                 f"{engine} merges plain LoRA adapters, got {config.peft_type.value}"
                 f"{' with use_dora' if getattr(config, 'use_dora', False) else ''}: use the engine InProcess"
             )
+        others = [f".{name}." for name in policy.model.peft_config if name != POLICY]
+        learned = (name for name, parameter in policy.model.named_parameters() if parameter.requires_grad)
+        more = [name for name in learned if not _MATRIX.search(name) and not any(other in name for other in others)]
+        if more and not merge:
+            raise UsageError(
+                f"{engine} hands on low-rank matrices of linear layers, and the policy learns {more[0]} too: set "
+                "merge_adapters to true"
+            )
     return policy
 
 
-def whole_weights(policy: CausalLM, *, with_tied: bool = False) -> Iterator[Named]:
-    """Every weight by its name in the model's checkpoint, on the policy's device, adapters merged.
+def travels_alone(policy: CausalLM, merge: bool) -> bool:
+    """Return whether a policy's adapter is handed on without its base."""
+    return not merge and has_adapter(policy.model)
+
+
+def whole_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = True) -> Iterator[Named]:
+    """Every weight by its name in the model's checkpoint, on the policy's device.
 
     All ranks iterate together to the end, since gathering is a call to all of them. A tensor is valid until the next
     one is asked for, and must not be changed.
@@ -57,18 +81,19 @@ def whole_weights(policy: CausalLM, *, with_tied: bool = False) -> Iterator[Name
     Args:
         policy: loaded; sharded or not.
         with_tied: give weights that are tied under each of their names; else once, as checkpoints hold them.
+        merge: add the policy's adapter to its base; else the base alone is given.
     """
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
     for unit in _units(policy):
         with _whole(unit), torch.no_grad():
-            own: dict[int | str, Named] = {}
+            own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
             for module in _outside_units(unit):
-                for name, tensor, key in _of(module, names) if id(module) in names else ():
+                for name, make, key in _of(module, names, merge) if id(module) in names else ():
                     if name not in sent:
-                        own.setdefault(name if with_tied else key, (name, tensor))
+                        own.setdefault(name if with_tied else key, (name, make))
             sent |= {name for name, _ in own.values()}
-            yield from _as_in_checkpoint(policy.model, own.values())
+            yield from _as_in_checkpoint(policy.model, ((name, make()) for name, make in own.values()))
 
 
 def _units(policy: CausalLM) -> list[nn.Module]:
@@ -100,25 +125,31 @@ def _outside_units(root: nn.Module) -> Iterator[nn.Module]:
             yield from _outside_units(child)
 
 
-def _of(module: nn.Module, names: dict[int, str]) -> Iterator[tuple[str, Tensor, int]]:
-    """Name in the checkpoint, value and identity of each weight and saved buffer of one module."""
+def _of(module: nn.Module, names: dict[int, str], merge: bool) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
+    """Name in the checkpoint, what makes the value, and identity of each weight and saved buffer of one module."""
     saved = {n: b for n, b in module._buffers.items() if b is not None and n not in module._non_persistent_buffers_set}
     for own, tensor in {**module._parameters, **saved}.items():
         name = _name(f"{names[id(module)]}.{own}")
         if tensor is not None and name:
-            yield name, tensor.detach(), id(tensor)
-    if base := getattr(module, "base_layer", None):
+            yield name, partial(_plain, module, tensor), id(tensor)
+    if merge and (base := getattr(module, "base_layer", None)):
         # The base layer follows as a child of this module with the same weight: the first one given counts.
-        yield _name(f"{names[id(base)]}.weight"), _merged(module), id(base.weight)
+        yield _name(f"{names[id(base)]}.weight"), partial(_merged, module), id(base.weight)
+
+
+def _plain(layer: nn.Module, tensor: Tensor) -> Tensor:
+    """A tensor of a layer; a weight in 4 bits is dequantized."""
+    if not hasattr(tensor, "quant_state"):
+        return tensor.detach()
+    from peft.utils.integrations import dequantize_module_weight
+
+    whole: Tensor = dequantize_module_weight(layer)
+    return whole.detach()
 
 
 def _merged(layer: Any) -> Tensor:
     """The weight of an adapted layer with the policy's adapter added; not rounded in between."""
-    weight: Tensor = layer.base_layer.weight.detach()
-    if hasattr(weight, "quant_state"):
-        from peft.utils.integrations import dequantize_module_weight
-
-        weight = dequantize_module_weight(layer.base_layer).detach()
+    weight = _plain(layer.base_layer, layer.base_layer.weight)
     if POLICY not in getattr(layer, "lora_A", {}) and POLICY not in getattr(layer, "lora_embedding_A", {}):
         return weight
     merged: Tensor = weight + layer.get_delta_weight(POLICY).to(weight)
@@ -145,19 +176,66 @@ def _as_in_checkpoint(model: Any, weights: Iterable[Named]) -> Iterable[Named]:
     return back.items()
 
 
+def adapter_weights(policy: CausalLM) -> Iterator[Named]:
+    """The policy's low-rank matrices by PEFT's names, each B multiplied by its layer's scale.
+
+    All ranks iterate together to the end, since gathering is a call to all of them.
+    """
+    for unit in policy.modules():
+        if isinstance(unit, FSDPModule):  # a forward pass may have left its weights whole, and not as shards
+            unit.reshard()
+    for name, layer in policy.model.named_modules():
+        if POLICY in getattr(layer, "lora_A", {}):
+            yield f"{name}.lora_A.weight", _gathered(layer.lora_A[POLICY].weight)
+            yield f"{name}.lora_B.weight", _gathered(layer.lora_B[POLICY].weight) * layer.scaling[POLICY]
+
+
+def _gathered(weight: Any) -> Tensor:
+    whole: Tensor = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
+    return whole.detach()
+
+
+def largest_rank(policy: CausalLM) -> int:
+    """The largest rank of a layer's adapter."""
+    config = policy.model.peft_config[POLICY]
+    return int(max([config.r, *config.rank_pattern.values()]))
+
+
+def write_adapter(weights: Iterable[Named], folder: Path, config: Any) -> int:
+    """Write the matrices of :func:`adapter_weights` as a folder of PEFT's, in place of what it held.
+
+    Args:
+        weights: names and matrices; their scale is in the B's, so the folder's is 1.
+        folder: made if it is missing.
+        config: PEFT's, of the policy's adapter.
+
+    Returns:
+        Bytes of all matrices.
+    """
+    total = write_weights(weights, folder, "adapter_model.safetensors", file_bytes=1 << 62)
+    described = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "target_modules": "all-linear"}
+    described |= {"r": config.r, "lora_alpha": config.r}
+    described |= {"rank_pattern": config.rank_pattern, "alpha_pattern": config.rank_pattern}
+    (folder / "adapter_config.json").write_text(json.dumps(described))
+    return total
+
+
 _FILE_BYTES = 1 << 30
 
 
-def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_bytes: int = _FILE_BYTES) -> int:
+def write_weights(
+    weights: Iterable[Named], folder: Path, name: str = "model-{:05d}.safetensors", file_bytes: int = _FILE_BYTES
+) -> int:
     """Write weights into a folder, in place of what it held; no more than a file's worth is in memory.
 
     Args:
         weights: names and tensors, each valid until the next is asked for.
         folder: made if it is missing.
+        name: of a file, by its number.
         file_bytes: size of a file, roughly.
 
     Returns:
-        Number of tensors.
+        Bytes of all tensors.
     """
     from safetensors.torch import save_file
 
@@ -165,15 +243,15 @@ def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_byte
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     held: dict[str, Tensor] = {}
-    size = files = count = 0
-    for name, tensor in weights:
-        held[name] = tensor.detach().to("cpu", copy=True).contiguous()
-        size, count = size + tensor.nbytes, count + 1
+    size = files = total = 0
+    for key, tensor in weights:
+        held[key] = tensor.detach().to("cpu", copy=True).contiguous()
+        size, total = size + tensor.nbytes, total + tensor.nbytes
         if size >= file_bytes:
-            save_file(held, part / f"model-{files:05d}.safetensors")
+            save_file(held, part / name.format(files))
             held, size, files = {}, 0, files + 1
     if held:
-        save_file(held, part / f"model-{files:05d}.safetensors")
+        save_file(held, part / name.format(files))
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
-    return count
+    return total

@@ -89,12 +89,12 @@ def of_updates(job: Job) -> Traffic:
 
 
 def of_weights(job: Job) -> Traffic:
-    """Return the traffic that brings whole weights to the engine, once a rollout."""
-    whole = job.shape.parameters * job.gathered_bytes
+    """Return the traffic that brings weights to the engine, once a rollout: all of them, or the adapter alone."""
+    sent = (job.adapter_parameters or job.shape.parameters) * job.gathered_bytes
     if job.engine == "elsewhere":
         # Gathered on the way, then sent on by one rank.
-        return Traffic(_among(job.num_shards, job, whole).inside, whole)
-    return _among(job.num_shards, job, whole) if job.is_sharded else Traffic()
+        return Traffic(_among(job.num_shards, job, sent).inside, sent)
+    return _among(job.num_shards, job, sent) if job.is_sharded else Traffic()
 
 
 def _among(ranks: int, job: Job, size: float) -> Traffic:

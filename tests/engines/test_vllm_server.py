@@ -12,15 +12,17 @@ import pytest
 import torch
 from distributed.runs import trainer_of
 from safetensors.torch import load_file
+from support.moved_weights import disturb
 from support.sampling import sample
 from support.small_runs import Words
+from support.tiny_models import TINY_QWEN2
 from support.vllm_stub import VLLMStub, stub_server
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import VLLM, EngineError, VLLMServer, vllm_package
 from lit_rl.engines.whole_weights import write_weights
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM
+from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import RolloutModule
 from lit_rl.types import Problem, Request, Sampling, StopReason
 
@@ -66,6 +68,70 @@ def test_weights_arrive_before_the_rows_of_their_version_and_only_then(
     assert engine.arrivals == len(stub.read) == 2 and stub.label.endswith("-2-1")
     engine.close()
     assert not (tmp_path / "weights").exists()
+
+
+@pytest.fixture
+def adapted(byte_tokenizer: str) -> CausalLM:
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=3))
+    policy.load()
+    return policy
+
+
+def test_the_base_travels_once_and_then_the_adapter_alone_by_a_name_of_its_own(
+    adapted: CausalLM, stub: VLLMStub, tmp_path: Path
+) -> None:
+    stub.adapters = 8
+    engine = engine_of(stub, tmp_path)
+    learned = sum(one.nbytes for one in adapted.parameters() if one.requires_grad)
+    both = sum(one.nbytes for one in adapted.parameters()) + adapted.model.lm_head.weight.nbytes
+    for version, expected in enumerate((both, learned, learned)):
+        adapted.version = version
+        sample(adapted, PROBLEMS, engine=engine, max_tokens=3)
+        assert engine.bytes_sent == expected
+        assert stub.requests[-1]["model"] == stub.adapter == stub.label and stub.label.endswith(
+            f"-{version + 1}-{version}"
+        )
+        disturb(adapted, version)
+    assert len(stub.read) == 1 and len(stub.uploads) == 3
+    name = "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight"
+    assert not stub.uploads[0][name].any() and stub.uploads[2][name].any()
+    stub.label = "default"
+    with pytest.raises(
+        EngineError, match=r"has the weights default, not \w+-3-2 which it was sent: was it started anew"
+    ):
+        sample(adapted, PROBLEMS, engine=engine, max_tokens=3)
+    sample(adapted, PROBLEMS, engine=engine, max_tokens=3)
+    assert engine.bytes_sent == both, "a base that may be lost is sent again"
+    merging = engine_of(stub, tmp_path, merge_adapters=True)
+    sample(adapted, PROBLEMS, engine=merging, max_tokens=3)
+    assert merging.bytes_sent == both - learned and "model" not in stub.requests[-1]
+
+
+def test_a_server_that_cannot_run_the_adapter_is_refused_in_one_line(
+    adapted: CausalLM, stub: VLLMStub, tmp_path: Path
+) -> None:
+    def refusal() -> str:
+        with pytest.raises(EngineError) as caught:
+            sample(adapted, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=3)
+        return str(caught.value)
+
+    start = (
+        "start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank 8, or set merge_adapters"
+    )
+    assert start in refusal()
+    stub.adapters = 1
+    assert start in refusal()
+    stub.adapters, stub.device, stub.info["dtype"] = 16, "cuda", "torch.float32"
+    assert "vllm runs adapters on cuda in bfloat16 or float16, got float32: set its dtype" in refusal()
+    stub.device = "cpu"
+    with engine_of(stub, tmp_path).session(adapted, Sampling()) as session:
+        stub.adapter = "another run's"
+        session.submit([Request(0, (1,), 1, 2)])
+        with pytest.raises(
+            EngineError, match=r"The model `\w+-1-0` does not exist.: it was started anew, or another run"
+        ):
+            while session.num_unfinished:
+                session.step()
 
 
 def test_a_request_says_everything_that_a_server_may_have_a_default_for(
@@ -218,7 +284,7 @@ def test_files_hold_what_they_are_given_and_replace_what_was_there(tmp_path: Pat
         for i in range(5):
             yield f"w{i}", reused.fill_(i)
 
-    assert write_weights(stream(), folder, file_bytes=900) == 5
+    assert write_weights(stream(), folder, file_bytes=900) == 5 * 400
     assert len(list(folder.iterdir())) == 2
     held = {name: one for file in folder.iterdir() for name, one in load_file(file).items()}
     assert {name: float(one.unique()) for name, one in held.items()} == {f"w{i}": i for i in range(5)}

@@ -13,7 +13,7 @@ from support.tiny_models import TINY_QWEN2
 from torch.distributed.device_mesh import init_device_mesh
 
 from lit_rl.data.toys.toy_models import CorridorPolicy
-from lit_rl.engines.whole_weights import require_whole, whole_weights
+from lit_rl.engines.whole_weights import adapter_weights, require_copyable, whole_weights, write_adapter
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import POLICY
 from lit_rl.training.ranks import shard
@@ -98,8 +98,60 @@ def test_a_toy_and_a_dora_adapter_are_refused(byte_tokenizer: str) -> None:
     with pytest.raises(
         ValueError, match="policy of VLLM: expected a language model, got a CorridorPolicy; use the engine InProcess"
     ):
-        require_whole(CorridorPolicy(num_cells=1), "VLLM")
+        require_copyable(CorridorPolicy(num_cells=1), "VLLM", merge=True)
     policy = loaded(byte_tokenizer, lora=True)
     policy.model.peft_config[POLICY].use_dora = True
     with pytest.raises(ValueError, match="merges plain LoRA adapters, got LORA with use_dora"):
-        require_whole(policy, "VLLM")
+        require_copyable(policy, "VLLM", merge=True)
+
+
+def base_and_adapter(policy: CausalLM) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    given = whole_weights(policy, merge=False), adapter_weights(policy)
+    base, adapter = ({name: tensor.clone() for name, tensor in weights} for weights in given)
+    return base, adapter
+
+
+def test_the_adapter_alone_is_what_peft_reads_on_the_base_that_travels_once(
+    byte_tokenizer: str, tmp_path: Path
+) -> None:
+    """With layers of other ranks and scales, which the file's one rank and scale of 1 must not change."""
+    from peft import LoraConfig, PeftModel, get_peft_model
+
+    alone, policy = loaded(byte_tokenizer), loaded(byte_tokenizer)
+    patterns = {"rank_pattern": {"q_proj": 3}, "alpha_pattern": {"up_proj": 5.0}}
+    config = LoraConfig(r=2, lora_alpha=7, use_rslora=True, target_modules="all-linear", **patterns)
+    policy.model = get_peft_model(policy.model, config, adapter_name=POLICY)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter.normal_(0, 0.1, generator=torch.Generator().manual_seed(parameter.numel()))
+    assert_same(base_and_adapter(policy)[0], on_disk(alone.model, tmp_path / "base"))
+    size = write_adapter(adapter_weights(policy), tmp_path / "adapter", config)
+    assert size == sum(4 * one.numel() for one in policy.parameters() if one.requires_grad)
+    ids = torch.tensor([[5, 17, 40, 41]])
+    with torch.no_grad():
+        expected = policy.model(ids).logits
+        alone.model = PeftModel.from_pretrained(alone.model, str(tmp_path / "adapter"))
+        torch.testing.assert_close(alone.model(ids).logits, expected, rtol=1e-5, atol=1e-6)
+
+
+def adapter_of_shards(tokenizer: str) -> bool:
+    torch.distributed.init_process_group("gloo")
+    alone, policy = loaded(tokenizer, "llama", True), loaded(tokenizer, "llama", True)
+    shard(policy, init_device_mesh("cpu", (torch.distributed.get_world_size(),)))
+    expected = base_and_adapter(alone)
+    for found, one in zip(base_and_adapter(policy), expected, strict=True):
+        assert_same(found, one)
+    return len(expected[1]) == 2 * 2 * 7
+
+
+def test_the_adapter_of_shards_is_gathered_without_its_base(byte_tokenizer: str) -> None:
+    assert on_ranks(adapter_of_shards, byte_tokenizer) == [True, True]
+
+
+def test_a_policy_that_learns_more_than_its_matrices_is_refused_unless_they_are_merged(byte_tokenizer: str) -> None:
+    policy = loaded(byte_tokenizer, lora=True)
+    policy.model.base_model.model.model.norm.weight.requires_grad_()
+    with pytest.raises(ValueError, match=r"policy learns base_model.model.model.norm.weight too: set merge_adapters"):
+        require_copyable(policy, "VLLM", merge=False)
+    assert require_copyable(policy, "VLLM", merge=True) is policy

@@ -17,13 +17,14 @@ class Server:
     Args:
         folder: of its model's description and tokenizer; its log goes there too.
         most_tokens: of a row.
+        adapters: run adapters up to this rank.
     """
 
-    def __init__(self, folder: Path, most_tokens: int = 128) -> None:
+    def __init__(self, folder: Path, most_tokens: int = 128, adapters: int | None = None) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.folder, self.most_tokens = folder, most_tokens
+        self.folder, self.most_tokens, self.adapters = folder, most_tokens, adapters
         self.process: Any = None
         self.start()
 
@@ -35,9 +36,12 @@ class Server:
         module = ["-m", "vllm.entrypoints.openai.api_server", "--model", self.folder, "--port", self.port]
         options = ["--enable-scale-out", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
         small = ["--load-format", "dummy", "--dtype", "float32", "--enforce-eager", "--max-model-len", self.most_tokens]
+        if self.adapters is not None:
+            small += ["--enable-lora", "--max-lora-rank", self.adapters]
         tied = ["--max-num-seqs", 16, "--hf-overrides", '{"tie_word_embeddings": false}']
         environment = os.environ | {
             **{"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"},
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": str(int(self.adapters is not None)),
             **{"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_LOGGING_LEVEL": "ERROR"},
             "VLLM_ENABLE_V1_MULTIPROCESSING": "1",  # the colocated engine turns it off for its process
         }

@@ -22,7 +22,7 @@ from distributed.runs import adam, trainer_of, whole_weights
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import VLLM, VLLMServer
-from lit_rl.models import CausalLM
+from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import GRPO, Collect, Update
 from lit_rl.rollout.sampler_check import SamplerCheck
 from lit_rl.types import Sampling
@@ -134,12 +134,14 @@ def _one(folder: Path, rank: int, ranks: int, port: int, told: dict[str, Any]) -
     os.dup2(log, 2)
     engine = engine_of(told["engine"], folder, told.get("url", ""))
     engine.kill_in = told.get("kill_in")
-    policy = CausalLM(config=CONFIG, tokenizer=told["tokenizer"])
+    policy = CausalLM(config=CONFIG, tokenizer=told["tokenizer"], lora=LoRA(rank=4) if told.get("lora") else None)
     module, logged = run_with(engine, policy, folder, told["rollouts"], ranks)
     gathered = whole_weights(module)
     if rank == 0:
         np.savez(folder / "weights.npz", **gathered)
-    (folder / f"rank{rank}.json").write_text(json.dumps({"arrivals": engine.arrivals, "logged": logged}))
+    (folder / f"rank{rank}.json").write_text(
+        json.dumps({"arrivals": engine.arrivals, "bytes": engine.bytes_sent, "logged": logged})
+    )
     engine.close()
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

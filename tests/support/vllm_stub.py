@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
+from safetensors.torch import load_file
 
 
 class VLLMStub:
@@ -23,6 +24,8 @@ class VLLMStub:
         label: of the weights it says it has; ``stuck`` leaves it as it is whatever it is sent.
         weights: digests of its weights by name, by default those that were sent last. Those of ``own`` are its model's
             alone: no folder has them.
+        adapters: largest rank of adapters that it runs.
+        adapter: name of the one it was sent last; ``uploads`` has the tensors of each by name.
         layers: how many it says its model has.
         unreadable: what reading a folder fails with.
         failures: HTTP statuses that the next completions get instead of an answer.
@@ -38,6 +41,10 @@ class VLLMStub:
         self.stuck = False
         self.weights = dict.fromkeys(("model.norm.weight", "model.layers.0.self_attn.qkv_proj.bias"), "random")
         self.own: set[str] = set()
+        self.adapters = 0
+        self.adapter = ""
+        self.uploads: list[dict[str, Any]] = []
+        self.device = "cpu"
         self.layers = 2
         self.unreadable = ""
         self.failures: list[int] = []
@@ -54,11 +61,18 @@ class VLLMStub:
         if path == "/version":
             return 200, {"version": self.version}
         if path == "/server_info":
-            return 200, {"vllm_config": {"model_config": self.info}}
+            lora = {"max_lora_rank": self.adapters} if self.adapters else None
+            config = {"model_config": self.info, "lora_config": lora, "device_config": {"device_type": self.device}}
+            return 200, {"vllm_config": config, "vllm_env": {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": bool(self.adapters)}}
         if path == "/collective_rpc":
             return self.work(body["method"], body["kwargs"])
         if path == "/update_weight_version" and not self.stuck:
             self.label = body["new_version"]
+        if path == "/v1/load_lora_adapter":
+            self.adapter = body["lora_name"]
+            self.uploads.append(load_file(Path(body["lora_path"]) / "adapter_model.safetensors"))
+        if path == "/v1/unload_lora_adapter" and body["lora_name"] != self.adapter:
+            return 404, {"error": {"message": f"The lora adapter '{body['lora_name']}' cannot be found."}}
         if path == "/weight_info":
             return 200, {"weight_version": self.label}
         return self.complete(body) if path == "/inference/v1/generate" else (200, {})
@@ -109,6 +123,8 @@ class VLLMStub:
             self.at_once -= 1
         if failure != 200:
             return failure, {"error": "out of\npatience"}
+        if body.get("model", self.adapter) != self.adapter:
+            return 404, {"error": {"message": f"The model `{body['model']}` does not exist."}}
         if self.text_only:
             return 200, {"choices": [{"text": "hello"}]}
         ids = [1 + i for i in range(body["sampling_params"]["max_tokens"])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,28 @@ SIZES = {"hidden_size": 128, "intermediate_size": 128}  # heads of 32: vLLM's at
 ARRIVALS = 10
 
 
-def policy_of(tokenizer: str, family: str = "qwen2", lora: bool = False) -> CausalLM:
+WAYS = [(family, way) for family in FAMILIES for way in ("full", "lora")] + [("qwen2", "merged"), ("qwen2", "4bit")]
+
+
+def policy_of(tokenizer: str, family: str = "qwen2", lora: LoRA | None = None, folder: Path | None = None) -> CausalLM:
+    """A policy whose weights have moved; with a folder, its base is saved there and loaded in four bits.
+
+    Adapters of attention alone are moved less: attention with large scores multiplies rounding, in ``InProcess`` too.
+    """
     config = TINY_QWEN2 | SIZES | FAMILIES[family] | {"model_type": family}
-    policy = CausalLM(config=config, tokenizer=tokenizer, lora=LoRA(rank=4) if lora else None)
+    policy = CausalLM(config=config, tokenizer=tokenizer, lora=None if folder else lora)
     policy.load()
-    disturb(policy, 0, 0.3)
+    if folder is not None:
+        policy.save_pretrained(folder)
+        policy = CausalLM(str(folder), lora=lora, quantization="4bit")
+        policy.load()
+    disturb(policy, 0, 0.05 if folder else 0.3)
     return policy
 
 
 @pytest.fixture
-def engine() -> Iterator[VLLM]:
-    engine = VLLM(cache_gigabytes=0.1, eager=True, max_rows=16)
+def engine(request: pytest.FixtureRequest) -> Iterator[VLLM]:
+    engine = VLLM(cache_gigabytes=0.1, eager=True, max_rows=16, **getattr(request, "param", {}))
     yield engine
     engine.close()
 
@@ -45,12 +57,21 @@ def problems(*prompts: str) -> list[Problem]:
     return [Problem(prompt, prompt, TokenTarget()) for prompt in prompts]
 
 
-@pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "way", "engine"), [(*one, {"merge_adapters": one[1] == "merged"}) for one in WAYS], indirect=["engine"]
+)
 def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
-    byte_tokenizer: str, engine: VLLM, family: str, lora: bool
+    byte_tokenizer: str, engine: VLLM, family: str, way: str, tmp_path: Path
 ) -> None:
-    policy = policy_of(byte_tokenizer, family, lora)
+    if way == "4bit":
+        pytest.importorskip("bitsandbytes", reason="bitsandbytes is not in this environment: lit-rl[qlora]")
+        # Adapters of attention: the other layers in four bits arrive as well.
+        lora = LoRA(rank=4, target_modules=["q_proj", "k_proj", "v_proj", "o_proj"])
+        policy = policy_of(byte_tokenizer, family, lora, tmp_path / "model")
+    else:
+        policy = policy_of(byte_tokenizer, family, LoRA(rank=4) if way != "full" else None)
+    learned = sum(one.nbytes for one in policy.parameters() if one.requires_grad)
+    sent = []
     tasks = problems("a", "def f(x):", "hello, hello")
     texts = set()
     for arrival in range(1, ARRIVALS + 1):
@@ -62,10 +83,50 @@ def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
         rows = sample(policy, tasks, engine=engine, temperature=0.7, num_samples=4, max_tokens=12)
         gap = (policy.logprobs(rows, 0.7) - rows.sampler_logprobs)[rows.completion_mask].abs().max()
         assert gap < 1e-4
+        print(f"{family}, {way}: arrival {arrival} of {engine.bytes_sent:,} bytes, gap {gap:.1e}")
+        sent.append(engine.bytes_sent)
         assert engine.arrivals == arrival  # the second session of a version needs none
         texts.add(theirs.texts)
         disturb(policy, arrival)
     assert len(texts) > ARRIVALS / 2, "the weights did not move enough to tell"
+    # The base with the first arrival; then what was learned alone, unless it is merged.
+    assert sent[1:] == [learned if way in ("lora", "4bit") else sent[0]] * (ARRIVALS - 1)
+    assert sent[0] > 10 * learned or way == "full"
+
+
+class Forgetting(VLLM):
+    """Requests do not name the adapter, so the base samples."""
+
+    @contextmanager
+    def session(self, policy: Any, sampling: Sampling) -> Iterator[Any]:
+        with super().session(policy, sampling) as session:
+            session._adapter = None
+            yield session
+
+
+def test_requests_that_do_not_name_the_adapter_are_caught(byte_tokenizer: str, tmp_path: Path) -> None:
+    engine = Forgetting(cache_gigabytes=0.1, eager=True, max_rows=16)
+    try:
+        with pytest.raises(SamplerMismatchError, match="sampler and trainer differ by"):
+            run_with(engine, policy := policy_of(byte_tokenizer, lora=LoRA(rank=4)), tmp_path, 1)
+        assert policy.version == 0
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize(
+    ("lora", "message"),
+    [
+        (LoRA(rank=513), r"^LoRA.rank: vllm runs adapters up to rank 512, got 513; lower it or set merge_adapters"),
+        (LoRA(target_modules=["lm_head"]), r"vllm cannot run the policy's adapter: .*lm_head.*set merge_adapters"),
+    ],
+)
+def test_an_adapter_that_vllm_cannot_run_is_refused_in_one_line(
+    byte_tokenizer: str, engine: VLLM, lora: LoRA, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        sample(policy_of(byte_tokenizer, lora=lora), problems("a"), engine=engine, max_tokens=2)
+    assert "\n" not in str(caught.value)
 
 
 class Skipping(VLLM):
@@ -96,8 +157,8 @@ def test_an_arrival_that_is_skipped_is_caught_before_anything_is_learned_from_it
 def test_a_weight_that_the_policy_has_not_is_named(
     byte_tokenizer: str, engine: VLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def most(policy: CausalLM) -> Any:
-        return (one for one in whole_weights(policy) if "1.mlp.down_proj" not in one[0])
+    def most(policy: CausalLM, merge: bool) -> Any:
+        return (one for one in whole_weights(policy, merge=merge) if "1.mlp.down_proj" not in one[0])
 
     policy = policy_of(byte_tokenizer)
     monkeypatch.setattr(vllm, "whole_weights", most)

@@ -32,7 +32,7 @@ def server(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     policy.load()
     policy.tokenizer.save_pretrained(folder)
     describe_model(policy, folder)
-    server = Server(folder)
+    server = Server(folder, adapters=8)
     yield server
     server.kill()
 
@@ -45,6 +45,7 @@ def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
     policy.load()
     disturb(policy, 0, 0.3)
     engine = VLLMServer(server.url, str(tmp_path / "weights"))
+    learned = sum(one.nbytes for one in policy.parameters() if one.requires_grad)
     for arrival in range(1, 11):
         greedy = {"temperature": 0.0, "max_tokens": 12}
         ours, theirs = sample(policy, PROBLEMS, **greedy), sample(policy, PROBLEMS, engine=engine, **greedy)
@@ -53,6 +54,8 @@ def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
         rows = sample(policy, PROBLEMS, engine=engine, temperature=0.7, num_samples=4, max_tokens=12)
         gap = (policy.logprobs(rows, 0.7) - rows.sampler_logprobs)[rows.completion_mask].abs().max()
         assert gap < 1e-4 and engine.arrivals == arrival
+        print(f"{'lora' if lora else 'full'}: arrival {arrival} of {engine.bytes_sent:,} bytes, gap {gap:.1e}")
+        assert (engine.bytes_sent == learned) is (lora and arrival > 1)
         disturb(policy, arrival, 0.05)
 
 
@@ -87,7 +90,7 @@ def test_a_killed_server_stops_the_run_and_the_same_command_goes_on_once_it_is_b
 def test_a_trainer_killed_while_the_server_samples_ends_with_the_weights_of_one_that_was_not(
     byte_tokenizer: str, server: Server, tmp_path: Path
 ) -> None:
-    told = {"engine": "VLLMServer", "url": server.url, "rollouts": 5, "tokenizer": byte_tokenizer}
+    told = {"engine": "VLLMServer", "url": server.url, "rollouts": 5, "tokenizer": byte_tokenizer, "lora": True}
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert processes(whole, **told) == [0], said(whole)
     assert processes(killed, kill_in=3, **told) == [-signal.SIGKILL], said(killed)
