@@ -30,7 +30,7 @@ _PATH = "/usr/local/bin:/usr/bin:/bin:~/.cargo/bin"
 _C_FLAGS = ("-O2", "-static", "-pipe", "-fno-diagnostics-color", "-fmax-errors=5", "-w")
 _C_LIKE = r"^[ \t]*#[ \t]*include\b|[;{}][ \t]*\r?$|^[ \t]*//"
 _GCC_PARTS = ("as", "ld", "collect2")
-_JAVA = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto", "-XX:ActiveProcessorCount=2")
+_JAVA = ("-XX:+UseG1GC", "-XX:-UsePerfData", "-Xshare:auto", "-XX:ActiveProcessorCount=2")
 _NODE = (
     *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
     *("-e", "{driver}", "{file}", "{mode}"),
