@@ -8,6 +8,9 @@ goes through all amounts.
 
 ``python benchmarks/sandbox.py --against TREE --rounds 5`` compares with another checkout of this project instead: both
 judge the same programs in turn; printed is the ratio of their CPU seconds, for each kind the median over the rounds.
+
+``python benchmarks/sandbox.py --languages`` compares CPU seconds of a small program in each installed language, here
+and as its own tools start it (``node file``, ``java Main``, the compiled binary), in turn; medians over the rounds.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
+from lit_rl.execution.languages import LANGUAGES, toolchain, version
 
 STDIO = ("print(int(input()) * 2)\n", StdioTests((("4\n", "8\n"),)))
 FUNCTION = "def f(x):\n    return x + 1\n"
@@ -43,6 +47,7 @@ OURS = {
     "sandbox calls": CALLS,
     "sandbox graded": GRADED,
 }
+GOOD = {"python": "print('good')\n"}
 FORK = multiprocessing.get_context("fork")
 
 
@@ -243,9 +248,62 @@ def compare(other, rounds, tier):
         print(f"  {name:26s} {statistics.median(values):5.3f} (from {min(values):.3f} to {max(values):.3f})")
 
 
+def plain_start(language, folder):
+    """The command by which a language's own tools start its known good program, which they have built."""
+    spec, tools = LANGUAGES[language], toolchain(language)
+    (folder / spec.file).write_text(GOOD.get(language, spec.good))
+    for parts in spec.builds:
+        subprocess.run(tools.command(parts, root=spec.file, sources=spec.file), cwd=folder, check=True)
+    if language == "java":
+        return [f"{tools.names['home']}/bin/java", "-cp", "program", "Main"]
+    return [tools.names["program"], spec.file] if spec.run or language == "python" else ["./program"]
+
+
+def seconds_below(pid):
+    """CPU seconds of a process and all below it, those that have ended included."""
+    kin, ticks = {pid}, 0
+    for path in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(path.parent.name) in kin or int(fields[1]) in kin:
+                kin.add(int(path.parent.name))
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def compare_languages(rounds, tier, number=30):
+    """Print CPU milliseconds of a program in each language, here and plainly, and what was allowed."""
+    for language in filter(toolchain, LANGUAGES):
+        item = GOOD.get(language, LANGUAGES[language].good), StdioTests((("", "good"),), language)
+        ours, plain = [], []
+        with tempfile.TemporaryDirectory() as name, Sandbox(1, tier=tier) as sandbox:
+            command = plain_start(language, Path(name))
+            began = seconds_below(sandbox._workers[0].pid)
+            rate_of_sandbox(sandbox, item, 1)
+            first = seconds_below(sandbox._workers[0].pid) - began
+            for _ in range(rounds):
+                before = seconds_below(sandbox._workers[0].pid)
+                rate_of_sandbox(sandbox, item, number)
+                ours.append(1000 * (seconds_below(sandbox._workers[0].pid) - before) / number)
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                for _ in range(number):
+                    subprocess.run(command, cwd=name, capture_output=True, check=True)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                plain.append(1000 * spent / number)
+        here, there = statistics.median(ours), statistics.median(plain)
+        verdict = "kept" if here <= max(1.25 * there, there + 15) else "MISSED"
+        print(
+            f"  {language:11s} {here:6.1f} ms, plainly {there:6.1f} ms, {here / there:5.2f} x, {here - there:+.1f} ms, "
+            f"{verdict}; the first, with its compiler, {1000 * first:5.0f} ms ({version(language)})",
+            flush=True,
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--against", type=Path, default=None, help="another checkout, to compare CPU seconds with")
+    parser.add_argument("--languages", action="store_true", help="each language beside its own plain start")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--tier", type=int, default=None)
     parser.add_argument("--held", type=int, nargs="*", default=[0, 1, 8], help="GiB that the caller holds")
@@ -253,6 +311,9 @@ def main():
     options = parser.parse_args()
     if options.against is not None:
         compare(options.against, options.rounds, options.tier)
+        return
+    if options.languages:
+        compare_languages(options.rounds, options.tier)
         return
     results = []
     for num_workers in (1, 2):

@@ -170,11 +170,11 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
         return str(misfit(where, group[0], found[1], group[1]))
     if found:
         now = value_now(where.rpartition(".")[2], found[1])
-        names = _our_classes(cause.keys)
-        if found[1] in names:  # of the items
+        known = _our_classes(cause.keys)
+        if found[1] in known:  # of the items
             return f"{where}: expected a list, got {found[1]}; write [{found[1]}]"
         folder = "; a model's folder or hub id goes below a class, as its model" if "/" in found[1] else ""
-        return f"{where}: there is no class {found[1]}{folder or now or suggestion(found[1], names)}"
+        return f"{where}: there is no class {found[1]}{folder or now or suggestion(found[1], known)}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
         return no_verb(found[1])
     if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):

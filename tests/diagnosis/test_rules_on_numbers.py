@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from support.ill_runs import (
     AlwaysDrops,
     Dropping,
@@ -256,17 +257,17 @@ def test_a_stop_string_whose_rows_never_pass_while_others_do_is_told(passes: int
         assert facts in found_[0].message and "'(' comes inside of good answers" in found_[0].message
 
 
-def _beside(one: Rollout, other: Rollout) -> Any:
-    """Rows of two rollouts, as far as rules about stop strings look at them."""
-    completions: Any = SimpleNamespace(
-        problems=one.completions.problems + other.completions.problems,
-        turns=one.completions.turns + other.completions.turns,
-        stop_reasons=one.completions.stop_reasons + other.completions.stop_reasons,
-        texts=one.completions.texts + other.completions.texts,
-        completion_ids=torch.cat([one.completions.completion_ids[:, :15], other.completions.completion_ids[:, :15]]),
-        weights_versions=(),
-    )
-    return Rollout(completions, (*one.judgements, *other.judgements))
+def _beside(one: Rollout, other: Rollout) -> Rollout:
+    """Rows of two rollouts, those of the second in a group of their own."""
+    joined: dict[str, Any] = {}
+    for field in fields(Completions):
+        first, second = getattr(one.completions, field.name), getattr(other.completions, field.name)
+        if isinstance(first, torch.Tensor) and first.ndim == 2:
+            width = max(first.shape[1], second.shape[1])
+            first, second = (F.pad(part, (0, width - part.shape[1])) for part in (first, second))
+        joined[field.name] = torch.cat([first, second]) if isinstance(first, torch.Tensor) else first + second
+    joined["group_ids"] = torch.arange(2).repeat_interleave(torch.tensor([len(one.judgements), len(other.judgements)]))
+    return Rollout(Completions(**joined), (*one.judgements, *other.judgements))
 
 
 def test_the_first_of_two_stop_strings_ended_the_row() -> None:
@@ -618,7 +619,7 @@ def test_rows_that_repeat_are_told_where_rewards_are_equal_too(rows_repeat: floa
     assert all("(0.1)" in one.message for one in found)
 
 
-@pytest.mark.parametrize(("own", "begins", "speaks"), [(False, 0.9, True), (True, 0.9, False), (False, 0.3, False)])
+@pytest.mark.parametrize(("own", "begins", "speaks"), [(False, 1.0, True), (True, 1.0, False), (False, 0.3, False)])
 def test_a_policy_that_comes_closer_to_a_worse_teacher_is_told(own: bool, begins: float, speaks: bool) -> None:
     teacher = SimpleNamespace(is_policy=own, reads_reference=False)
     numbers = [earned(begins, teacher__gap=0.8), *(earned(0.25, teacher__gap=0.1) for _ in range(12))]

@@ -1,4 +1,4 @@
-"""The embedded default task: small Python functions that a tiny policy can learn to write.
+"""The embedded default task: small functions that a tiny policy can learn to write.
 
 Each family of functions has one systematic bug. The hard part for a small policy is to copy the right constants and
 names from signature and docstring, and to unlearn the bug that its demonstrations carry; none asks for reasoning or for
@@ -25,6 +25,8 @@ from lit_rl.data.basics.number_families import ARITHMETIC, COMPARISONS, CONDITIO
 from lit_rl.data.basics.problems import Family, Rendering, problems_of
 from lit_rl.data.prompts import Form, chat, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.execution.checks import CallTests
+from lit_rl.execution.languages import Language
 from lit_rl.types import Problem
 
 TRAINED = (*ARITHMETIC, *COMPARISONS, *STRINGS, *LISTS, *DICTIONARIES, *LOOPS, *CONDITIONS)
@@ -99,6 +101,8 @@ class Basics(TaskDataModule):
         second_turn_share: share of training problems whose prompt is a failed first turn and its feedback, for
             imitation: see :mod:`lit_rl.data.basics.problems`. Their demonstration repeats the failed program in a share
             ``bug_share`` of them, as if the feedback had not been read.
+        language: ``python`` or ``javascript``: the same functions, bugs and cases, and the same of them in training.
+            In JavaScript there are no shown cases, second turns or examples. The task is then ``basics_javascript``.
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.
         **options: as for every task, see :class:`TaskDataModule`.
@@ -129,6 +133,7 @@ class Basics(TaskDataModule):
         show_public_cases: bool = False,
         untold_constants: bool = False,
         second_turn_share: float = 0.0,
+        language: Literal["python", "javascript"] = "python",
         form: Form = "completion",
         few_shot: int = 0,
         **options: Unpack[TaskOptions],
@@ -161,16 +166,22 @@ class Basics(TaskDataModule):
             raise UsageError(
                 f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
             )
+        if language != "python" and (show_public_cases or second_turn_share or few_shot):
+            raise UsageError(
+                f"show_public_cases, second_turn_share and few_shot are for Python, got language={language!r}: "
+                "leave them out"
+            )
         self.form: Form = form
         self.few_shot = few_shot
         self.families = families
         require_at_least(1, num_train_problems=num_train_problems, num_validation_problems=num_validation_problems)
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
-        self.rendering = Rendering(bug_share, num_public_cases, show_public_cases, untold_constants, second_turn_share)
+        self.rendering = Rendering(
+            bug_share, num_public_cases, show_public_cases, untold_constants, second_turn_share, language
+        )
         self.draw_seed = draw_seed
-        if families == "held_out":
-            self.name = "basics_held_out"
+        self.name += "_javascript" * (language == "javascript") + "_held_out" * (families == "held_out")
 
     def load_problems(self, split: Split) -> list[Problem]:
         """Distinct problems, the families taking turns; none to test on, nor to train held-out families on."""
@@ -217,20 +228,23 @@ def as_chat(problem: Problem, few_shot: int) -> Problem:
         problem: of the embedded task, of one turn.
         few_shot: how many of :data:`SOLVED` come first, as earlier turns.
     """
-    beginning = str(problem.prompt)
+    assert isinstance(problem.check, CallTests)
+    beginning, language = str(problem.prompt), problem.check.language
     turns: list[str] = []
     for solved, body in SOLVED[:few_shot]:
-        turns += [finish_request(solved), _answer(solved, body)]
-    answers: dict[str, Any] = {name: _answer(beginning, problem.fields[name]) for name in ("demonstration", "bug")}
+        turns += [finish_request(solved), _answer(solved, body, "python")]
+    answers: dict[str, Any] = {
+        name: _answer(beginning, problem.fields[name], language) for name in ("demonstration", "bug")
+    }
     return replace(
         problem,
-        prompt=chat(*turns, finish_request(beginning)),
+        prompt=chat(*turns, finish_request(beginning, language)),
         program_prefix="",
         stop_strings=ANSWER_STOPS,
         fields={**problem.fields, **answers},
     )
 
 
-def _answer(beginning: str, body: str) -> str:
+def _answer(beginning: str, body: str, language: Language) -> str:
     signature = beginning.partition("\n")[0]
-    return fenced(f"{signature}\n{body}")
+    return fenced(f"{signature}\n{body}", language)

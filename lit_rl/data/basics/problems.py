@@ -12,9 +12,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from lit_rl.arguments import UsageError
+from lit_rl.data.basics import javascript
 from lit_rl.data.basics.cases import Arguments, Slots, answer_of, divided_cases, examples_text, function_of
 from lit_rl.data.task import Split
 from lit_rl.execution.checks import CallTests
@@ -177,6 +178,7 @@ class Rendering:
         show_public_cases: whether the docstring shows them as examples.
         untold_constants: whether the docstring leaves out what a public case can tell.
         second_turn_share: share of problems that come after a failed first turn.
+        language: which the functions are written in.
     """
 
     bug_share: float
@@ -184,6 +186,7 @@ class Rendering:
     show_public_cases: bool = False
     untold_constants: bool = False
     second_turn_share: float = 0.0
+    language: Literal["python", "javascript"] = "python"
 
 
 def problems_of(
@@ -246,12 +249,16 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     public, hidden = cases
     examples = examples_text(function, public) if rendering.show_public_cases else ""
     docstring = (drawn.without(untold) if untold else drawn).render(wording)
-    prompt = f'def {function}({", ".join(drawn.names)}):\n    """{docstring}{examples}"""\n'
+    language, signature = rendering.language, f"{function}({', '.join(drawn.names)})"
+    prompt = f'def {signature}:\n    """{docstring}{examples}"""\n'
+    if language == "javascript":
+        prompt = f"function {signature} {{\n    // {docstring}\n"
+        body, bug = javascript.bodies(family.name, drawn.names, drawn.slots)
     problem = Problem(
         task_id=f"basics/{family.name}/{identity}",
         prompt=prompt,
-        check=CallTests(hidden, function, CASE_SECONDS),
-        public_check=CallTests(public, function, CASE_SECONDS) if public else None,
+        check=CallTests(hidden, function, CASE_SECONDS, language=language),
+        public_check=CallTests(public, function, CASE_SECONDS, language=language) if public else None,
         program_prefix=prompt,
         reference=f"{prompt}{body}\n",
         fields={

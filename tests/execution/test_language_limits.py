@@ -1,0 +1,170 @@
+"""Limits in every language: hit within 20%, and nothing is left of programs that take all they can get."""
+
+# ruff: noqa: E501 - programs
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lit_rl.execution import Sandbox, StdioTests
+from lit_rl.execution.languages import LANGUAGES, how_to_install, toolchain
+
+pytestmark = pytest.mark.slow
+MEBIBYTES, SECONDS = 512, 1.0
+
+# Each has an endless loop; memory that is written to, from a number of MiB and how often to take as much, which prints
+# "done"; endless output; processes; and threads, where a program of that language can start some.
+PROGRAMS = {
+    "python": (
+        "while True: pass",
+        "step, count = map(int, input().split())\na = [bytearray(b'x') * (step << 20) for _ in range(count)]\nprint('done')",
+        "while True: print('x' * 4096)",
+        "import os\nwhile True: os.fork()",
+        "import threading\nwhile True: threading.Thread(target=threading.Event().wait).start()",
+    ),
+    "c": (
+        "int main(void) { for (;;); }",
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nchar *volatile kept;\nint main(void) { long step, count; scanf(\"%ld %ld\", &step, &count);\n"
+        "while (count--) { kept = malloc(step << 20); memset(kept, 1, step << 20); } puts(\"done\"); }",
+        "#include <stdio.h>\nint main(void) { for (;;) puts(\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"); }",
+        "#include <unistd.h>\nint main(void) { for (;;) if (fork() < 0) return 1; }",
+        "#include <pthread.h>\n#include <unistd.h>\nvoid *f(void *x) { for (;;) pause(); }\nint main(void) { pthread_t t; for (;;) if (pthread_create(&t, 0, f, 0)) return 1; }",
+    ),
+    "cpp": (
+        "int main() { volatile int a = 0; for (;;) a = a + 1; }",
+        "#include <iostream>\n#include <vector>\nint main() { long step, count; std::cin >> step >> count; std::vector<std::vector<char>> a(count);\n"
+        "for (auto &b : a) b.assign(step << 20, 'x'); std::cout << \"done\"; }",
+        "#include <iostream>\nint main() { for (;;) std::cout << \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\\n\"; }",
+        "#include <unistd.h>\nint main() { for (;;) if (fork() < 0) return 1; }",
+        "#include <thread>\n#include <unistd.h>\nint main() { for (;;) std::thread([] { for (;;) pause(); }).detach(); }",
+    ),
+    "javascript": (
+        "for (;;);",
+        "const [step, count] = require('fs').readFileSync(0, 'utf8').split(' ').map(Number);\nconst a = [];\n"
+        "for (let i = 0; i < count; i++) a.push(Buffer.alloc(step * 2 ** 20, 1));\nconsole.log('done');",
+        "for (;;) require('fs').writeSync(1, 'x'.repeat(4096));",
+        "for (;;) require('child_process').execSync('true');",
+        "const { Worker } = require('worker_threads');\nfor (;;) new Worker('setInterval(() => 0, 1000)', { eval: true });",
+    ),
+    "java": (
+        "class Main { public static void main(String[] w) { for (;;); } }",
+        "import java.util.*;\nclass Main { public static void main(String[] w) { Scanner in = new Scanner(System.in); int step = in.nextInt(), count = in.nextInt();\n"
+        "var a = new ArrayList<long[]>(); while (count-- > 0) { long[] b = new long[step << 17]; Arrays.fill(b, 7L); a.add(b); } System.out.println(\"done\"); } }",
+        "class Main { public static void main(String[] w) { for (;;) System.out.println(\"xxxxxxxxxxxxxxxxxxxxxxx\"); } }",
+        "class Main { public static void main(String[] w) throws Exception { for (;;) new ProcessBuilder(\"true\").start(); } }",
+        "class Main { public static void main(String[] w) { for (;;) new Thread(() -> { try { Thread.sleep(1 << 30); } catch (Exception e) { } }).start(); } }",
+    ),
+    "go": (
+        "package main\nfunc main() { for { } }",
+        'package main\nimport "fmt"\nvar a [][]byte\nfunc main() { var step, count int; fmt.Scan(&step, &count)\n'
+        'for ; count > 0; count-- { b := make([]byte, step<<20); for i := range b { b[i] = 1 }; a = append(a, b) }; fmt.Println("done") }',
+        'package main\nimport "fmt"\nfunc main() { for { fmt.Println("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx") } }',
+        'package main\nimport "os/exec"\nfunc main() { for { if err := exec.Command("/bin/true").Start(); err != nil { panic(err) } } }',
+        'package main\nimport ("runtime"; "time")\nfunc main() { for { go func() { runtime.LockOSThread(); time.Sleep(time.Hour) }() } }',
+    ),
+    "rust": (
+        "fn main() { loop {} }",
+        "fn main() { let mut s = String::new(); std::io::stdin().read_line(&mut s).unwrap();\nlet n: Vec<usize> = s.split_whitespace().map(|w| w.parse().unwrap()).collect();\n"
+        "let a: Vec<Vec<u8>> = (0..n[1]).map(|_| vec![1; n[0] << 20]).collect();\nif a.iter().map(|b| b[b.len() - 1] as usize).sum::<usize>() == n[1] { println!(\"done\"); } }",
+        "fn main() { loop { println!(\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"); } }",
+        "fn main() { loop { std::process::Command::new(\"true\").spawn().unwrap(); } }",
+        "fn main() { loop { std::thread::spawn(|| std::thread::park()); } }",
+    ),
+    "ruby": (
+        "loop {}",
+        "step, count = gets.split.map(&:to_i)\na = Array.new(count) { 'x' * (step << 20) }\nputs 'done'",
+        "loop { puts 'x' * 4096 }",
+        "loop { fork { sleep } }",
+        "loop { Thread.new { sleep } }",
+    ),
+    "php": (
+        "<?php for (;;);",
+        "<?php [$step, $count] = explode(' ', fgets(STDIN)); $a = [];\nwhile ($count-- > 0) $a[] = str_repeat('x', $step << 20);\necho 'done';",
+        "<?php for (;;) echo str_repeat('x', 4096);",
+        "<?php for (;;) if (!proc_open('true', [], $pipes)) exit(1);",
+    ),
+    "perl": (
+        "1 while 1;",
+        "my ($step, $count) = split ' ', <STDIN>; my @a;\npush @a, 'x' x ($step << 20) while $count-- > 0;\nprint 'done';",
+        "print 'x' x 4096 while 1;",
+        "for (;;) { defined fork or die 'no' }",
+        "use threads;\nfor (;;) { threads->create(sub { sleep }) or die 'no' }",
+    ),
+    "lua": (
+        "while true do end",
+        "local step, count = io.read('n', 'n')\nlocal a = {}\nfor i = 1, count do a[i] = string.rep('x', step << 20) end\nprint('done')",
+        "while true do io.write(string.rep('x', 4096)) end",
+        "while true do assert(io.popen('true')) end",
+    ),
+    "bash": (
+        "while :; do :; done",
+        "read step count\nb=x\nfor ((i = 0; i < 20; i++)); do b=$b$b; done\nwhile ((count-- > 0)); do\nc=\nfor ((i = 0; i < step; i++)); do c+=$b; done\na+=(\"$c\")\ndone\necho done",
+        "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done",
+        "f() { f | f & }\nf\nwait",
+    ),
+}  # fmt: skip
+PROGRAMS["typescript"] = PROGRAMS["javascript"]
+TYPED = {"timed_out", "out_of_memory", "output_limit", "exception", "wrong_answer"}
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=1, memory_bytes=MEBIBYTES << 20) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(params=LANGUAGES)
+def language(request):
+    if toolchain(request.param) is None:
+        pytest.skip(how_to_install(request.param))
+    return request.param
+
+
+def judged(sandbox, program, language, stdin="", seconds=20.0):
+    return sandbox.submit(program, StdioTests(((stdin, "done"),), language, seconds)).result()
+
+
+def of_the_sandbox(sandbox):
+    """Processes of the workers' users, and the memory that they take, in MiB."""
+    kin, users, memory = {worker.pid for worker in sandbox._workers}, set(), {}
+    for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+        try:
+            status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines())
+        except (OSError, ValueError):
+            continue
+        user, pid = status["Uid"].split()[0], int(folder.name)
+        if int(status["PPid"]) in kin or user in users:
+            kin.add(pid)
+            memory[pid] = int(status.get("VmRSS", "0 kB").split()[0]) >> 10
+            users |= {user} - {str(os.getuid())}
+    return len(memory), sum(memory.values())
+
+
+def test_time_and_memory_are_limited_within_a_fifth(sandbox, language):
+    endless, takes, *_ = PROGRAMS[language]
+    outcome = judged(sandbox, endless, language, seconds=SECONDS)
+    less, more = (
+        judged(sandbox, takes, language, f"8 {int(share * MEBIBYTES / 8) + (share > 1)}") for share in (0.8, 1.2)
+    )
+    print(f"{language}: {outcome.cpu_seconds:.2f} s, {less.verdict}, {more.verdict} {more.exception_type}")
+    assert outcome.verdict == "timed_out"
+    assert SECONDS <= outcome.cpu_seconds <= 1.2 * SECONDS
+    assert less.passed
+    assert more.verdict in ("out_of_memory", "exception")  # the runtime may give up before the limit is reached
+
+
+def test_programs_that_take_all_they_can_get_end_and_leave_nothing(sandbox, language):
+    _, takes, *bombs = PROGRAMS[language]
+    assert judged(sandbox, takes, language, "1 1").passed
+    processes, memory = of_the_sandbox(sandbox)
+    outcomes = [
+        judged(sandbox, takes, language, "10240 1"),
+        *(judged(sandbox, one, language, seconds=3.0) for one in bombs),
+    ]
+    verdicts = [str(outcome.verdict) for outcome in outcomes]
+    after = of_the_sandbox(sandbox)
+    print(f"{language}: {', '.join(verdicts)}; {processes} processes, {memory} MiB before, {after} after")
+    assert set(verdicts) <= TYPED and verdicts[1] == "output_limit"
+    assert after[0] == processes and after[1] < memory + 32
+    assert judged(sandbox, takes, language, "1 1").passed
