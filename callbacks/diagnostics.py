@@ -156,4 +156,6 @@ def where_of(trainer: Any) -> Where:
     task = type(trainer.datamodule)
     check_data = f"lit-rl check-data {at if saved else f'--data {task.__module__}.{task.__qualname__}'}"
     strings = f"stop_strings are set where {task.__qualname__}.load_problems makes its problems"
+    if getattr(trainer.datamodule, "stop_strings", None) is not None:
+        strings = "data.stop_strings sets them"
     return Where(check_data, strings, show, fit)

@@ -180,7 +180,7 @@ PLANTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "stop string inside of every answer": (
         {
             "sandbox": EndsAs(Outcome(Verdict.SYNTAX_ERROR)),
-            "data": Programs(batch_size=4, stop_strings=tuple("abcdefghijklmnopqrstuvwxyz0123456789!?$%&/()[]{}")),
+            "data": Programs(batch_size=4, stops=tuple("abcdefghijklmnopqrstuvwxyz0123456789!?$%&/()[]{}")),
             "sampling": Sampling(num_samples=8, max_tokens=24),
         },
         "flat_reward",

@@ -96,6 +96,7 @@ def told(
     rollout: Rollout | None = None,
     patience: int = 10,
     module: Mapping[str, Any] | None = None,
+    data: Programs | None = None,
     **options: Any,
 ) -> list[Diagnosis]:
     """What is said of a run with these numbers, all of whose rollouts have the same rows."""
@@ -111,7 +112,12 @@ def told(
     }
     trained: Any = SimpleNamespace(policy=policy, clock=clock, **settings)
     trainer: Any = SimpleNamespace(
-        is_global_zero=True, loggers=[], callbacks=[callback], datamodule=Programs(), optimizers=[], log_dir=None
+        is_global_zero=True,
+        loggers=[],
+        callbacks=[callback],
+        datamodule=data or Programs(),
+        optimizers=[],
+        log_dir=None,
     )
     callback.on_train_start(trainer, trained)
     zeros = torch.zeros(len(rollout.judgements))
@@ -278,12 +284,19 @@ def test_the_first_of_two_stop_strings_ended_the_row() -> None:
     assert string_that_ended(rows([Outcome(W)], ("a", "b")), 0, 0, letters) == ""
 
 
-def test_a_stop_string_inside_of_every_answer_is_named_with_where_it_is_set() -> None:
+@pytest.mark.parametrize(
+    ("own", "where"),
+    [
+        (None, "stop_strings are set where Programs.load_problems makes its problems"),
+        (["ret"], "data.stop_strings sets them"),
+    ],
+)
+def test_a_stop_string_inside_of_every_answer_is_named_with_where_it_is_set(own: list[str] | None, where: str) -> None:
     cut = rows([Outcome(N)] * 20, ("ret", "\nclass"), ["    return 1"] * 20, StopReason.STOP_STRING)
-    (one,) = told([earned(0.0)] * 10, cut)
+    (one,) = told([earned(0.0)] * 10, cut, data=Programs(stop_strings=own))
     assert one.rule == "flat_reward"
     assert "a stop string ends 100% of the completions, after 12.0 tokens: likely 'ret' comes" in one.message
-    assert "stop_strings are set where Programs.load_problems makes its problems" in one.message
+    assert where in one.message
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
-from string import printable
 from typing import Any
 
 import torch
@@ -97,13 +96,16 @@ class Programs(TaskDataModule):
 
     name = "programs"
 
-    def __init__(self, stop_strings: tuple[str, ...] = (), **options: Any) -> None:
+    def __init__(self, stops: tuple[str, ...] = (), **options: Any) -> None:
         super().__init__(**options)
-        self.stop_strings = stop_strings
+        self.stops = stops
 
     def load_problems(self, split: Split) -> list[Problem]:
         check = AssertTests("assert True")
-        return [Problem(f"{split}{i}", "p" * (1 + i % 5), check, stop_strings=self.stop_strings) for i in range(12)]
+        return [Problem(f"{split}{i}", "p" * (1 + i % 5), check, stop_strings=self.stops) for i in range(12)]
+
+
+LETTERS = tuple(map(chr, range(128)))
 
 
 class AskedOtherwise(Programs):
@@ -111,7 +113,7 @@ class AskedOtherwise(Programs):
 
     def load_problems(self, split: Split) -> list[Problem]:
         problems = super().load_problems(split)
-        return problems if split == "train" else [replace(one, stop_strings=tuple(printable)) for one in problems]
+        return problems if split == "train" else [replace(one, stop_strings=LETTERS) for one in problems]
 
 
 class Judged(ProgramRunner):

@@ -439,6 +439,7 @@ class StillWeights(Rule):
     """
 
     name = "still_weights"
+    explains = ("wrong_sign",)  # of changes that are rounding
 
     def __init__(self, at_most: float = 1e-8) -> None:
         require_at_least(0, at_most=at_most)
