@@ -12,9 +12,9 @@ from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.types import Completions, Experience
 
 REPEATED, UNEQUAL, KL_PUSH = "rows/repeated_fraction", "rows/unequal_advantages_fraction", "rows/kl_push"
-"""What :func:`repeated`, :func:`unequal_advantages` and :func:`kl_push` return."""
+"""Values of :func:`repeated`, :func:`unequal_advantages` and :func:`kl_push`."""
 MISPLACED = "rows/misplaced_fraction/"
-"""With the name of a term, what :func:`misplaced` returns."""
+"""With the name of a term, the value of :func:`misplaced`."""
 _ROUNDING = 1e-4
 
 
