@@ -195,7 +195,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "an item's key": (
         "--model.rewards '[TestsReward]' --model.rewards.0.weight 2",
-        ("model.rewards is a list: model.rewards.weight is that of its last item",),
+        ("model.rewards is a list: model.rewards.weight changes its last item",),
     ),
     "a folder for a class": ("--model.policy some/model", ("no class some/model; a model's folder or hub id goes",)),
     "a teacher of another kind": (

@@ -77,8 +77,8 @@ def with_parts(
     return found, parts
 
 
-class _NoKeyTwice(yaml.SafeLoader):
-    """Refuses a mapping with a key twice, of which YAML keeps the last without a word."""
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Loader that refuses duplicate keys, of which YAML silently keeps the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         first: dict[str, int] = {}
@@ -99,10 +99,11 @@ def check_file(name: str) -> dict[str, Any]:
         Its content.
 
     Raises:
-        ValueError: it is empty, not YAML, not a mapping, has a key twice or an unknown section; the message names it.
+        ValueError: it is empty, not YAML, not a mapping, or has a key twice or an unknown section; the message names
+            the file.
     """
     try:
-        content = yaml.load(Path(name).read_text(encoding="utf-8"), _NoKeyTwice)
+        content = yaml.load(Path(name).read_text(encoding="utf-8"), _UniqueKeyLoader)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}: give the path of a YAML file") from error
     except UnicodeDecodeError as error:

@@ -242,7 +242,7 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
         known = arguments_at(owner)
         group, _, inside = name.partition(".")
         if group.isdigit():
-            return f"{where} is a list: {where}.{inside} is that of its last item; give all items to change another"
+            return f"{where} is a list: {where}.{inside} changes its last item; give the whole list to change others"
         former = inside if group == "objective" else group
         if where == "model" and former not in known and (now := hint_of_key(former, known, file or "FILE")):
             return f"model.{name if group == 'objective' else group} is unknown to {owner.rpartition('.')[2]}{now}"

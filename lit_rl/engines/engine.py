@@ -224,7 +224,7 @@ class CheckedSession(Session):
         if answer.reason is StopReason.EOS and self._eos_ids and ids[-1] not in self._eos_ids:
             return f"the reason eos, but its last id is {ids[-1]}: keep the id of EOS, one of {sorted(self._eos_ids)}"
         if not self._eos_ids.isdisjoint(ids[:-1]):
-            return f"ids after EOS: end a completion at each of {sorted(self._eos_ids)}, so no ignore_eos or min_tokens"
+            return f"ids after EOS: end a completion at each of {sorted(self._eos_ids)}"
         return ""
 
     def _require_count(self) -> None:

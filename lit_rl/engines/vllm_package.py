@@ -164,7 +164,7 @@ def adapter_arguments(rank: int, dtype: str, device: str) -> dict[str, Any]:
 
 
 def add_adapter(llm: Any, folder: str) -> Any:
-    """Have an ``LLM`` load an adapter in place of the one it has; return what requests name it by.
+    """Have an ``LLM`` load an adapter in place of the one it has; return the object by which requests name it.
 
     Raises:
         ValueError: vLLM cannot run it.
@@ -187,7 +187,7 @@ def add_adapter(llm: Any, folder: str) -> Any:
 
 
 def layers_left_out(worker: Any) -> list[str]:
-    """Adapted layers that vLLM's model does not have by these names, which it passes over."""
+    """Names of adapted layers that vLLM's model does not have; vLLM skips them silently."""
     manager = worker.model_runner.lora_manager._adapter_manager
     return sorted(manager.get_adapter(1).loras.keys() - manager.modules.keys())
 

@@ -303,7 +303,7 @@ class VLLMServerSession(Session):
         sampling: of all requests.
         version: of the weights that sample.
         label: what the server calls these weights.
-        named: what requests say besides ids: the adapter that is to sample.
+        named: further fields of each request: the name of the adapter that samples, if there is one.
     """
 
     def __init__(

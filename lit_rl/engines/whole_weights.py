@@ -126,7 +126,7 @@ def _outside_units(root: nn.Module) -> Iterator[nn.Module]:
 
 
 def _of(module: nn.Module, names: dict[int, str], merge: bool) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
-    """Name in the checkpoint, what makes the value, and identity of each weight and saved buffer of one module."""
+    """Name in the checkpoint, maker of the value, and identity of each weight and saved buffer of one module."""
     saved = {n: b for n, b in module._buffers.items() if b is not None and n not in module._non_persistent_buffers_set}
     for own, tensor in {**module._parameters, **saved}.items():
         name = _name(f"{names[id(module)]}.{own}")

@@ -36,7 +36,15 @@ from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import GRPO, Collect, Objective, Update
 from lit_rl.reports.diagnosis import Diagnosis, FirstRatio, RewardHacking, RunHistory, ValidationDiffers
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
-from lit_rl.reports.diagnosis.row_shares import kl_push, misplaced, repeated, unequal_advantages
+from lit_rl.reports.diagnosis.row_shares import (
+    REPEATED,
+    UNEQUAL,
+    kl_push,
+    misplaced,
+    repeated,
+    row_shares,
+    unequal_advantages,
+)
 from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
 from lit_rl.reports.diagnosis.update_rules import WeightDecay
@@ -608,6 +616,15 @@ def test_the_push_of_a_kl_is_compared_with_that_of_the_rewards() -> None:
     assert kl_push(paid, 10.0) == pytest.approx((8 / 3) ** 0.5 / (2 / 9) ** 0.5)
 
 
+def test_comparisons_that_are_not_finite_are_left_out() -> None:
+    old = torch.full((4, 2), -1.0)
+    one = four([0.5, -0.5, 0.5, -0.5], [1.0, 0.0, 1.0, 0.0], [7] * 4, old_logprobs=old, ref_logprobs=old * nan)
+    rewards: Any = SimpleNamespace(term_values={})
+    finished = FinishedRollout(Rollout(one.completions, ()), rewards, one, {})
+    found = row_shares(SimpleNamespace(objective=Objective(kl_coef=1.0), by_turn=None), finished)
+    assert found == {REPEATED: 1 / 3, UNEQUAL: 0.0}
+
+
 ENTROPY = [4.0 + 0.05 * i for i in range(30)]
 
 
@@ -646,10 +663,23 @@ def test_a_fall_within_the_first_rollouts_is_found() -> None:
     assert [one.rule for one in told(numbers, leave_out=["truncated"])] == ["collapse"]
 
 
-@pytest.mark.parametrize(("ends", "speaks"), [("no_program", True), ("wrong_answer", False)])
-def test_a_validation_that_ends_otherwise_is_told_and_one_that_is_harder_is_not(ends: str, speaks: bool) -> None:
+def test_a_fall_from_the_best_is_found_after_a_first_rollout_whose_reward_is_uncertain() -> None:
+    lucky = earned(0.5) | {"reward/std": 0.5}
+    numbers = [lucky, *(earned(0.45 + 0.01 * (i % 3)) for i in range(20)), *(earned(0.1) for _ in range(10))]
+    assert [one.rule for one in told(numbers, leave_out=["truncated"])] == ["collapse"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "truncated", "speaks"),
+    [("no_program", 0.0, True), ("wrong_answer", 0.0, False), ("timed_out", 0.0, False), ("no_program", 1.0, False)],
+)
+def test_a_validation_that_ends_otherwise_is_told_and_one_that_is_harder_is_not(
+    ends: str, truncated: float, speaks: bool
+) -> None:
     rule, run = ValidationDiffers(), RunHistory(10)
-    run.add_validation({"val/a/pass@1": 0.0, "val/a/num_problems": 50.0, f"val/a/verdict/{ends}_fraction": 1.0})
+    measured = {f"verdict/{ends}_fraction": 1.0, "completion/truncated_fraction": truncated}
+    measured |= {"pass@1": 0.0, "num_problems": 50.0}
+    run.add_validation({f"val/a/{name}": value for name, value in measured.items()})
     module: Any = SimpleNamespace(policy=SimpleNamespace(), clock=SimpleNamespace(count=1))
     for _ in range(10):
         run.add_numbers(module, {"execution/pass_rate": 0.5, "verdict/wrong_answer_fraction": 0.5})

@@ -157,7 +157,7 @@ class OutOfMemory(ShareRule):
     name = "out_of_memory"
     metric = "verdict/out_of_memory_fraction"
     message = (
-        "of the programs end at the memory limit: what they would have said is unknown; likely a limit too small for "
+        "of the programs end at the memory limit: their results are unknown; likely a limit too small for "
         "honest programs (`{check_data}` runs the references under it; "
         "`{fit} --model.sandbox.init_args.memory_bytes 2147483648`), or programs that build too much (`{show}`)"
     )

@@ -28,15 +28,13 @@ _SOLVED, _UNSOLVED = 0.9, 0.7
 _FEW, _MOST, _RECOVERED = 0.02, 0.9, 0.75
 _LOST = 0.1
 """A reward that fell by this share of its best was lost."""
-_COMPARED = 3
-"""Rollouts in which rows could be compared that it takes to judge by them."""
+_COMPARED = 5
+"""Smallest number of comparable rollouts by which a term is judged."""
 _LOW_TEMPERATURE, _MOSTLY_FLAT = 0.5, 0.8
 _REPEATED_AND_EQUAL = (REPEATED, "group/zero_advantage_fraction")
-_ENDINGS = (
-    *(f"verdict/{name}_fraction" for name in ("no_program", "syntax_error", "timed_out", "out_of_memory")),
-    "completion/truncated_fraction",
-)
-"""Endings that tell of the form and the limits of an answer, and not of how hard its problem is."""
+_ENDINGS = ("verdict/no_program_fraction", "verdict/syntax_error_fraction")
+"""Verdicts about the form of an answer. Harder problems may end at limits of tokens, time and memory more often."""
+_CUT = "completion/truncated_fraction"
 _LUCKY, _LUCKY_IN_ONE, _LUCKY_ROWS = 0.01, 0.05, 3
 """Programs that pass although the tests are of another problem: this share of them as a mean over rollouts; in a single
 rollout this share, or this many."""
@@ -155,8 +153,11 @@ class RewardCollapse(Rule):
             fell = f"rollout {peak.rollout} earned {peak.reward:.3g}, from rollout {since} on {now:.3g}{ends}"
             return f"the policy was lost: {fell}; {_faster(run)}"
         level = run.level("reward/mean")
-        best = max(filter(None, (run.best.get("reward/mean"), run.start("reward/mean"))), default=None)
-        if best is None or level is None or not was_earned(run) or not best.exceeds(level):
+        if level is None or not was_earned(run):
+            return ""
+        known = run.best.get("reward/mean"), run.start("reward/mean")
+        best = max((one for one in known if one is not None and one.exceeds(level)), default=None)
+        if best is None:
             return ""
         if level.mean >= run.lowest + self.below * (best.mean - run.lowest):
             return ""
@@ -262,10 +263,10 @@ class NegativeWeight(Rule):
 
 
 class MisplacedReward(Rule):
-    """A term that pays for passing pays other rows than those that pass.
+    """A reward term pays as many rows as pass, but not the same rows.
 
     Args:
-        at_most: largest allowed share of the passing rows that it leaves out.
+        at_most: largest allowed share of the passing rows that get the smaller value.
     """
 
     name = "misplaced_reward"
@@ -276,7 +277,7 @@ class MisplacedReward(Rule):
         self.at_most = at_most
 
     def look(self, run: RunHistory) -> str:
-        """Look for a term that in every rollout gave as many rows the larger of two values as passed, and not those."""
+        """Look for a term that in every comparable rollout pays as many rows as pass, and other ones."""
         for term in run.rewards.term_values:
             values = run.values(f"{MISPLACED}{term}")
             missed = sum(values) / max(1, len(values))
@@ -284,7 +285,7 @@ class MisplacedReward(Rule):
                 return told(
                     f"the term {term} pays as many rows of a rollout as pass, but {missed:.0%} of those that pass get "
                     "the smaller value",
-                    "programs earn what others did",
+                    "programs earn the rewards of other programs",
                     (
                         f"{term} returns its values in another order than its rows: read its score",
                         "lit-rl docs rewards",
@@ -294,7 +295,7 @@ class MisplacedReward(Rule):
 
 
 class WrongAdvantages(ShareRule):
-    """Rows of one group that earned the same have different advantages, or all have advantage 0.
+    """Advantages do not follow from rewards: they differ where rewards are equal, or all are 0 where rewards differ.
 
     Args:
         at_most: largest allowed share of groups in which advantages differ without a reason.
@@ -305,7 +306,7 @@ class WrongAdvantages(ShareRule):
     explains = (*WHAT_A_LOST_POLICY_SHOWS, "wrong_sign")
     message = (
         "of the groups have rows of equal rewards and different advantages: a completion is compared with those of "
-        "other problems; {kind} mixes up groups: compare rows with the same number in group_ids (`lit-rl docs "
+        "other problems; {estimator} mixes up groups: compare rows with the same number in group_ids (`lit-rl docs "
         "own_algorithm`)"
     )
 
@@ -322,20 +323,16 @@ class WrongAdvantages(ShareRule):
         causes = [(f"{run.estimator} returns advantages of 0: read it", "lit-rl docs own_algorithm")]
         if run.module.update.mask_truncated and run.share("completion/truncated_fraction"):
             todo = f"{run.where.fit} --model.update.mask_truncated false"
-            causes.insert(0, ("mask_truncated leaves out all rows that have one", todo))
+            causes.insert(0, ("update.mask_truncated leaves out all rows that have an advantage", todo))
         return told(said, "nothing is learned", *causes)
-
-    def told(self, run: RunHistory, value: str) -> str:
-        """Name the estimator."""
-        return f"{value} {self.message.format(kind=run.estimator)}"
 
 
 class RepeatedRows(Rule):
     """Sampling gives nearly the same completion again and again, from the first rollout on.
 
     Args:
-        at_least: share of the rows that repeat another of their group, and of the groups whose rewards are equal: where
-            there are few answers rows repeat too.
+        at_least: smallest share of the rows that repeat another of their group, and of the groups whose rewards are
+            equal: where few answers are possible, rows repeat in a healthy run too.
     """
 
     name = "repeated_rows"
@@ -346,9 +343,9 @@ class RepeatedRows(Rule):
         self.at_least = at_least
 
     def look(self, run: RunHistory) -> str:
-        """Compare the rows of the last rollouts, and those of the first; a policy that grew sure is another matter."""
+        """Check the last rollouts and the first one: a policy that became sure later is the matter of other rules."""
         shares = [of for name in _REPEATED_AND_EQUAL for of in (run.share(name), run.begun.get(name, 0.0))]
-        taught = run.mean("teacher/gap") is not None  # who needs no rewards
+        taught = run.mean("teacher/gap") is not None  # a teacher needs no rewards
         if min(shares) < self.at_least or is_solved(run) or taught:
             return ""
         temperature = run.module.sampling.temperature if run.module.sampling is not None else 1.0
@@ -361,17 +358,17 @@ class RepeatedRows(Rule):
         else:
             causes.append(("an engine that samples at another temperature, or with one seed for all", run.where.show))
         return told(
-            f"{shares[0]:.0%} of the completions repeat another one of their group, and did in the first rollout",
-            "there is nothing to compare",
+            f"{shares[0]:.0%} of the completions repeat another one of their group, as in the first rollout",
+            "groups have nothing to compare",
             *causes,
         )
 
 
 class ValidationDiffers(Rule):
-    """Validation rows end in ways that training rows do not, and fail by that.
+    """Validation answers lack the form that training answers have, and fail for that.
 
     Args:
-        share: part of the distance between the two pass rates that such an ending must account for.
+        share: smallest part of the distance between the two pass rates that these answers account for.
     """
 
     name = "validation_differs"
@@ -391,20 +388,20 @@ class ValidationDiffers(Rule):
             passed = run.level(f"{ours}execution/pass_rate")
             if passed is None or not problems or passed.mean - 2 * passed.error <= wilson(now[name], problems)[1]:
                 continue
-            more = {end: now.get(f"{place}{end}", 0.0) - run.share(f"{ours}{end}") for end in _ENDINGS}
-            end = max(more, key=lambda one: more[one])
-            if more[end] < self.share * (passed.mean - now[name]):
+            more = {end: now.get(f"{place}{end}", 0.0) - run.share(f"{ours}{end}") for end in (*_ENDINGS, _CUT)}
+            end = max(_ENDINGS, key=lambda one: more[one])
+            if more[end] - max(0.0, more[_CUT]) <= self.share * (passed.mean - now[name]):
                 continue
             what = end.rpartition("/")[2].removesuffix("_fraction")
             causes = [
                 ("prompts, stop strings or extraction of the validation problems are others", run.where.check_data),
-                ("sampling of validation (evaluate.sampling) that repeats or cuts its rows", "lit-rl docs evaluation"),
+                ("validation samples in another way (evaluate.sampling)", "lit-rl docs evaluation"),
             ]
             return told(
                 f"{name} is {now[name]:.2f} while {passed.mean:.0%} of the training rows pass; of the validation rows "
                 f"{now[f'{place}{end}']:.0%} end as {what}, of the training rows {run.share(f'{ours}{end}'):.0%}",
                 "validation does not ask or judge as training does",
-                *(reversed(causes) if what == "truncated" else causes),
+                *causes,
             )
         return ""
 

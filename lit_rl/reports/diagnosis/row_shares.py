@@ -1,7 +1,8 @@
-"""Comparisons of a rollout's rows that rules read and no log has: on several ranks, of this one's rows."""
+"""Comparisons of this rank's rows, for rules; they are not logged."""
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from torch import Tensor
@@ -19,7 +20,10 @@ _ROUNDING = 1e-4
 
 
 def row_shares(module: Any, finished: FinishedRollout) -> dict[str, float]:
-    """All comparisons that the rollout allows."""
+    """All comparisons that the rollout allows, by name.
+
+    None is NaN or infinite: the rule about such numbers silences all others, which every rank must ask alike.
+    """
     rows, rewards, experience = finished.rollout.completions, finished.rewards, finished.experience
     found = {
         REPEATED: repeated(rows),
@@ -27,7 +31,7 @@ def row_shares(module: Any, finished: FinishedRollout) -> dict[str, float]:
         KL_PUSH: kl_push(experience, module.objective.kl_coef),
         **{f"{MISPLACED}{name}": misplaced(name, finished.rollout, rewards) for name in rewards.term_values},
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None and isfinite(value)}
 
 
 def repeated(rows: Completions) -> float | None:
@@ -43,7 +47,7 @@ def misplaced(term: str, rollout: Rollout, rewards: RewardOutput) -> float | Non
     """Share of the passing rows that lack the larger of a term's two values, where as many rows have it as pass.
 
     -1 where not as many have it, since the term is then about something else. ``None`` where nothing can be compared:
-    all rows pass or none does, or the term has not two values.
+    all rows pass, or fewer than two do, or the term has not two values.
     """
     values: list[float] = rewards.term_values[term].tolist()
     verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
@@ -53,7 +57,7 @@ def misplaced(term: str, rollout: Rollout, rewards: RewardOutput) -> float | Non
         if value == value and verdict is not Verdict.INFRASTRUCTURE_FAILURE  # a term that failed gave NaN
     ]
     high, passed = max((value for value, _ in pairs), default=0.0), sum(passes for _, passes in pairs)
-    if not 0 < passed < len(pairs) or len({value for value, _ in pairs}) != 2:
+    if not 1 < passed < len(pairs) or len({value for value, _ in pairs}) != 2:
         return None
     if sum(value == high for value, _ in pairs) != passed:
         return -1.0
@@ -84,11 +88,11 @@ def unequal_advantages(experience: Experience) -> float | None:
 
 
 def kl_push(experience: Experience, coef: float) -> float | None:
-    """Size of what the KL to the reference adds to the gradient, compared to what the rewards do.
+    """Size of the gradient of the KL to the reference, as a multiple of that of the rewards.
 
-    In the loss: its weight of a token's log-probability, ``coef * |log ratio|`` to first order, over the mean absolute
-    advantage of the same tokens. In the reward: standard deviation of what it takes from rows over that of their
-    rewards. ``None`` without such a KL, or where no row is trained.
+    In the loss: ``coef * |log ratio|``, the gradient of a token's KL to first order, over the mean absolute advantage
+    of the same tokens. In the reward: the standard deviation of the rows' penalties over that of their rewards.
+    ``None`` without such a KL, or where no row is trained.
     """
     if not coef or experience.ref_logprobs is None:
         return None

@@ -99,8 +99,9 @@ class LimitRule(Rule):
 
     message: ClassVar[str]
     """Text with what was measured, what it means, causes and a command for each; a format of ``{value}``, of
-    ``{rate}``, the learning rate, of ``{slower}``, the command that starts the run with a tenth of it, and of the
-    fields of :class:`~lit_rl.reports.diagnosis.run_history.Where`."""
+    ``{rate}``, the learning rate, of ``{slower}``, the command that starts the run with a tenth of it, of
+    ``{estimator}``, the class that makes advantages, and of the fields of
+    :class:`~lit_rl.reports.diagnosis.run_history.Where`."""
 
     def __init__(self, at_most: float) -> None:
         require_above(0, at_most=at_most)
@@ -119,7 +120,8 @@ class LimitRule(Rule):
 
     def told(self, run: RunHistory, value: str) -> str:
         """Fill in the message."""
-        return self.message.format(value=value, rate=f"{run.rate:.2g}", slower=run.slower, **run.where._asdict())
+        names = {"rate": f"{run.rate:.2g}", "slower": run.slower, "estimator": run.estimator}
+        return self.message.format(value=value, **names, **run.where._asdict())
 
 
 class ShareRule(LimitRule):

@@ -93,7 +93,7 @@ class RunHistory:
         rollout: the last, this rank's rows.
         rewards: of the same rows.
         first: by metric, its level in the first ``patience`` rollouts that were seen.
-        begun: metrics of the first rollout that was seen, of ``num_begun`` groups.
+        begun: metrics of the first rollout that was seen; ``num_begun`` is its number of groups on this rank.
         best: by metric, the largest of its levels so far, the present one left out.
         least: by metric, its lowest value in a rollout.
         highest: largest reward of a row so far; ``worst`` is the smallest.
@@ -157,7 +157,7 @@ class RunHistory:
         )
 
     def start(self, name: str) -> Level | None:
-        """Reward or pass rate of the first rollout alone; its error is that over groups, whose rows are alike."""
+        """Reward or pass rate of the first rollout; its error counts groups, since rows of a group are alike."""
         if name not in self.begun:
             return None
         mean = self.begun[name]

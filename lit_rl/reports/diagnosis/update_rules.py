@@ -23,7 +23,8 @@ _MEASURED = 3
 _EXPLAINED = 0.5
 """Weight decay explains what weights lost if it takes at least this share of it."""
 _STEP = 0.01
-"""Share of the learning rate by which Adam moves a weight at least, unless gradients are below its ``eps``."""
+"""Adam moves weights by at least this share of the learning rate (root mean square) unless gradients are below ``eps``.
+"""
 _VALIDATE = "lit-rl validate --config FILE --model.policy.init_args.model TEACHER"
 _MANY = 5.0
 """Weights this many times as large as they began were not trained but blown up."""
@@ -218,7 +219,7 @@ class TeacherCollapse(Rule):
 
 
 class WorseTeacher(Rule):
-    """The policy comes closer to another model that teaches it, and passes less.
+    """The policy approaches a teacher that is another model, and passes less often.
 
     Args:
         fall: share of the first rollout's pass rate (or mean reward) that is lost, and more than noise explains.
@@ -245,8 +246,8 @@ class WorseTeacher(Rule):
         if now.mean > (1 - self.fall) * start.mean or not start.exceeds(now):
             return ""
         return told(
-            f"{name} fell from {start.mean:.2f} to {now.mean:.2f} while the teacher came closer, from {far:.2g} to "
-            f"{gap:.2g} nats a token",
+            f"{name} fell from {start.mean:.2f} to {now.mean:.2f} while the distance from the teacher fell from "
+            f"{far:.2g} to {gap:.2g} nats a token",
             "the policy learns what its teacher does",
             ("the teacher solves fewer of these problems than the policy did: measure it", _VALIDATE),
             (f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower),
@@ -273,10 +274,10 @@ class ReferenceDrifted(LimitRule):
 
 
 class StiffKL(LimitRule):
-    """The KL to the reference outweighs the rewards, which then teach nothing.
+    """The KL to the reference outweighs the rewards, and they do not rise.
 
     Args:
-        at_most: largest allowed push of the KL, compared to that of the rewards; where the two balance it is 1.
+        at_most: largest allowed gradient of the KL, as a multiple of the gradient of the rewards.
     """
 
     name = "stiff_kl"
@@ -287,7 +288,7 @@ class StiffKL(LimitRule):
         super().__init__(at_most)
 
     def look(self, run: RunHistory) -> str:
-        """Compare the two, unless the policy learns nevertheless."""
+        """Compare the two, unless the reward has risen."""
         module: Any = run.module
         push, coef = run.share(self.metric), run.last("policy/kl_coef") or module.objective.kl_coef
         if push <= self.at_most or run.has_risen:
@@ -303,8 +304,9 @@ class EntropyBonus(Rule):
     """The entropy bonus raises the entropy, and the rewards do not rise.
 
     Args:
-        rise: factor of the first rollouts' entropy from which on it matters.
-        paid: or what the bonus pays a token for the rise, where an advantage has size 1.
+        rise: smallest factor of the first rollouts' entropy that is reported.
+        paid: smallest payment per token for the rise that is reported as well (``entropy_coef`` times nats); an
+            advantage is about 1.
     """
 
     name = "entropy_bonus"
@@ -465,12 +467,12 @@ class StillWeights(Rule):
             began = run.best.get("optimizer/learning_rate", Level(0.0)).mean > 0
             return told(measured, "nothing is learned", ended if began else ("the learning rate is 0", todo))
         if clip is not None and moved * norm / clip > self.at_most * float(weights[0].norm()):
-            return told(measured, "nothing is learned", _clipped(run, f"leaves {clip / norm:.1g} of them"))
+            return told(measured, "nothing is learned", _clipped(run, f"leaves {clip / norm:.1g} of their size"))
         small = f"the learning rate {rate:.2g} is too small for the weights' dtype"
         return told(measured, "nothing is learned", (small, todo), ended)
 
     def _below_eps(self, run: RunHistory, norm: float) -> str:
-        """Tell of steps that are far below the learning rate because gradients are below Adam's ``eps``."""
+        """Return the message for steps far below the learning rate where gradients are below Adam's ``eps``."""
         settings: Any = run.module.update
         eps, rate, clip = float(run.optimizer.get("eps") or 0.0), run.rate, settings.gradient_clip_norm
         if "betas" not in run.optimizer or rate == 0:
@@ -483,7 +485,7 @@ class StillWeights(Rule):
         small = f"Adam's eps ({eps:g}) is larger than the gradients (norm {norm:.2g})"
         cause = (small, f"{run.where.fit} --model.update.optimizer.init_args.eps 1e-8")
         if norm / spread >= eps:
-            cause = _clipped(run, f"leaves of gradients of norm {norm:.2g} less than Adam's eps ({eps:g})")
+            cause = _clipped(run, f"leaves gradients (norm {norm:.2g}) that are smaller than Adam's eps ({eps:g})")
         measured = f"an update moves a weight by {share:.1g} of the learning rate ({rate:.2g})"
         return told(measured, "next to nothing is learned", cause)
 
@@ -634,7 +636,7 @@ class NotFinite(Rule):
 
 
 def _clipped(run: RunHistory, how: str) -> tuple[str, str]:
-    """The cause that clipping is, and its command."""
+    """Clipping as a cause, and the command that changes it."""
     settings: Any = run.module.update
     said = f"gradient_clip_norm ({settings.gradient_clip_norm:g}) {how}"
     return said, f"{run.where.fit} --model.update.gradient_clip_norm 1"
