@@ -92,7 +92,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         show_all_arguments(cls)
 
     def __getattr__(self, name: str) -> Any:
-        """Raise for what only the constructor sets; reached where an attribute is missing."""
+        """Say that ``super().__init__`` was not called, where an attribute that it sets is missing."""
         if name in ("prefer", "validation_tasks", "_problems"):
             own = type(self).__name__
             raise UsageError(f"{own} has no {name}: have {own}.__init__ call super().__init__(**options)")
@@ -122,8 +122,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             self._problems[split] = kept[:limit]
         return self._problems[split]
 
-    def _asked(self, problem: Problem) -> Problem:
-        """The problem with what the arguments say in place of the task's own."""
+    def _with_options(self, problem: Problem) -> Problem:
+        """The problem with ``chat``, ``stop_strings`` and ``extraction`` in place of the task's own."""
         if self.chat is not None:
             if not isinstance(problem.prompt, str):
                 raise ArgumentError(
@@ -140,7 +140,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         if split not in self._loaded:
             loaded = self._require_problems(split)
             self._require_names(loaded, split)
-            self._loaded[split] = [self._asked(problem) for problem in loaded]
+            self._loaded[split] = [self._with_options(problem) for problem in loaded]
         return self._loaded[split]
 
     def _require_problems(self, split: Split) -> list[Problem]:

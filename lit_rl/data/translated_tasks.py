@@ -11,7 +11,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.data.prompts import Form, chat
+from lit_rl.data.prompts import Form, chat, fenced
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import UNIT_TESTS, Language, UnitTests
@@ -260,5 +260,5 @@ def _request(beginning: str, language: Language) -> str:
     spec = LANGUAGES[language]
     return (
         f"Finish this {spec.title} function. Answer with the whole source, with imports and all that is given here, in "
-        f"one fenced block.\n\n```{language}\n{beginning.strip(chr(10))}\n```"
+        f"one fenced block.\n\n{fenced(beginning, language)}"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import sys
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
@@ -24,12 +25,14 @@ from lit_rl.arguments import (
 from lit_rl.execution.interface import Check, require_carried, wall_limit
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
+from lit_rl.execution.wire.value_text import value_text
 
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
 MOST_COMPILATIONS = 3
 _LONG_TEST = 1_500_000
 _DEEP = 100
+_LARGEST_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
 _PATH = re.compile(r"[\w./~$-]+\.(?:py|c|cc|cpp|cxx)", re.ASCII)
 _FILE_NAME = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
 _LARGE_FACTOR = re.compile(r"\*\s*\d[\d_]{5}")
@@ -98,7 +101,7 @@ class AssertTests(Check):
 CALL_TESTS: tuple[Language, ...] = (
     *("python", "javascript", "typescript", "ruby", "php", "perl", "lua", "go", "java"),
 )
-"""Languages in which functions are called. Bash's print their results; C, C++ and Rust cannot ask for their types."""
+"""Languages whose functions can be called. Those of Bash return no value; C, C++ and Rust have no types at run time."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ class CallTests(Check):
         cases: ``((args, expected), ...)``: a tuple of positional arguments and the expected value, both plain
             data (None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict); in languages other
             than Python, what JSON holds: a tuple is a list there, and a key of a dict a text.
-        entry_point: name of the function, or ``Class.method`` (the instance is built without arguments).
+        entry_point: name of the function, or ``Class.method`` (the instance is built without arguments; not in Go, Perl
+            and Lua).
         timeout_seconds: CPU seconds for one case.
         tolerance: largest difference between floats, absolute or relative, that still counts as equal.
         tuples_are_lists: a tuple equals a list of the same items, at any depth.
@@ -141,6 +145,8 @@ class CallTests(Check):
             )
         if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
             raise ArgumentError("CallTests.entry_point", "a function or Class.method", f"{self.entry_point!r}")
+        if self.language in ("go", "perl", "lua") and "." in str(self.entry_point):
+            raise ArgumentError("CallTests.entry_point", f"a function in {self.language}", f"{self.entry_point!r}")
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
                 raise ArgumentError(
@@ -149,8 +155,8 @@ class CallTests(Check):
             require_carried(case[0], f"CallTests.cases[{index}]: an argument")
             require_carried(case[1], f"CallTests.cases[{index}]: the expected value")
             if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
-                kind = "JSON with integers of 53 bits and finite numbers as arguments"
-                raise ArgumentError(f"CallTests.cases[{index}]", f"{kind} in {self.language}", str(shown(case)))
+                kind = "JSON (in arguments, integers below 2**53 and finite numbers)"
+                raise ArgumentError(f"CallTests.cases[{index}]", f"{kind} in {self.language}", value_text(case))
 
     @property
     def wall_budget_seconds(self) -> float:
@@ -356,21 +362,18 @@ class TokenTarget(Check):
 
 
 def _is_json(value: object, is_expected: bool) -> bool:
-    """Return whether JSON holds a value in the same way in each language; larger numbers are only expected."""
+    """Return whether every language reads a value from JSON in the same way; larger numbers are only expected."""
     if isinstance(value, dict):
-        keys = all(key is None or isinstance(key, str | bool | int | float) for key in value)
-        return (
-            keys
-            and _is_json([*value.values()], is_expected)
-            and all(_is_text(key) for key in value if isinstance(key, str))
-        )
+        return not any(isinstance(key, tuple) for key in value) and _is_json([*value, *value.values()], is_expected)
     if isinstance(value, list | tuple):
         return all(_is_json(item, is_expected) for item in value)
     if isinstance(value, str):
         return _is_text(value)
     if isinstance(value, float):
         return is_expected or math.isfinite(value)
-    return value is None or isinstance(value, bool) or (isinstance(value, int) and (is_expected or abs(value) < 2**53))
+    if isinstance(value, int):
+        return abs(value) < (_LARGEST_EXPECTED if is_expected else 2**53)
+    return value is None
 
 
 def _is_expected(expected: object) -> bool:

@@ -35,7 +35,6 @@ _NODE = (
     *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
     *("-e", "{driver}", "{file}", "{mode}"),
 )
-_NODE_CALLS = _NODE[:-1]
 _NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
 _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
 _PHP = ("{program}", "-n", "-d", "display_errors=stderr", "-d", "memory_limit=-1")
@@ -62,7 +61,7 @@ class LanguageSpec:
         title: its name in prose.
         command: the program that must be installed, and where its version is asked for.
         package: Debian's package that has it.
-        wheel: folder of a Python package that has it, where there is one; that is looked into first.
+        wheel: folder of a Python package that may have it, searched before the system's.
         file: name of a program's source file, and of the program in messages.
         tags: what a fenced block in it is marked with.
         looks: pattern of a line that only its programs have, to recognise a block without a tag.
@@ -184,7 +183,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async)\b|\bconsole\.log\(|\brequire\(",
         good='console.log("good");\n',
         run=_NODE,
-        calls=_NODE_CALLS,
+        calls=_NODE,
         checks=_NODE,
         error=_NODE_ERROR,
         environment=_NODE_ENVIRONMENT,
@@ -201,7 +200,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         builds=(("{program}", "-e", _TSC, "program.ts"),),
         artefact="program.ts",
         run=_NODE,
-        calls=_NODE_CALLS,
+        calls=_NODE,
         error=_NODE_ERROR,
         needs=("javascript",),
         folders=("{home}",),

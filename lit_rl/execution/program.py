@@ -239,7 +239,7 @@ def _program(text: str, block: _Block, wanted: Wanted, reader: SourceReader) -> 
 
 
 def _definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceReader) -> ExtractedProgram:
-    """The program with blank lines for what its entry point does not need; unchanged if it does not define that.
+    """The program with blank lines for what its entry point does not need; unchanged if it defines no entry point.
 
     Imports stay, and statements that define a name which the entry point reaches. Of a program that does not parse,
     the longest beginning that does counts.

@@ -216,6 +216,13 @@ def test_a_window_without_a_row_or_a_row_without_a_date_is_told(tmp_path, window
         load(tmp_path, *rows, **window)
 
 
+def test_a_contest_date_may_have_a_zone_and_has_to_be_a_date(tmp_path):
+    row, window = ROWS["livecodebench"], {"start_date": "2024-08-01"}
+    assert len(load(tmp_path, row | {"contest_date": "2024-08-01T00:00:00+00:00"}, **window)) == 1
+    with pytest.raises(RowError, match="field 'contest_date': needs a date such as 2024-08-01T00:00:00"):
+        load(tmp_path, row | {"contest_date": "soon"}, **window)
+
+
 def test_a_program_of_livecodebench_may_leave_out_imports_and_call_itself_deeply(tmp_path, sandbox):
     test = {"input": "20000\n", "output": "20000\n", "testtype": "stdin"}
     row = {"question_content": "Count.", "public_test_cases": json.dumps([test]), "private_test_cases": "[]"}

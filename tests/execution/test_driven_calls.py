@@ -52,7 +52,7 @@ SAME = {
     "javascript": [("const f = (x) => x;", VALUES)],
     "typescript": [("function f<T>(x: T): T { return x; }", VALUES)],
     "ruby": [("def f(x) = x", VALUES)],
-    "php": [("<?php\nfunction f($x) { return $x; }", VALUES), ("<?php\n$f = fn($x) => $x;", VALUES)],
+    "php": [("<?php\nfunction f($x) { return $x; }", VALUES), ("<?php\n$f = fn($x) => $x;", ({"0": 1, "1": 2}, *VALUES))],
     "perl": [("sub f { my ($x) = @_; return $x; }", VALUES)],
     "go": [
         (f"func f(x {kind}) {kind} {{ return x }}", values)
@@ -60,16 +60,16 @@ SAME = {
             "int": (3, -(2**53) + 1), "bool": (True, False), "float64": (2.5, 1e300, 3), "string": VALUES[7:9],
             "[][]int": ([], [[1], [2, 3]]), "map[string][]float64": ({}, {"k": [1.5]}), "any": VALUES[:3], "map[int]int": ({1: 2},),
         }.items()
-    ],
+    ] + [("func main() {}\nconst debug = true\nfunc f(x int) int { return x }", (3,))],
     "java": [
         (f"import java.util.*;\nclass Solution {{ public {kind} f({kind} x) {{ return x; }} }}", values)
         for kind, values in {
             "int": (3, -5), "long": (-(2**53) + 1,), "boolean": (True, False), "double": (2.5, 1e300, 3), "String": (*VALUES[7:9], None),
-            "List<List<Integer>>": ([], [[1], [2, 3]]), "int[][]": ([], [[1], [2, 3]]), "Map<String, List<Double>>": ({}, {"k": [1.5]}),
+            "List<List<Integer>>": ([], [[1], [2, 3]]), "List<Integer>[]": ([], [[1], [2, 3]]), "int[][]": ([], [[1], [2, 3]]), "Map<String, List<Double>>": ({}, {"k": [1.5]}),
             "Map<Integer, Long>": ({1: 2},), "Object": VALUES[:3], "char": ("a",), "Integer": (None, 3),
         }.items()
     ],
-    "lua": [("function f(x) return x end", VALUES_OF_LUA), ("local function f(x) return x end", VALUES_OF_LUA)],
+    "lua": [(f"{one} return x end{rest}", VALUES_OF_LUA) for one, rest in (("function f(x)", ""), ("local function f(x)", ""), ("local M = {} function M.f(x)", " return M"))],
 }  # fmt: skip
 
 
@@ -293,6 +293,7 @@ def test_promises_maps_and_large_numbers_are_values_in_javascript(sandbox):
         ("class Solution { f(x) { return this.g(x); } g(x) { return x; } }", [((1,), 1)]),
         ("module.exports = {f: (x) => x};", [((1,), 1)]),
         ("export const f = (x) => x;", [((1,), 1)]),
+        ("export default function f(x) { return x; }", [((1,), 1)]),
         ("const f = (x) => new Map([[1, x]]);", [((2,), {1: 2})]),
         ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];",
          [((), [2**64, math.nan, -math.inf, 0, None, [0, 0]])]),
@@ -305,8 +306,37 @@ def test_promises_maps_and_large_numbers_are_values_in_javascript(sandbox):
     ("case", "language"),
     [(((1,), 1), "bash"), (((1,), 1), "c"), ((({1},), 1), "javascript"), (((1,), {1}), "javascript"),
      (((2**53,), 1), "javascript"), (((math.nan,), 1), "javascript"), (((b"",), 1), "javascript"),
-     ((("\ud800",), 1), "javascript"), (((1,), {(1, 2): 1}), "javascript")],
+     ((("\ud800",), 1), "javascript"), (((1,), {(1, 2): 1}), "javascript"), (((1,), [10**4300]), "javascript")],
 )  # fmt: skip
 def test_what_no_driver_carries_is_refused(case, language):
     with pytest.raises(ArgumentError, match="expected"):
         CallTests((case,), "f", language=language)
+
+
+@pytest.mark.parametrize("language", ["go", "perl", "lua"])
+def test_a_method_is_refused_where_no_driver_finds_one(language):
+    with pytest.raises(ArgumentError, match=f"entry_point: expected a function in {language}, got 'A.f'"):
+        CallTests((((1,), 1),), "A.f", language=language)
+
+
+def test_null_is_an_argument_in_lua(sandbox):
+    cases = [((None, 2), 2), ((None, None, 3), 3), ((1, None), 1)]
+    (outcome,) = judge(sandbox, "lua", [("function f(a, b, c) return c or b or a end", cases)])
+    assert outcome.passed, outcome
+
+
+def test_a_method_in_ruby_may_have_the_name_of_a_built_in_function(sandbox):
+    check = CallTests((((1,), 2),), "format", language="ruby")
+    programs = ["class Solution\ndef format(x) = x + 1\nend", "def format(x) = x + 1", "def other(x) = x"]
+    outcomes = judge(sandbox, "ruby", [(program, check) for program in programs])
+    assert [outcome.verdict for outcome in outcomes] == ["passed", "passed", "exception"]
+
+
+@pytest.mark.parametrize(
+    ("language", "program"),
+    [("php", "<?php function f($x) { return json_decode($x, flags: JSON_THROW_ON_ERROR); }"),
+     ("ruby", "require 'json'\ndef f(x) = JSON.parse(x)")],
+)  # fmt: skip
+def test_an_error_of_the_programs_own_json_is_an_exception(sandbox, language, program):
+    (outcome,) = judge(sandbox, language, [(program, [(("3",), 3), (("x",), 3)])])
+    assert outcome.cases == ("passed", "exception"), outcome

@@ -4,7 +4,7 @@
 
 import pytest
 
-from lit_rl.execution import Sandbox, StdioTests
+from lit_rl.execution import Sandbox, StdioTests, UnitTests
 from lit_rl.execution.languages import LANGUAGES, how_to_install, toolchain
 
 NAMES = [name for name in LANGUAGES if name != "python"]
@@ -87,3 +87,15 @@ def test_node_of_a_python_package_is_found_without_one_on_the_path(tmp_path, mon
     assert toolchain.__wrapped__("javascript", str(tmp_path)) is None
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     assert toolchain.__wrapped__("javascript", str(tmp_path)).names["command"] == str(node)
+
+
+@pytest.mark.parametrize("setup", ['import "testing"\n', 'package main\nimport "testing"\n'])
+def test_unit_tests_of_go_take_programs_with_and_without_package_and_main(sandbox, setup):
+    need("go")
+    test = "func TestF(t *testing.T) { if f('\"') != 2 { t.Fail() } }"
+    programs = [
+        'func main() { }\nfunc f(c byte) int { return 1 + len(strings.TrimSpace("a")) }',
+        '// A comment.\npackage main\n\nimport "fmt"\n\nfunc f(c byte) int { if c != \'"\' { fmt.Print(strings.ToUpper("x")) }; return 2 }',
+    ]
+    outcomes = sandbox.judge_many([(program, UnitTests(test, "go", setup)) for program in programs])
+    assert [outcome.verdict for outcome in outcomes] == ["passed", "passed"], outcomes

@@ -125,7 +125,7 @@ class DeepCoder(TaskDataModule):
         tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
         checker_files: paths of files that checkers include by their names, such as your ``testlib.h``.
         start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.
-        end_date: last day, at midnight as in LiveCodeBench.
+        end_date: last day; of its contests only those dated midnight are taken, as in LiveCodeBench.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
@@ -231,7 +231,7 @@ class DeepCoder(TaskDataModule):
 
     def _problem(self, files: Mapping[str, str], row: Row) -> Problem | _Left:
         first, last = self.days
-        if self.days != ALL_DAYS and not first <= datetime.fromisoformat(row.text("contest_date")) <= last:
+        if self.days != ALL_DAYS and not first <= _date(row) <= last:
             return _Left.OUTSIDE
         question, messages = _question(row)
         metadata = _metadata(row)
@@ -291,6 +291,13 @@ def wrap_around(problems: Sequence[Problem], count: int) -> list[Problem]:
         turn, original = index // len(problems) + 1, problems[index % len(problems)]
         filled.append(replace(original, task_id=f"{original.task_id}#{turn}"))
     return filled
+
+
+def _date(row: Row) -> datetime:
+    try:
+        return datetime.fromisoformat(row.text("contest_date")).replace(tzinfo=None)
+    except ValueError:
+        raise row.error("contest_date", "needs a date such as 2024-08-01T00:00:00") from None
 
 
 def _day(name: str, day: str | None, default: datetime) -> datetime:

@@ -43,7 +43,7 @@ def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves:
         (resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS),
         *((which, 0) for which in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE)),
     ]
-    if reserves:  # a supervisor that reads a program's words has a limit of its own on this, which it hands on
+    if reserves:  # the supervisor limits its own address space, which its children would inherit
         limits.append((resource.RLIMIT_AS, resource.RLIM_INFINITY))
     return (*limits, (resource.RLIMIT_NPROC, MOST_TASKS)) if own_tasks else tuple(limits)
 

@@ -138,7 +138,7 @@ class Answers:
         num_calls: calls that were to be made; lines after theirs are not read.
         ended: the verdict that the end of the process alone decides, if it does.
         judge_error: gives the verdict on a program that describes an exception, which is its own word.
-        read: gives the value in the line of a driver in another language; ``None`` reads those of Python's.
+        read: reads the value in a line of another language's driver; by default lines are those of Python's.
     """
 
     def __init__(

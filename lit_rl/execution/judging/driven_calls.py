@@ -1,7 +1,7 @@
-"""Call tests in every language; outside Python a driver beside the program makes the calls, the supervisor compares.
+"""Call tests in every language: outside Python a driver in the program's process makes the calls.
 
-Arguments go in and values come out as JSON, a line per call. The driver shares the program's process, so that a program
-can write any line in its place; what it cannot do is know the expected values, which never leave the supervisor.
+Arguments go in and values come out as JSON, a line per call; the supervisor compares. A program can write any line in
+the driver's place, but it cannot know the expected values, which never leave the supervisor.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lit_rl.execution.judging.runtimes import (
     prepared,
     started,
     verdict_of_end,
+    without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -87,8 +88,7 @@ def _files(source: str, check: CallTests) -> Files:
     """The program, and its driver where that is compiled with it."""
     file = LANGUAGES[check.language].file
     if check.language == "go":
-        source = re.sub(r"^func main\(", "func main_(", source, flags=re.MULTILINE)
-        return {file: source, "calls.go": _driver("go").replace("ENTRY", check.entry_point)}
+        return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", check.entry_point)}
     return {file: source, "LitRlCalls.java": _driver("java")} if check.language == "java" else {file: source}
 
 
@@ -99,9 +99,13 @@ def _header(source: str, check: CallTests) -> str:
 
 
 def _as_json(expected: Any, language: Language) -> Any:
-    """An expected value as it comes back from JSON; PHP and Lua tell an empty dict from an empty list by nothing."""
-    same = language in ("php", "lua")
-    return json.loads(json.dumps(expected), object_hook=(lambda found: found or []) if same else None)
+    """An expected value as a right program's JSON has it: some dicts of PHP and Lua are the same as lists."""
+
+    def listed(found: dict[str, Any]) -> Any:
+        is_list = not found or (language == "php" and list(found) == [str(index) for index in range(len(found))])
+        return list(found.values()) if is_list else found
+
+    return json.loads(json.dumps(expected), object_hook=listed if language in ("php", "lua") else None)
 
 
 def _value(line: bytes) -> Any:

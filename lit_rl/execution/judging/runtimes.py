@@ -38,6 +38,11 @@ def prepared(program: str, language: Language) -> str:
     return program
 
 
+def without_main(program: str) -> str:
+    """A prepared program of Go whose ``main`` has another name, because its driver has one."""
+    return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
+
+
 def main_class(program: str) -> str:
     """The class of a Java program that holds ``main``: the last that begins before it; ``Main`` if there is none."""
     name = "Main"

@@ -23,6 +23,7 @@ from lit_rl.execution.judging.runtimes import (
     prepared,
     started,
     verdict_of_end,
+    without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -49,7 +50,7 @@ _GO_PACKAGES = (
     "strconv strings time unicode unicode/utf8"
 )
 _GO_IMPORT = re.compile(r'^[ \t]*(?:import[ \t]+)?(?:\([ \t]*)?"([\w./-]+)"', re.M)
-_GO_NO_CODE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?|`[^`]*`?', re.S)
+_GO_NO_CODE = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?|`[^`]*`?|'(?:\\.|[^'\\\n])*'?""", re.S)
 _RUST_NAMES = (
     "use ::std::{assert, assert_eq, assert_ne, format, panic, vec}; "
     "use ::std::prelude::v1::{Box, Clone, Eq, Err, Into, Iterator, None, Ok, Option, Ord, PartialEq, PartialOrd}; "
@@ -97,8 +98,8 @@ def _driver(name: str) -> str:
 def _secret_name(text: str) -> str:
     """A name that a program cannot know, the same for the same text.
 
-    Tests in the program's own file stand between the definition and the use of such a name: a program that begins a
-    comment or a string, for the tests to end, takes the definition with it.
+    Where tests follow the program in one file, the name is defined before them and used after them. A comment or a
+    string that the program leaves open, for the tests to close, swallows the definition, and nothing compiles.
     """
     return "lit_rl_" + hmac.new(_KEY, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
@@ -129,10 +130,9 @@ def _java(program: str, check: UnitTests) -> Files:
 
 
 def _go(program: str, check: UnitTests) -> Files:
-    if "package" in check.setup:
-        program = re.sub(r"^\s*package\s+\w+;?", "", program, count=1)
-    program = re.sub(r"^func main\(", "func main_(", program, flags=re.M)
-    setup = _go_setup(check.setup, program, check.test)
+    program = re.sub(r"^[ \t]*package\s+\w+;?", "", without_main(program), count=1, flags=re.M)
+    setup = check.setup if "package" in check.setup else f"package main\n{check.setup}"
+    setup = _go_setup(setup, program, check.test)
     tests = re.findall(r"^func (Test\w*)\(", check.test, re.M)
     if not tests:
         raise FaultyCheck("UnitTests.test: expected functions Test... of Go, got none")
@@ -150,9 +150,9 @@ def _go(program: str, check: UnitTests) -> Files:
 
 
 def _go_setup(setup: str, program: str, test: str) -> str:
-    """The setup, without imports that the program has, and with packages that it or the tests use and nobody imports.
+    """The setup without the program's imports, and with those of common packages that it or the tests lack.
 
-    As HumanEval-X does: a completion cannot go back to the imports.
+    As HumanEval-X does: a completion begins after the imports.
     """
     imported = set(_GO_IMPORT.findall(program))
     kept = [line for line in setup.split("\n") if not (found := _GO_IMPORT.match(line)) or found[1] not in imported]

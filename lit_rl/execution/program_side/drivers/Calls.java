@@ -54,7 +54,7 @@ class LitRlCalls {
     }
 
     static Object typed(Object value, Type type) {
-        Type kind = type instanceof ParameterizedType ? ((ParameterizedType) type).getRawType() : type;
+        Type kind = raw(type);
         if (value == null) return null;
         if (value instanceof Double || value instanceof Long) {
             Number number = (Number) value;
@@ -68,9 +68,10 @@ class LitRlCalls {
         if (kind == char.class || kind == Character.class) return ((String) value).charAt(0);
         if (value instanceof List) {
             List<?> items = (List<?>) value;
-            if (kind instanceof Class && ((Class<?>) kind).isArray()) {
-                Class<?> inner = ((Class<?>) kind).getComponentType();
-                Object array = Array.newInstance(inner, items.size());
+            Type inner = type instanceof GenericArrayType ? ((GenericArrayType) type).getGenericComponentType() : null;
+            if (kind instanceof Class) inner = ((Class<?>) kind).getComponentType();
+            if (inner != null) {
+                Object array = Array.newInstance((Class<?>) raw(inner), items.size());
                 for (int i = 0; i < items.size(); i++) Array.set(array, i, typed(items.get(i), inner));
                 return array;
             }
@@ -89,6 +90,10 @@ class LitRlCalls {
             return map;
         }
         return value;
+    }
+
+    static Type raw(Type type) {
+        return type instanceof ParameterizedType ? ((ParameterizedType) type).getRawType() : type;
     }
 
     static Type inside(Type type, int index) {

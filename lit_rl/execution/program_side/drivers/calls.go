@@ -8,7 +8,7 @@ import (
 	"math"
 	"os"
 	"reflect"
-	"runtime/debug"
+	litRlDebug "runtime/debug" // a name that programs often declare
 	"strconv"
 	"strings"
 )
@@ -37,7 +37,7 @@ func litRlCall(function reflect.Value, line string, inPlace bool) (answer string
 		} else if problem != nil {
 			answer = `{"types":[]}`
 			if !litRlTold {
-				fmt.Fprintf(os.Stderr, "panic: %v\n\n%s", problem, debug.Stack())
+				fmt.Fprintf(os.Stderr, "panic: %v\n\n%s", problem, litRlDebug.Stack())
 			}
 			litRlTold = true
 		}

@@ -44,6 +44,7 @@
   function named(name) {
     const exported = names[name] ?? names.default?.[name] ?? main.exports[name];
     if (exported !== undefined) return exported;
+    if (names.default?.name === name) return names.default;
     return runInThisContext(`typeof ${name} === "undefined" ? undefined : ${name}`);
   }
 

@@ -2,7 +2,7 @@
 do
   local open, exit, load, pcall, error, tostring, type, pairs = io.open, os.exit, load, pcall, error, tostring, type, pairs
   local find, sub, byte, char, format, match = string.find, string.sub, string.byte, string.char, string.format, string.match
-  local concat, tonumber, gsub, len, codepoint, integer = table.concat, tonumber, string.gsub, utf8.len, utf8.char, math.type
+  local concat, tonumber, gsub, len, from_code, kind_of = table.concat, tonumber, string.gsub, utf8.len, utf8.char, math.type
   local stderr, stdout, answers, entry, in_place, told = io.stderr, io.stdout, open("/proc/self/fd/3", "w")
   local words = {["true"] = true, ["false"] = false, n = "\n", t = "\t", r = "\r", b = "\b", f = "\f"}
 
@@ -12,10 +12,10 @@ do
       local last = at
       repeat last = find(text, '["\\]', last + 1); local ends = sub(text, last, last) == '"'; last = ends and last or last + 1 until ends
       local value = gsub(sub(text, at + 1, last - 1), "\\u(d[89ab]%x%x)\\u(d[c-f]%x%x)", function(high, low)
-        return codepoint(0x10000 + (tonumber(high, 16) - 0xd800) * 1024 + tonumber(low, 16) - 0xdc00)
+        return from_code(0x10000 + (tonumber(high, 16) - 0xd800) * 1024 + tonumber(low, 16) - 0xdc00)
       end)
       value = gsub(value, "\\(.)(%x?%x?%x?%x?)", function(kind, code)
-        return kind == "u" and codepoint(tonumber(code, 16)) or (words[kind] or kind) .. code
+        return kind == "u" and from_code(tonumber(code, 16)) or (words[kind] or kind) .. code
       end)
       return value, last + 1
     elseif first == "[" or first == "{" then
@@ -27,7 +27,7 @@ do
         value[key], at = parse(text, at)
         at = match(text, "^,?%s*()", at)
       end
-      return value, at + 1
+      return value, at + 1, count
     end
     local word, after = match(text, "^([%w.+-]+)()", at)
     if words[word] ~= nil then return words[word], after end
@@ -47,7 +47,7 @@ do
     if kind == "number" then
       if value ~= value then return "NaN" end
       if value == 1 / 0 or value == -1 / 0 then return value > 0 and "Infinity" or "-Infinity" end
-      return integer(value) == "integer" and format("%d", value) or format("%.17g", value)
+      return kind_of(value) == "integer" and format("%d", value) or format("%.17g", value)
     end
     if kind ~= "table" or depth == 0 then error("NotCarried", 0) end
     local parts, count = {}, 0
@@ -71,11 +71,13 @@ do
   if not chunk then stderr:write(problem, "\n"); exit(1) end
   local fine, found = pcall(chunk)
   if not fine then stderr:write(tostring(found), "\n"); exit(1) end
+  if type(found) == "table" then found = found[entry] or found end  -- of a file that returns its functions
   found = found or _G[entry]
   answer("{}")
   for _, call in ipairs(calls) do
-    local values, result = parse(call, 1), nil
-    fine, result = pcall(function() return (found or error("the program defines no " .. entry, 0))(table.unpack(values)) end)
+    local values, _, count = parse(call, 1)
+    local result
+    fine, result = pcall(function() return (found or error("the program defines no " .. entry, 0))(table.unpack(values, 1, count)) end)
     if fine then
       if in_place == "1" then result = values[1] end
       local is_carried, line = pcall(write, result, 100)

@@ -1,5 +1,5 @@
 // Makes the calls in standard input, a line each, with the program in descriptor 4; descriptor 3 takes a line per call.
-ini_set("display_errors", "stderr");  // now: not that the include below needs a setting
+ini_set("display_errors", "stderr");  // only now, so that PHP does not warn of allow_url_include
 $lit_rl = (function () {
     $calls = explode("\n", rtrim(stream_get_contents(STDIN), "\n"));
     [$entry, $in_place] = explode(" ", array_shift($calls));
@@ -7,7 +7,7 @@ $lit_rl = (function () {
     $write = function ($line) use ($answers) { fwrite($answers, $line . "\n"); fflush($answers); };
     $text = function ($value, $depth) use (&$text) {
         if (is_float($value) && !is_finite($value)) return is_nan($value) ? "NaN" : ($value > 0 ? "Infinity" : "-Infinity");
-        if (is_object($value)) $value = get_object_vars($value) ?: throw new JsonException("no JSON");
+        if (is_object($value)) $value = get_object_vars($value) ?: ($value instanceof stdClass ? [] : throw new JsonException("no JSON"));
         if (!is_array($value)) return json_encode($value, JSON_THROW_ON_ERROR);
         if (!$depth) throw new JsonException("lists nested deeper than 100");
         $parts = [];
@@ -33,9 +33,12 @@ $lit_rl = (function () {
                 $given = [];
                 foreach ($values as $index => $_) $given[] = &$values[$index];  // a parameter may be a reference
                 $result = call_user_func_array($find($entry), $given);
-                $write("[" . $text($in_place === "1" ? $values[0] : $result, 100) . "]");
-            } catch (JsonException $error) {
-                $write('{"types":["NotCarried"],"message":"no JSON"}');
+                try {
+                    $line = "[" . $text($in_place === "1" ? $values[0] : $result, 100) . "]";
+                } catch (JsonException) {
+                    $line = '{"types":["NotCarried"],"message":"no JSON"}';
+                }
+                $write($line);
             } catch (Throwable $error) {
                 $write('{"types":[]}');
                 if (!$told) fwrite(STDERR, "PHP Fatal error:  Uncaught $error\n");

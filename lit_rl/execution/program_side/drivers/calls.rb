@@ -9,7 +9,8 @@ lambda do
   write = lambda { |line| answers.syswrite(line + "\n") }
   named = lambda do |name, scope|
     next scope.local_variable_get(name).method(:call) if scope.local_variable_defined?(name)
-    next scope.receiver.method(name) if scope.receiver.respond_to?(name, true)
+    found = scope.receiver.method(name) if scope.receiver.respond_to?(name, true)
+    next found if found && found.owner != Kernel
     raise NameError, "the program defines no #{entry}" unless Object.const_defined?(:Solution)
     Object.const_get(:Solution).new.method(name)
   end
@@ -20,9 +21,12 @@ lambda do
       values, (head, method) = parse.call(call), entry.split(".")
       found = method ? Object.const_get(head).new.method(method) : named.call(head, TOPLEVEL_BINDING)
       result = found.call(*values)
-      write.call(generate.call([in_place == "1" ? values[0] : result], allow_nan: true, max_nesting: 100))
-    rescue JSON::JSONError => error
-      write.call('{"types":["NotCarried"],"message":"no JSON"}')
+      line = begin
+        generate.call([in_place == "1" ? values[0] : result], allow_nan: true, max_nesting: 100)
+      rescue JSON::JSONError
+        '{"types":["NotCarried"],"message":"no JSON"}'
+      end
+      write.call(line)
     rescue Exception => error
       write.call('{"types":[]}')
       STDERR.write(error.full_message(highlight: false, order: :top)) unless told
