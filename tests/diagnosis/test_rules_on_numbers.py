@@ -637,6 +637,8 @@ def test_an_entropy_that_rises_is_told_where_a_bonus_pays_for_it_and_the_reward_
     numbers = [earned(0.1 + reward * i, policy__entropy=one) for i, one in enumerate(ENTROPY)]
     found = told(numbers, leave_out=["truncated"], module={"objective": Objective(entropy_coef=coef)})
     assert [one.rule for one in found] == ["entropy_bonus"] * speaks
+    upwards = Objective(entropy_coef=coef, target_entropy=9.0)
+    assert told(numbers, leave_out=["truncated"], module={"objective": upwards}) == []
 
 
 @pytest.mark.parametrize(("rows_repeat", "equal", "speaks"), [(1.0, 1.0, True), (1.0, 0.3, False), (0.0, 1.0, False)])

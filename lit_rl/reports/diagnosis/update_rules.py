@@ -318,10 +318,10 @@ class EntropyBonus(Rule):
         self.rise, self.paid = rise, paid
 
     def look(self, run: RunHistory) -> str:
-        """Compare the entropy with that of the first rollouts, where there is a bonus."""
+        """Compare the entropy with that of the first rollouts, where a bonus without a target pays for it."""
         module: Any = run.module
         first, now = run.first.get("policy/entropy"), run.level("policy/entropy")
-        coef = run.last("policy/entropy_coef") or module.objective.entropy_coef
+        coef = module.objective.entropy_coef if module.objective.target_entropy is None else 0.0
         if first is None or now is None or coef <= 0 or not now.exceeds(first) or run.has_risen:
             return ""
         if now.mean < self.rise * first.mean and coef * (now.mean - first.mean) < self.paid:
