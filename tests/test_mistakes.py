@@ -78,9 +78,9 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a tab": ("fit --config tab.yaml", ("tab.yaml, line 2", "cannot start any token")),
     "a section twice": (
         "--config twice.yaml",
-        ("twice.yaml, line 3, column 1: model is here and in line 1: put them together",),
+        ("twice.yaml, line 3, column 1: model is given twice, first in line 1: keep one",),
     ),
-    "a key twice": ("--config inner_twice.yaml", ("num_samples is here and in line 3",)),
+    "a key twice": ("--config inner_twice.yaml", ("num_samples is given twice, first in line 3",)),
     "a text": ("fit --config text.yaml", ("text.yaml is not a configuration", "got hello")),
     "no text at all": ("fit --config binary.yaml", ("binary.yaml is not UTF-8 text",)),
     "a mistyped section": ("fit --config section.yaml", ("no section modle", "did you mean model?")),

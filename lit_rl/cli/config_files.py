@@ -86,7 +86,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 continue
             if key.value in first:
-                problem = f"{key.value} is here and in line {first[key.value]}: put them together"
+                problem = f"{key.value} is given twice, first in line {first[key.value]}: keep one"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             first[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)

@@ -207,7 +207,7 @@ PLANTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "kl_coef 1000": ({"objective": Objective(kl_coef=1000.0)}, "stiff_kl", "kl_coef (1000) is too large"),
     "entropy_coef 1": (
         {"objective": Objective(entropy_coef=1.0), "model": {"initializer_range": 0.3}, "rollouts": 24},
-        "entropy_bonus",
+        "paid_entropy",
         "likely entropy_coef (1) is too large",
     ),
     "temperature 0.02": (

@@ -636,7 +636,7 @@ def test_an_entropy_that_rises_is_told_where_a_bonus_pays_for_it_and_the_reward_
 ) -> None:
     numbers = [earned(0.1 + reward * i, policy__entropy=one) for i, one in enumerate(ENTROPY)]
     found = told(numbers, leave_out=["truncated"], module={"objective": Objective(entropy_coef=coef)})
-    assert [one.rule for one in found] == ["entropy_bonus"] * speaks
+    assert [one.rule for one in found] == ["paid_entropy"] * speaks
     upwards = Objective(entropy_coef=coef, target_entropy=9.0)
     assert told(numbers, leave_out=["truncated"], module={"objective": upwards}) == []
 

@@ -27,7 +27,6 @@ from lit_rl.reports.diagnosis.reward_rules import (
 from lit_rl.reports.diagnosis.rule import LimitRule, Rule, ShareRule
 from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.update_rules import (
-    EntropyBonus,
     EntropyCollapse,
     ExplodingKL,
     ExplodingLoss,
@@ -35,6 +34,7 @@ from lit_rl.reports.diagnosis.update_rules import (
     GrowingMemory,
     JumpingWeights,
     NotFinite,
+    PaidEntropy,
     ReferenceDrifted,
     StaleEngine,
     StiffKL,
@@ -66,7 +66,7 @@ RULES: tuple[type[Rule], ...] = (
     StopStringCuts,
     RepeatedRows,
     StiffKL,
-    EntropyBonus,
+    PaidEntropy,
     WorseTeacher,
     ValidationDiffers,
     RewardHacking,
@@ -99,7 +99,6 @@ __all__ = [
     "RULES",
     "BrokenTests",
     "Diagnosis",
-    "EntropyBonus",
     "EntropyCollapse",
     "ExplodingKL",
     "ExplodingLoss",
@@ -116,6 +115,7 @@ __all__ = [
     "NoPrograms",
     "NotFinite",
     "OutOfMemory",
+    "PaidEntropy",
     "ReferenceDrifted",
     "RepeatedRows",
     "RewardCollapse",

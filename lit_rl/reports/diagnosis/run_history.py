@@ -172,7 +172,8 @@ class RunHistory:
     @property
     def has_risen(self) -> bool:
         """True if the reward is above that of the first rollouts, by more than noise explains."""
-        first, now = self.first.get("reward/mean"), self.level("reward/mean")
+        first = self.first.get("reward/mean") or self.start("reward/mean")
+        now = self.level("reward/mean")
         return first is not None and now is not None and now.exceeds(first)
 
     @property

@@ -300,22 +300,20 @@ class StiffKL(LimitRule):
         )
 
 
-class EntropyBonus(Rule):
+class PaidEntropy(Rule):
     """The entropy bonus raises the entropy, and the rewards do not rise.
 
     Args:
-        rise: smallest factor of the first rollouts' entropy that is reported.
-        paid: smallest payment per token for the rise that is reported as well (``entropy_coef`` times nats); an
-            advantage is about 1.
+        paid: smallest payment per token for the rise that is reported (``entropy_coef`` times nats); an advantage is
+            about 1.
     """
 
-    name = "entropy_bonus"
+    name = "paid_entropy"
     explains = (*WHAT_A_LOST_POLICY_SHOWS, "exploding_loss", "reference_drifted")
 
-    def __init__(self, rise: float = 1.5, paid: float = 0.1) -> None:
-        require_above(1, rise=rise)
+    def __init__(self, paid: float = 0.1) -> None:
         require_above(0, paid=paid)
-        self.rise, self.paid = rise, paid
+        self.paid = paid
 
     def look(self, run: RunHistory) -> str:
         """Compare the entropy with that of the first rollouts, where a bonus without a target pays for it."""
@@ -324,7 +322,7 @@ class EntropyBonus(Rule):
         coef = module.objective.entropy_coef if module.objective.target_entropy is None else 0.0
         if first is None or now is None or coef <= 0 or not now.exceeds(first) or run.has_risen:
             return ""
-        if now.mean < self.rise * first.mean and coef * (now.mean - first.mean) < self.paid:
+        if coef * (now.mean - first.mean) < self.paid:
             return ""
         return told(
             f"the entropy rose from {first.mean:.2g} to {now.mean:.2g} nats a token, and the reward did not rise",
@@ -466,7 +464,11 @@ class StillWeights(Rule):
         if rate == 0:
             began = run.best.get("optimizer/learning_rate", Level(0.0)).mean > 0
             return told(measured, "nothing is learned", ended if began else ("the learning rate is 0", todo))
-        if clip is not None and moved * norm / clip > self.at_most * float(weights[0].norm()):
+        if (
+            clip is not None
+            and "betas" not in run.optimizer
+            and moved * norm / clip > self.at_most * float(weights[0].norm())
+        ):
             return told(measured, "nothing is learned", _clipped(run, f"leaves {clip / norm:.1g} of their size"))
         small = f"the learning rate {rate:.2g} is too small for the weights' dtype"
         return told(measured, "nothing is learned", (small, todo), ended)
