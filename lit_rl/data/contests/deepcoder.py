@@ -294,8 +294,9 @@ def wrap_around(problems: Sequence[Problem], count: int) -> list[Problem]:
 
 
 def _date(row: Row) -> datetime:
+    day = row.text("contest_date")
     try:
-        return datetime.fromisoformat(row.text("contest_date")).replace(tzinfo=None)
+        return datetime.fromisoformat(day).replace(tzinfo=None)
     except ValueError:
         raise row.error("contest_date", "needs a date such as 2024-08-01T00:00:00") from None
 
