@@ -1,6 +1,6 @@
 """GRPO samples a second beside TRL's, on the same model, prompts, lengths and reward, turn by turn in one run.
 
-    python benchmarks/trl.py --peer-python PEER_VENV/bin/python [--work executed]
+    python benchmarks/trl.py --peer-python PEER_VENV/bin/python [--work executed] [--words 49152]
 
 The peer runs in a virtual environment of its own (`pip install torch==2.13.0 trl==1.16.0`). Both start from the same
 random Qwen2 (hidden 128, 4 layers) and take one update of Adam a step on 16 prompts x 8 completions, without a KL term.
@@ -43,7 +43,6 @@ MODEL = {
     "num_key_value_heads": 4,
     "max_position_embeddings": 512,
     "tie_word_embeddings": True,
-    "vocab_size": 1024,
 }
 # Cut at 128, completions that end with this chance at each token are 48 tokens long in the mean.
 END_CHANCE = 1 / 52.5
@@ -53,13 +52,13 @@ ARMS = {
 }
 
 
-def model_folder(folder: Path, end_chance: float | None) -> str:
+def model_folder(folder: Path, words: int, end_chance: float | None) -> str:
     """Write the random model that both sides start from, and its tokenizer."""
     disable_progress_bar()
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(TOKENIZER)
     model = Qwen2ForCausalLM(
-        Qwen2Config(**MODEL, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
+        Qwen2Config(**MODEL, vocab_size=words, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
     ).eval()
     if end_chance is not None:
         end_sooner(model, tokenizer.eos_token_id, end_chance)
@@ -89,12 +88,12 @@ def prompts_of(words: Sequence[int]) -> list[str]:
     return [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(count)) for i, count in enumerate(words)]
 
 
-def specification(work: str, folder: Path) -> dict[str, object]:
+def specification(work: str, folder: Path, words: int) -> dict[str, object]:
     """What both sides are told."""
     executed = work == "executed"
     counts = [i % 9 + 37 if executed else i % 7 + 3 for i in range(PROMPTS * STEPS)]
     return {
-        "model": model_folder(folder, END_CHANCE if executed else None),
+        "model": model_folder(folder, words, END_CHANCE if executed else None),
         "prompts": prompts_of(counts),
         "steps": STEPS,
         "batch": PROMPTS,
@@ -125,6 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True)
     parser.add_argument("--work", choices=sorted(ARMS), default="plain")
+    parser.add_argument("--words", type=int, default=1024, help="of the vocabulary; the texts use the first 1,000")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where other programs run too")
@@ -134,8 +134,9 @@ def main() -> None:
     names = [f"{side}, {reward}" for side, reward in arms]
     turns: dict[str, list[dict[str, object]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
-        spec = specification(given.work, Path(folder)) | {"threads": given.threads, "clock": given.clock}
-        print(f"seconds a step ({given.clock}), {PROMPTS} x {GROUP} completions\n{'round':<8}" + columns(names))
+        spec = specification(given.work, Path(folder), given.words) | {"threads": given.threads, "clock": given.clock}
+        print(f"seconds a step ({given.clock}), {PROMPTS} x {GROUP} completions, {given.words:,} words")
+        print(f"{'round':<8}" + columns(names))
         for number in range(given.rounds):
             for name, (side, reward) in zip(names, arms, strict=True):
                 python, script = (sys.executable, "ours.py") if side == "lit_rl" else (given.peer_python, "theirs.py")
