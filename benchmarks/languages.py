@@ -94,9 +94,9 @@ def warm_start(languages: Sequence[str], folder: Path, updates: int) -> dict[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("languages", nargs="+", choices=("python", "javascript"))
-    parser.add_argument("--sft-updates", type=int, default=600)
-    parser.add_argument("--rollouts", type=int, default=120)
-    parser.add_argument("--lr", type=float, default=1e-3, help="of GRPO")
+    parser.add_argument("--sft-updates", type=int, default=1000)
+    parser.add_argument("--rollouts", type=int, default=100)
+    parser.add_argument("--lr", type=float, default=6e-4, help="of GRPO")
     parser.add_argument("--folder", type=Path, default=Path("runs/languages"))
     options = parser.parse_args()
     quiet()

@@ -159,6 +159,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),  # type: ignore[arg-type]
     "a baseline by its former name": (lambda: grpo(baseline="group_mean"), ("it is now GroupMean",)),
     "an engine by name": (lambda: Collect(engine="vllm"), ("Collect.engine: expected Engine", "VLLM(...)")),  # type: ignore[arg-type]
+    "a template's file": (lambda: CausalLM("a", chat_template="my.jinja"), ("chat_template: expected the text",)),
     "torch's name of the dtype": (lambda: CausalLM("a", torch_dtype="bf16"), ("torch_dtype; did you mean dtype?",)),  # type: ignore[call-arg]
     "a term without a name": (lambda: Unnamed(), ("Unnamed.default_name is empty",)),
     # -- tasks and problems --------------------------------------------------------------------------------------

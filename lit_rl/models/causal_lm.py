@@ -108,6 +108,8 @@ class CausalLM(Policy):
             raise UsageError("a model from scratch needs tokenizer: the hub id or folder of one")
         if quantization is not None and (model is None or lora is None):
             raise UsageError("quantization freezes the base of a given model under new adapters: give model and lora")
+        if chat_template is not None and "{" not in chat_template:  # each prompt would become a file's name
+            raise ArgumentError("CausalLM.chat_template", "the text of a Jinja template", shown(chat_template))
         torch_dtype(dtype)  # looked at here, before a run waits for its data
         self.source = None if given is not None else model
         self._given = (given,)  # in a tuple, so that it is no part of this module before it is loaded
