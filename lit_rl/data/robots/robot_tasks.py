@@ -51,7 +51,7 @@ def get_all_rooms() -> list[str]:
 
 
 def is_in_room(entity: str) -> bool:
-    """Whether a thing or a person of that name is in the robot's room."""
+    """True if a thing or a person of that name is in the robot's room."""
 
 
 def go_to(location: str) -> None:
