@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
@@ -388,7 +389,7 @@ def toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
     names = {"command": os.path.abspath(command), "program": program, "gcc": shutil.which("gcc", path=path) or "gcc"}
     if spec.home:
         asked = [names["command"] if part == "{program}" else part for part in spec.home]
-        home = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        home = _answer(asked).strip()
         if not home:
             return None
     else:
@@ -420,14 +421,19 @@ def version(language: Language) -> str:
     if found is None:
         return "not installed"
     command = [found.names["command"], LANGUAGES[language].version]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    return (said.stdout + said.stderr).strip().partition("\n")[0]
+    return _answer(command, stderr=subprocess.STDOUT).strip().partition("\n")[0]
+
+
+def _answer(command: Sequence[str], stderr: int = subprocess.DEVNULL) -> str:
+    """A command's output. A supervisor's own limit of memory, too low for rustc's libraries, is lifted for it."""
+    lifted = ["/bin/sh", "-c", 'ulimit -S -v "$(ulimit -H -v)"; exec "$@"', "sh", *command]
+    return subprocess.run(lifted, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False).stdout
 
 
 def _part(command: str, part: str, path: str) -> str | None:
     """A program that a compiler driver starts."""
     asked = [command, f"-print-prog-name={part}"]
-    answer = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    answer = _answer(asked).strip()
     return answer if os.path.isabs(answer) else shutil.which(answer, path=path)
 
 

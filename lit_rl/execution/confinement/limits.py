@@ -15,6 +15,7 @@ from lit_rl.execution.confinement.kernel import bare_setrlimit, libc
 # Address space beyond the stated memory: thread stacks (128 MiB is common in contests), malloc arenas and
 # mapped libraries are reserved, not used. Whether a program *used* too much is decided by its peak resident memory.
 ADDRESS_SLACK = 384 << 20
+_CODE_RANGE = 512 << 20  # that Node 24 makes writable as it starts, for machine code
 OPEN_FILES = 64
 MOST_TASKS = 512
 """Processes and threads of one worker together."""
@@ -35,8 +36,9 @@ def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves:
         reserves: count private memory that can be written to, and not address space, of which runtimes reserve more
             than they use.
     """
+    slack = ADDRESS_SLACK + _CODE_RANGE if reserves else ADDRESS_SLACK
     limits = [
-        (resource.RLIMIT_DATA if reserves else resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK),
+        (resource.RLIMIT_DATA if reserves else resource.RLIMIT_AS, memory_bytes + slack),
         (resource.RLIMIT_FSIZE, output_bytes),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         # Queued signals are counted per user, too.

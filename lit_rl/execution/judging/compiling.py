@@ -103,7 +103,7 @@ class Compiler:
         if first.verdict is not Verdict.SYNTAX_ERROR or (first.line and language in self._proven):
             return first
         if not self._works(language):
-            raise _failed(language, first)
+            raise failed(language, first.diagnostics)
         if first.line:
             return first
         second = self._attempt(files, language)
@@ -162,8 +162,9 @@ class Compiler:
         return ZygoteClient(zygote.control, zygote.settings, *self._trainer)
 
 
-def _failed(language: Language, compiled: Compiled) -> CompilerFailed:
-    last = " ".join(compiled.diagnostics.split("\n")[-4:]).strip()
+def failed(language: Language, diagnostics: str) -> CompilerFailed:
+    """The error for tools that fail on a known good program, which is no program's fault."""
+    last = " ".join(diagnostics.split("\n")[-4:]).strip()
     return CompilerFailed(
         f"{LANGUAGES[language].command} fails on a known good program here: repair the toolchain, or free memory and "
         f"disk; it said: {last[:500]}"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.compiling import Files, environment_of, tools_of
-from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd
+from lit_rl.execution.judging.compiling import Files, environment_of, failed, tools_of
+from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd, read_tail
 from lit_rl.execution.judging.supervising.jobs import Compiled, JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
@@ -149,14 +149,25 @@ def verdict_of_end(
     """The verdict that follows from the end of a program alone; ``None`` if it ended normally.
 
     Where a runtime compiles as it starts, a source is at fault if a process that only parses it fails, too.
+
+    Raises:
+        CompilerFailed: if the runtime does not parse a known good program here either.
     """
     runner, child, report = ended
     verdict = how_it_ended(runner, child, report)
-    checks = LANGUAGES[language].checks
-    if verdict is Verdict.EXCEPTION and checks:
-        with started(client, language, artefact, _PARSE_SECONDS, None, command=checks, mode="parse") as (_, _, parsed):
-            return Verdict.SYNTAX_ERROR if parsed.children[0].status else verdict
+    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_says(client, language, artefact):
+        said = _parser_says(client, language, LANGUAGES[language].good.encode())
+        if said:
+            raise failed(language, said)
+        return Verdict.SYNTAX_ERROR
     return verdict
+
+
+def _parser_says(client: ZygoteClient, language: Language, source: bytes) -> str:
+    """The complaint of a process that only parses a source; empty if there is none."""
+    command = LANGUAGES[language].checks
+    with started(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as (_, child, parsed):
+        return (read_tail(child.stderr) or "nothing") if parsed.children[0].status else ""
 
 
 def outcome_of_end(
