@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from lit_rl.execution.languages import LANGUAGES, Language
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -22,7 +24,7 @@ def compose() -> dict[str, Any]:
 
 
 def test_every_stage_is_built_from_one_that_came_before() -> None:
-    known = {"python:3.11-slim"}
+    known = {"python:3.11-slim-bookworm"}
     for base, name in re.findall(r"^FROM (\S+) AS (\S+)$", dockerfile(), flags=re.M):
         assert base in known
         known.add(name)
@@ -37,6 +39,12 @@ def test_images_have_the_versions_and_extras_of_the_project() -> None:
     for extras in re.findall(r'"\.\[(.*?)\]"', dockerfile()):
         assert set(extras.split(",")) <= project["optional-dependencies"].keys()
     assert "lit-rl" in project["scripts"]
+
+
+def test_the_image_installs_the_packages_of_four_languages() -> None:
+    (packages,) = re.findall(r'^ARG LANGUAGES="(.*)"$', dockerfile(), flags=re.M)
+    languages: tuple[Language, ...] = ("javascript", "java", "go", "rust")
+    assert packages.split() == [LANGUAGES[name].package for name in languages]
 
 
 def test_the_checked_image_runs_commands_of_the_readme() -> None:
