@@ -1,4 +1,4 @@
-"""What a rollout costs around the model: decoding, tensors, credit and advantages of 512 rows of 4,096 tokens.
+"""Cost of a rollout around the model: decoding, tensors, credit and advantages of 512 rows of 4,096 tokens.
 
     python benchmarks/around.py [--rows 512] [--tokens 4096] [--rounds 3] [--output around.json]
 

@@ -1,4 +1,4 @@
-"""What a teacher saves, and what feedback is worth as a teacher: two comparisons, cell by cell.
+"""Rollouts that a teacher saves, and the worth of feedback as a teacher: two comparisons, cell by cell.
 
     python benchmarks/distillation.py teacher --seeds 0 1 2
     python benchmarks/distillation.py feedback --seeds 0 1 2 --methods GRPO SDPO

@@ -51,7 +51,7 @@ TASKS: dict[str, tuple[dict[str, Any], Environment | None, int]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a result depends on besides seed and number of the round."""
+    """Settings that a result depends on besides seed and number of the round."""
 
     task: str
     start: str

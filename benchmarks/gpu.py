@@ -1,4 +1,4 @@
-"""What one GPU does with lit_rl: one command, under nine minutes.
+"""Measure lit_rl on one GPU: one command, under nine minutes.
 
     python benchmarks/gpu.py --output gpu.json
     python benchmarks/gpu.py --device cpu --tiny       # tries the script itself where there is no GPU
@@ -80,7 +80,7 @@ PARTS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], list[Row]]] = {
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line says; tiny sizes where asked for."""
+    """Arguments of the command line; tiny sizes where asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", type=torch.device, default=torch.device("cuda"))
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])

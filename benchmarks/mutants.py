@@ -46,7 +46,7 @@ def break_copy(tree: Path, mutant: Mutant) -> str:
 
 
 def is_noticed(tree: Path, mutant: Mutant) -> bool:
-    """Whether one of the mutant's tests fails in the tree as it is now.
+    """True if one of the mutant's tests fails in the tree as it is now.
 
     Raises:
         DoesNotFitError: pytest did not run the tests, so their failing says nothing.

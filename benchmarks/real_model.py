@@ -61,7 +61,7 @@ class Measured:
 
 
 def measured(evaluation: Evaluation, seconds: float) -> Measured:
-    """What an evaluation of one completion per problem found."""
+    """Results of an evaluation of one completion per problem."""
     rows = [
         (judgement.problem, judgement.outcome, text)
         for rollout in evaluation.rollouts
@@ -111,7 +111,7 @@ def by_family(one: Measured) -> dict[str, float]:
 
 
 def examples(measures: Mapping[str, Measured], count: int = 2) -> list[str]:
-    """What each stage wrote for some problems that were wrong until the last stage."""
+    """Completions of each stage for some problems that were wrong until the last stage."""
     *earlier, last = measures.values()
     mended = [task for task in last.passed if last.passed[task] and not any(one.passed[task] for one in earlier)]
     lines = []

@@ -1,4 +1,4 @@
-"""What repair learns: training with a second turn against training without one, at the same number of sampled tokens.
+"""Compare training with a second turn with training without one, at the same number of sampled tokens.
 
     python benchmarks/repair.py --seeds 0 1 2
 
@@ -290,7 +290,7 @@ def table(before: Shares, results: Sequence[Result]) -> str:
 
 
 def gains(results: Sequence[Result]) -> str:
-    """What two-turn training solves within two turns beyond one-turn training, seed by seed."""
+    """Share that two-turn training solves within two turns beyond one-turn training, seed by seed."""
     lines = []
     for name in ("greedy", "sampled"):
         by_turns = {(result.turns, result.seed): result.shares[f"{name}/turn_2"] for result in results}

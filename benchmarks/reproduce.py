@@ -45,7 +45,7 @@ def aside(folder: Path, work: Callable[[], Any]) -> Any:
 
 
 def prepare(part: Part, folder: Path) -> None:
-    """What a part's cases begin with, unless an earlier run has made it."""
+    """Prepare what a part's cases begin with, unless an earlier run has made it."""
     done = folder / part.name / "prepared"
     if part.prepare is not None and not done.exists():
         aside(folder / part.name, lambda: part.prepare and part.prepare(folder / part.name))

@@ -1,4 +1,4 @@
-"""How long scoring takes: 256 completions by format, syntax, lint and length, as a training step does it.
+"""Time of scoring 256 completions by format, syntax, lint and length, as a training step does it.
 
     python benchmarks/rewards.py [--completions 256] [--tokenizer FOLDER] [--output rewards.json]
 

@@ -52,14 +52,14 @@ FORK = multiprocessing.get_context("fork")
 
 
 def plain_subprocess(path):
-    """What ``subprocess.run`` of a file costs; no limits, no verdict."""
+    """Cost of ``subprocess.run`` of a file; no limits, no verdict."""
     command = [os.path.realpath(sys.executable), "-I", "-S", path]
     done = subprocess.run(command, input=b"4\n", capture_output=True, check=True)
     assert done.stdout == b"8\n"
 
 
 def _guard(memory_bytes=None):
-    """What both known runners do in the child: limits if asked for, and functions set to ``None``."""
+    """Do in the child what both known runners do: limits if asked for, and functions set to ``None``."""
     if memory_bytes is not None:
         for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
             resource.setrlimit(kind, (memory_bytes, memory_bytes))

@@ -103,7 +103,7 @@ class Killer(threading.Thread):
 
 
 def what_is_left(folder: str) -> dict[str, object]:
-    """What a sandbox must leave as it was."""
+    """State of the machine that a sandbox must leave as it was."""
     groups = [str(path) for path in Path("/sys/fs/cgroup").glob("**/lit_rl-*")]
     return {
         "processes": [pid for pids in processes_below(os.getpid()).values() for pid in pids],

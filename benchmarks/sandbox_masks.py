@@ -42,7 +42,7 @@ def programs(rng: random.Random) -> Iterator[tuple[str, AssertTests, bool, str]]
 
 
 def fault_of(outcome: Outcome, is_right: bool) -> str | None:
-    """What must not happen to such a program, if it did."""
+    """Fault of a verdict; ``None`` if there is none."""
     if is_right:
         return None if outcome.passed else f"a right program is {outcome.verdict}"
     if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:

@@ -43,7 +43,7 @@ FIT = ["fit", "--config", "basics_grpo", "--run_dir", "run", "--model.policy.mod
 
 
 def steps(model: str) -> dict[str, list[str]]:
-    """What each row of the table runs."""
+    """Commands of each row of the table."""
     lit_rl = [sys.executable, "-m", "lit_rl"]
     return {
         "`import lit_rl`": [sys.executable, "-c", "import lit_rl"],

@@ -89,7 +89,7 @@ def prompts_of(words: Sequence[int]) -> list[str]:
 
 
 def specification(work: str, folder: Path, words: int) -> dict[str, object]:
-    """What both sides are told."""
+    """Settings that both sides get."""
     executed = work == "executed"
     counts = [i % 9 + 37 if executed else i % 7 + 3 for i in range(PROMPTS * STEPS)]
     return {

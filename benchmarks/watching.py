@@ -1,4 +1,4 @@
-"""What it costs to watch a run: the share of a GRPO rollout's CPU time that goes into watching it.
+"""Cost of watching a run: the share of a GRPO rollout's CPU time that goes into watching it.
 
     python benchmarks/watching.py [--model runs/basics/sft/model] [--rollouts 22]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = {
     str(file.relative_to(ROOT)): file.read_text()
-    for folder in ("lit_rl", "callbacks")  # ``rglob`` does not follow the link from ``lit_rl/callbacks``
+    for folder in ("lit_rl", "callbacks", "benchmarks")  # ``rglob`` does not follow the link from ``lit_rl/callbacks``
     for file in (ROOT / folder).rglob("*.py")
 }
 FIRST_WORDS = {"What", "How", "Whether", "Why", "Where", "Which", "Who", "When"}

@@ -31,7 +31,7 @@ def write(path: Path, train: Sequence[Task], validation: Sequence[Task]) -> None
 
 
 def read(path: str) -> tuple[list[Task], list[Task]]:
-    """What :func:`write` wrote."""
+    """The file that :func:`write` wrote."""
     train, validation = pickle.loads(Path(path).read_bytes())
     return train, validation
 

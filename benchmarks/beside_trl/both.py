@@ -1,4 +1,4 @@
-"""What both sides of a comparison with TRL use: one clock, and programs that completions decide.
+"""Parts that both sides of a comparison with TRL use: one clock, and programs that completions decide.
 
 Imports nothing outside the standard library and ``lit_rl.execution``, so that it also runs in the peer's environment.
 """
@@ -67,7 +67,7 @@ def written(text: str) -> str:
 
 
 def expected() -> str:
-    """What programs with an even seed print: those that pass."""
+    """Output of programs with an even seed: those that pass."""
     total = 0
     for i in range(int(STDIN)):
         total = (total * 31 + i) % 1000003

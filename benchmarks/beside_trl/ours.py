@@ -51,7 +51,7 @@ class Words(TaskDataModule):
 
 
 class Clock(pl.Callback):
-    """When each step ended."""
+    """Times at which each step ended."""
 
     clock = staticmethod(clock_of(spec["clock"]))
     times: list[float]

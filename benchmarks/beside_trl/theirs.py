@@ -47,7 +47,7 @@ def by_sandbox(completions: list[str], completion_ids: list[list[int]], **_: obj
 
 
 class Clock(TrainerCallback):
-    """When each step began and ended."""
+    """Times at which each step began and ended."""
 
     clock = staticmethod(clock_of(spec["clock"]))
 

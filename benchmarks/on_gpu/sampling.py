@@ -53,7 +53,7 @@ def generated(policy: CausalLM, requests: Sequence[Request]) -> None:
 
 
 def bytes_of_a_step(policy: CausalLM, given: argparse.Namespace) -> float:
-    """What one token step of all rows has to read at least: weights, prompts once a group, half of the completions."""
+    """Bytes that one token step of all rows reads at least: weights, prompts once a group, half of the completions."""
     config, size = policy.model.config, next(policy.model.parameters()).element_size()
     head = config.hidden_size // config.num_attention_heads
     of_token = 2 * config.num_hidden_layers * config.num_key_value_heads * head

@@ -1,4 +1,4 @@
-"""What the parts share that train a language model: its size, the imitation it begins with, and how it is measured."""
+"""Settings that the parts share which train a language model: its size, its imitation, and how it is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a part of ``benchmarks/reproduce.py`` is: cases to run, and a table made of their numbers."""
+"""A part of ``benchmarks/reproduce.py``: cases to run, and a table made of their numbers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Store:
         self.path = path
 
     def lines(self) -> list[dict[str, object]]:
-        """What is there; a line that was cut off is left out."""
+        """Lines of the file; one that was cut off is left out."""
         found = []
         for line in self.path.read_text().splitlines() if self.path.exists() else []:
             try:

@@ -117,7 +117,7 @@ def start(seed: int, folder: Path) -> Numbers:
 
 
 def outcomes(policy: CausalLM) -> Numbers:
-    """How many of 80 greedy programs ended how, and the share of sampled ones that succeed."""
+    """Counts of how 80 greedy programs ended, and the share of sampled ones that succeed."""
     problems = task(0).problems("validation")
     greedy = kinds(measured(policy, problems, MAX_TOKENS))
     sampled = measured(policy, problems, MAX_TOKENS, temperature=1.0).pass_at[1]
@@ -144,7 +144,7 @@ COLUMNS = {
 
 
 def draw(figure: Any, results: Results) -> None:
-    """How greedy programs end, in every case."""
+    """Draw how greedy programs end, in every case."""
     axes = figure.subplots()
     kinds = {name: label for name, label in COLUMNS.items() if name in KINDS}
     bars(axes, results, kinds, stacked=True)

@@ -37,6 +37,7 @@ _NODE = (
     *("-e", "{driver}", "{file}", "{mode}"),
 )
 _NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
+_NODE_PARTS = tuple(f"/usr/share/nodejs/{part}" for part in ("acorn*", "cjs-module-lexer", "undici"))  # Debian's
 _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
 _PHP = ("{program}", "-n", "-d", "display_errors=stderr", "-d", "memory_limit=-1")
 _TSC = """
@@ -187,6 +188,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         calls=_NODE,
         checks=_NODE,
         error=_NODE_ERROR,
+        folders=_NODE_PARTS,
         environment=_NODE_ENVIRONMENT,
     ),
     "typescript": LanguageSpec(

@@ -164,8 +164,8 @@ class Compiler:
 
 def failed(language: Language, diagnostics: str) -> CompilerFailed:
     """The error for tools that fail on a known good program, which is no program's fault."""
-    last = " ".join(diagnostics.split("\n")[-4:]).strip()
+    said = " ".join(diagnostics.split())
     return CompilerFailed(
         f"{LANGUAGES[language].command} fails on a known good program here: repair the toolchain, or free memory and "
-        f"disk; it said: {last[:500]}"
+        f"disk; it said: {said[:500]}"
     )
