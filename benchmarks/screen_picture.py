@@ -35,7 +35,7 @@ PICTURE = Path("docs/pictures/screen.svg")
 
 WIDTH = 80
 SCREEN = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-"""What was drawn in the middle of the run."""
+"""Screen as drawn in the middle of the run."""
 
 
 class Pictured(ProgressScreen):

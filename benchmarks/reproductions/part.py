@@ -11,7 +11,7 @@ from statistics import mean, stdev
 from reproductions.pictures import Picture, Value
 
 Numbers = Mapping[str, Value]
-"""What a case measured, by name: numbers, which can be averaged over seeds, and curves with one value per rollout."""
+"""Measurements of a case by name: numbers, which can be averaged over seeds, and curves with one value per rollout."""
 
 
 @dataclass(frozen=True)
