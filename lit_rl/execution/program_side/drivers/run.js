@@ -1,7 +1,7 @@
 // Runs the program in descriptor 4: alone, or with tests. It shares a process with the program: what it
 // keeps from the program it keeps in its own variables, taken before the program's first line.
 (() => {  // the names of a script at the top are the program's, too
-const fs = require("fs"), vm = require("vm"), Module = require("module"), assert = require("assert");
+const fs = require("fs"), vm = require("vm"), Module = require("module");
 const [file, mode] = process.argv.slice(1), source = fs.readFileSync(4, "utf8");
 fs.closeSync(4);  // the tests are in it, too
 const main = new Module(".");
@@ -30,7 +30,7 @@ function runTests({readSync, writeSync}, [program, test], run) {
   const pass = Buffer.allocUnsafeSlow(64);
   readSync(0, pass);
   let failed = false, ready = false;
-  const util = require("util");
+  const assert = require("assert"), util = require("util");
   const names = [assert, assert.strict, util, console, JSON, Math, Object, Array, Number, String, Reflect, Symbol, Promise];
   const kinds = [Array, String, Number, Boolean, RegExp, Map, Set, Date, Symbol, BigInt, Promise];
   const iterated = [[].keys(), ""[Symbol.iterator](), "".matchAll(/x/g), new Map().keys(), new Set().keys(), (function* () {})()];
