@@ -3,12 +3,12 @@
     python benchmarks/engine.py                     # generate, the engine, the engine on the family's own cache
     python benchmarks/engine.py --other CHECKOUT    # and the engine of another checkout of lit_rl, in its own process
 
-A random Qwen2 (hidden 128, 4 layers, 1,024 words) samples 8 completions of each of 16 prompts of 120 to 200 tokens. A
-bias on the logit of EOS ends a completion with probability 1/48 at each token, and 128 tokens are the most, so lengths
-are geometric with every way of sampling. Two more tables give tokens a second where the rows of a rollout fall into
-groups of 4 to 64 and where 16 to 1,024 problems wait for 128 rows. Small groups have more prompts to read, so seconds
-are also fitted with those of a token read times tokens read plus those of a token written times tokens written. Prints
-medians of CPU seconds and writes JSON.
+A random Qwen2 (hidden 128, 4 layers, 1,024 words or ``--words``) samples 8 completions of each of 16 prompts of 120 to
+200 tokens. A bias on the logit of EOS ends a completion with probability 1/48 at each token, and 128 tokens are the
+most, so lengths are geometric with every way of sampling. Two more tables give tokens a second where the rows of a
+rollout fall into groups of 4 to 64 and where 16 to 1,024 problems wait for 128 rows. Small groups have more prompts to
+read, so seconds are also fitted with those of a token read times tokens read plus those of a token written times tokens
+written. Prints medians of CPU seconds and writes JSON.
 """
 
 from __future__ import annotations
@@ -41,16 +41,15 @@ MODEL = {
     "num_key_value_heads": 4,
     "max_position_embeddings": 512,
     "tie_word_embeddings": False,
-    "vocab_size": 1024,
 }
 Measured = tuple[float, int]
 """CPU seconds and sampled tokens."""
 
 
-def random_policy() -> CausalLM:
-    """A random model with one EOS, which comes with probability 1 / MEAN_TOKENS."""
+def random_policy(words: int) -> CausalLM:
+    """A random model with one EOS, which comes with probability 1 / MEAN_TOKENS, and a vocabulary of any size."""
     tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics" / "tokenizer")
-    policy = CausalLM(config=MODEL, tokenizer=tokenizer)
+    policy = CausalLM(config=MODEL | {"vocab_size": words}, tokenizer=tokenizer)
     policy.load()
     policy.eval()
     head = policy.model.lm_head
@@ -102,8 +101,8 @@ def generate(policy: CausalLM, rows: list[Request]) -> Measured:
 class Other:
     """The engine of another checkout, in a process of its own that samples when it is told to."""
 
-    def __init__(self, checkout: Path, threads: int) -> None:
-        command = [sys.executable, __file__, "--answer", "--threads", str(threads)]
+    def __init__(self, checkout: Path, threads: int, words: int) -> None:
+        command = [sys.executable, __file__, "--answer", "--threads", str(threads), "--words", str(words)]
         environment = dict(os.environ, PYTHONPATH=str(checkout.resolve()))
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
@@ -152,6 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--words", type=int, default=1024, help="of the vocabulary; prompts use the first 1,000")
     parser.add_argument("--other", type=Path, help="root of another checkout of lit_rl")
     parser.add_argument("--groups", type=int, nargs="*", default=[4, 8, 16, 32, 64], help="group sizes of 128 rows")
     parser.add_argument("--pools", type=int, nargs="*", default=[16, 64, 256, 1024], help="problems that wait")
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    policy = random_policy()
+    policy = random_policy(given.words)
     if given.answer:
         return answer(policy)
     shape = 16, 8
@@ -169,7 +169,7 @@ def main() -> None:
         "engine": lambda turn: sample(policy, requests(*shape, turn)),
     }
     if given.other is not None:
-        other = Other(given.other, given.threads)
+        other = Other(given.other, given.threads, given.words)
         ways["other checkout"] = lambda turn: other(*shape, turn)
     beside = compare(ways, given.rounds)
     ours = next(row["median"] for row in beside if row["way"] == "engine")
