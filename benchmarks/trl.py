@@ -33,7 +33,7 @@ from transformers.utils.logging import disable_progress_bar
 
 HERE = Path(__file__).parent / "beside_trl"
 TOKENIZER = Path(__file__).parents[1] / "lit_rl" / "data" / "basics" / "tokenizer"
-STEPS, PROMPTS, GROUP = 6, 16, 8
+PROMPTS, GROUP = 16, 8
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 MODEL = {
     "hidden_size": 128,
@@ -88,14 +88,14 @@ def prompts_of(words: Sequence[int]) -> list[str]:
     return [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(count)) for i, count in enumerate(words)]
 
 
-def specification(work: str, folder: Path, words: int) -> dict[str, object]:
+def specification(work: str, folder: Path, words: int, steps: int) -> dict[str, object]:
     """Settings that both sides get."""
     executed = work == "executed"
-    counts = [i % 9 + 37 if executed else i % 7 + 3 for i in range(PROMPTS * STEPS)]
+    counts = [i % 9 + 37 if executed else i % 7 + 3 for i in range(PROMPTS * steps)]
     return {
         "model": model_folder(folder, words, END_CHANCE if executed else None),
         "prompts": prompts_of(counts),
-        "steps": STEPS,
+        "steps": steps,
         "batch": PROMPTS,
         "group": GROUP,
         "tokens": 128 if executed else 64,
@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--peer-python", required=True)
     parser.add_argument("--work", choices=sorted(ARMS), default="plain")
     parser.add_argument("--words", type=int, default=1024, help="of the vocabulary; the texts use the first 1,000")
+    parser.add_argument("--steps", type=int, default=6, help="of a round; the first is not counted")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where other programs run too")
@@ -134,7 +135,8 @@ def main() -> None:
     names = [f"{side}, {reward}" for side, reward in arms]
     turns: dict[str, list[dict[str, object]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
-        spec = specification(given.work, Path(folder), given.words) | {"threads": given.threads, "clock": given.clock}
+        spec = specification(given.work, Path(folder), given.words, given.steps)
+        spec |= {"threads": given.threads, "clock": given.clock}
         print(f"seconds a step ({given.clock}), {PROMPTS} x {GROUP} completions, {given.words:,} words")
         print(f"{'round':<8}" + columns(names))
         for number in range(given.rounds):
