@@ -103,12 +103,8 @@ def _case_of_artefact(
     with started(client, language, artefact, check.timeout_seconds, given, main=main_class(program)) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
-        ruling = None
-        if ended is None:
-            ruling = _ruling(client, check, stdin, expected, child)
-            ended = ruling.verdict
-        outcome = outcome_of_end(ended, language, program, child, report, [])
-        return _ruled(outcome, ruling, check, stdin, expected, child)
+        outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
+        return _ruled(client, check, stdin, expected, child, ended, outcome)
 
 
 def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
@@ -120,36 +116,38 @@ def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, exp
             status = report.children[0].status
             error = description_of(read_whole(child.channel)[:65536]) or ended_early(status)
             ended = verdict_of_error(client, program, error, status)
-        ruling = None
-        if ended is None:
-            ruling = _ruling(client, check, stdin, expected, child)
-            ended = ruling.verdict
-        outcome = outcome_of(ended, [], child, report, error)
-        return _ruled(outcome, ruling, check, stdin, expected, child)
-
-
-def _ruling(client: ZygoteClient, check: StdioTests, stdin: str, expected: Expected, child: Child) -> Ruling:
-    """The ruling on what a program printed: its checker's, or that of a comparison."""
-    printed = read_whole(child.stdout)
-    if check.checker is not None:
-        return client.checkers.judge(check, stdin, printed, expected)
-    return Ruling(float(same_output(printed, expected, check)))
+        outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
+        return _ruled(client, check, stdin, expected, child, ended, outcome)
 
 
 def _ruled(
-    outcome: Outcome, ruling: Ruling | None, check: StdioTests, stdin: str, expected: Expected, child: Child
+    client: ZygoteClient,
+    check: StdioTests,
+    stdin: str,
+    expected: Expected,
+    child: Child,
+    ended: Verdict | None,
+    outcome_of_verdict: Callable[[Verdict], Outcome],
 ) -> Outcome:
-    """The outcome of a case with what the ruling adds; ``None`` where the end of the process decided."""
-    if ruling is not None:
+    """The outcome of a case: where the end of its process does not decide, its checker does, or a comparison."""
+    if ended is not None:
+        outcome = outcome_of_verdict(ended)
+    else:
+        printed = read_whole(child.stdout)
+        if check.checker is not None:
+            ruling = client.checkers.judge(check, stdin, printed, expected)
+        else:
+            ruling = Ruling(float(same_output(printed, expected, check)))
+        outcome = outcome_of_verdict(ruling.verdict)
         scores, stderr = {_POINTS: ruling.points}, outcome.stderr + ruling.text
         outcome = with_cause(replace(outcome, scores=scores, stderr=stderr), ruling.error)
     if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
         return outcome
     accepted = shortened(expected if isinstance(expected, str) else expected[0])
     wanted = accepted if check.checker is None else f"such as {accepted}"
-    printed = shortened(read_ends(child.stdout, _MOST_PRINTED).decode("utf-8", "replace"))
+    shown = shortened(read_ends(child.stdout, _MOST_PRINTED).decode("utf-8", "replace"))
     # The only case of its process, and so number 1.
-    return replace(outcome, failed_case=FailedCase(1, shortened(stdin), wanted, printed, "input"))
+    return replace(outcome, failed_case=FailedCase(1, shortened(stdin), wanted, shown, "input"))
 
 
 def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
