@@ -205,7 +205,8 @@ BODIES = {
 
 def test_plain_loops_agree(sandbox):
     programs = {body: f"def f(x):\n    {body}\n" for body in BODIES}
-    cases = {(name, body): (programs[body], PLAIN[name], BODIES[body]) for name in PLAIN for body in BODIES}
+    bodies = {name: list(BODIES)[:2] for name in PLAIN} | {"two asserts": BODIES}
+    cases = {(name, body): (programs[body], PLAIN[name], BODIES[body]) for name in PLAIN for body in bodies[name]}
     assert disagreements(sandbox, cases) == {}
 
 
