@@ -24,11 +24,15 @@ def test_the_suites_are_as_large_as_promised():
     assert len(honest.FUNCTION_STYLE) + len(honest.STDIO) >= 60
 
 
-@pytest.mark.parametrize("tier", [0, 1])
-def test_suite(tier):
+SECRETS = [name for name, source in suites.hostile_programs.FUNCTION_STYLE.items() if "SECRET" in source]
+SUITES = [(0, "literal", None), (0, "literal", SECRETS), (0, "stdio", None), (1, "stdio", None)]
+
+
+@pytest.mark.parametrize(("tier", "kind", "names"), slow_but(SUITES[1:], SUITES))
+def test_suite(tier, kind, names):
     """Items 61, 62, 64, 65: programs that start daemons, read secrets, exit early or reach for their grader."""
     need_tier(tier)
-    assert suites.run(tier, "stdio") == []
+    assert suites.run(tier, kind, names=names) == []
 
 
 def test_no_cheat_gets_past_a_grader():
