@@ -13,8 +13,10 @@ from lit_rl.execution.program import Wanted
 ANSWER = "def add(a, b):\n    return a + b\n"
 OLD = "def add(a, b):\n    return a - b\n"
 UNDER_IF = "if True:\n" + indent(ANSWER, "    ")
+SHOW = "def show(x):\n    print(x)\n"
 SESSION = ">>> add(1, 2)\n3\n"
 USAGE = "print(add(1, 2))\n"
+TESTS = "assert add(1, 2) == 3\nassert add(0, 0) == 0\n"
 DOCUMENTED = '''def add(a, b):
     """Add.
 
@@ -53,19 +55,27 @@ SHAPES = (
     # Where the answer stands among other blocks.
     Shape("one block", f"Here is the function:\n\n{py(ANSWER)}\nIt adds."),
     Shape("usage follows", f"{py(ANSWER)}\nYou can use it like this:\n\n{py(USAGE)}"),
+    Shape("tests follow", f"{py(ANSWER)}\nTests:\n{py(TESTS)}"),
     Shape("shell follows", f"{py(ANSWER)}\nRun it:\n{py('python add.py', 'bash')}"),
     Shape("output follows", f"{py(ANSWER)}\nOutput:\n{py('3', '')}"),
+    Shape("tagged output follows", f"{py(ANSWER)}\nThis prints:\n{py('3', 'text')}"),
+    Shape("json follows", f"{py(ANSWER)}\n{py('[1, 2]', 'json')}"),
     Shape("pip install before", f"{py('pip install numpy', 'sh')}\n{py(ANSWER)}"),
     Shape(
         "another language follows", f"{py(ANSWER)}\nIn Java:\n{py('int add(int a, int b) { return a + b; }', 'java')}"
     ),
     Shape("a better answer follows", f"{py(OLD)}\nWait, that subtracts.\n\n{py(ANSWER)}"),
+    Shape("a better answer and usage follow", f"{py(OLD)}\nBetter:\n{py(ANSWER)}\nUsage:\n{py(USAGE)}"),
     Shape(
         "a walk through the lines follows",
         f"{py(ANSWER)}\n1. The head:\n{py('def add(a, b):')}\n2. The sum:\n{py('return a + b')}",
     ),
+    Shape("a walk through the lines comes first", f"First the head:\n{py('def add(a, b):')}\nAll of it:\n{py(ANSWER)}"),
     Shape("a session follows", f"{py(ANSWER)}\n{py(SESSION, '')}"),
+    Shape("a comment block follows", f"{py(ANSWER)}\n{py('# that is all')}"),
+    Shape("a helper follows in its own block", f"{py(ANSWER)}\n{py(SHOW)}"),
     Shape("the input comes first, without a tag", f"Input:\n{py('1 2', '')}\nProgram:\n{py(ANSWER, '')}"),
+    Shape("all without tags", f"{py(ANSWER, '')}\nFor example\n{py(USAGE, '')}\nprints\n{py('3', '')}"),
     Shape("the task is repeated first", f"Task:\n{py('add(a, b) adds', '')}\nAnswer:\n{py(ANSWER)}"),
     Shape(
         "no block defines it: the last of the language", f"{py('x = 1')}\n{py('y = 2')}\n{py('ls', 'sh')}", "y = 2\n"
@@ -75,6 +85,11 @@ SHAPES = (
         "only broken blocks: the one that seems to define it", f"{py('def add(a, b:')}\n{py(USAGE)}", "def add(a, b:\n"
     ),
     Shape("a lambda", f"{py('add = lambda a, b: a + b')}\n{py(USAGE)}", "add = lambda a, b: a + b\n"),
+    Shape(
+        "an alias of an import",
+        f"{py('from operator import add as add')}\n{py(USAGE)}",
+        "from operator import add as add\n",
+    ),
     Shape("defined under if", f"{py(UNDER_IF)}\n{py(USAGE)}", UNDER_IF),
     Shape("a class", f"{py(CLASS)}\n{py('print(Solution().add(1, 2))')}", CLASS, Wanted(entry_point="Solution.add")),
     Shape(
@@ -83,24 +98,34 @@ SHAPES = (
         "print(2)\n",
         PROGRAM,
     ),
+    Shape("output that parses follows", f"{py('print(1)')}\n{py('x = 1', 'text')}", "print(1)\n", PROGRAM),
     # Fences that are left over, missing or odd.
     Shape("a fence left over at the end", f"{py(ANSWER)}```\n"),
+    Shape("two fences left over", f"{py(ANSWER)}```\n\n```\n"),
+    Shape("a fence left over, then talk", f"{py(ANSWER)}```\nThis adds two numbers.\n"),
+    Shape("a fence left over, then usage", f"{py(ANSWER)}```\nUsage:\n{py(USAGE)}"),
     Shape("a blank block follows", f"{py(ANSWER)}\n```python\n\n```\n"),
     Shape("the prompt opened the block", f"{ANSWER}```\nThis adds."),
+    Shape("the prompt opened the block, usage follows", f"{ANSWER}```\nUsage:\n{py(USAGE)}"),
     Shape("never closed", f"```python\n{ANSWER}"),
     Shape("cut off inside a second version", f"{py(ANSWER)}\nOr:\n```python\ndef add(a, b):\n    return sum([a,"),
     Shape("not closed before the next opens", f"```python\n{ANSWER}```python\n{USAGE}```\n"),
     Shape("closed behind the code", "```python\ndef add(a, b):\n    return a + b```\nDone.", ANSWER.rstrip("\n")),
     Shape("opened behind text", f"Answer: ```python\n{ANSWER}```\n"),
     Shape("tildes", py(ANSWER, mark="~~~")),
+    Shape("tildes around backticks", f"~~~python\n{ANSWER}~~~\n{py(USAGE)}"),
+    Shape("a longer mark", py(ANSWER, mark="````")),
     Shape("markdown around it", f"````markdown\n# Solution\n{py(ANSWER)}````\n"),
     Shape("markdown around it with the same mark", f"```markdown\n# Solution\n{py(ANSWER)}```\n"),
     Shape("fences in a docstring", py(DOCUMENTED), DOCUMENTED),
     Shape("bare fences in a docstring", py(BARE_IN_DOCSTRING), BARE_IN_DOCSTRING),
+    Shape("fences in a docstring, usage follows", f"{py(DOCUMENTED)}\n{py(USAGE)}", DOCUMENTED),
     # Tags.
     Shape("tag python3", f"{py(ANSWER, 'python3')}\n{py('3', '')}"),
+    Shape("tag py", f"{py(ANSWER, 'py')}\n{py('3', '')}"),
     Shape("tag Python, with a space", f"{py(ANSWER, ' Python')}\n{py(USAGE, ' Python')}"),
     Shape("tag in braces", f"{py(ANSWER, '{.python .numberLines}')}\n{py(USAGE, '{.python}')}"),
+    Shape("tag with a title", py(ANSWER, 'python title="add.py"')),
     Shape("tag with a file", py(ANSWER, "python:add.py")),
     Shape("a file's name as tag", f"{py(ANSWER, 'add.py')}\n{py('python add.py', 'console')}"),
     # Lists and indentation.
@@ -108,6 +133,7 @@ SHAPES = (
         "in a list item", f"1. The function:\n\n{indent(py(ANSWER), '   ')}\n2. Usage:\n\n{indent(py(USAGE), '   ')}"
     ),
     Shape("on the bullet's line", f"- ```python\n{indent(ANSWER, '  ')}  ```\n"),
+    Shape("tabs before all", f"{indent(py(ANSWER), chr(9))}"),
     Shape("indented inside the fence only", py(indent(ANSWER, "    "))),
     Shape(
         "in a list, with text at column 0",
@@ -123,7 +149,9 @@ SHAPES = (
     Shape("a thought with an open block", f"<think>\n```python\n{OLD}</think>\n\n{py(ANSWER)}"),
     Shape("a thought that the template opened", f"Maybe\n{py(OLD)}\n</think>\n\n{py(ANSWER)}"),
     Shape("a thought after the answer", f"{py(ANSWER)}\n<think>\nor\n{py(OLD)}</think>\nYes."),
+    Shape("a thought, no fence", f"<think>\nSubtract? No.\n</think>\n{ANSWER}"),
     Shape("a thought that never ends", f"<think>\n{py(ANSWER)}", None),
+    Shape("two thoughts", f"<think>a</think>\n<think>\n{py(OLD)}</think>\n{py(ANSWER)}\n{py(USAGE)}"),
     # Completion form: the prompt is the beginning of the program.
     Shape("body", BODY, BODY, COMPLETION),
     Shape("body, a fence left over, usage", f"{BODY}```\n\nUsage:\n{py(USAGE)}", BODY, COMPLETION),
@@ -132,8 +160,10 @@ SHAPES = (
     # C and C++.
     Shape("C, output follows", f"{py(C_ANSWER, 'c')}\n{py('3', '')}", C_ANSWER, C),
     Shape("C without tags", f"{py('3', '')}\n{py(C_ANSWER, '')}\n{py('gcc a.c', 'bash')}", C_ANSWER, C),
+    Shape("C, a part follows", f"{py(C_ANSWER, 'cpp')}\n{py('return 0;', 'cpp')}", C_ANSWER, C),
     # No program, no fence, and places in bytes.
     *(Shape(f"nothing but blanks {i}", text, None) for i, text in enumerate(("", "  \n", "```python\n```"))),
+    Shape("a blank block before words", "```\n\n```\nonly words", None),
     Shape("backticks within a line", "add = 1  # see ```this``` here\n", "add = 1  # see ```this``` here\n"),
     Shape("letters of several bytes before it", f"é中\n{py(ANSWER)}"),
     Shape("a longer fence around a shorter one", '````\nadd = """\n```\n"""\n````\n', 'add = """\n```\n"""\n'),

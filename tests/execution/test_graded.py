@@ -48,8 +48,10 @@ LIES = "class M:\n    def __getattr__(self, name): return lambda *a, **k: True\n
 # fmt: off
 BENT = {
     "module_math": (LIES + "math = M()\ndef f(x): return 0", "assert math.isclose(f(1), 2)\nassert f(2) == f(2)"),
+    "module_operator": (LIES + "operator = M()\ndef f(x): return 0", "assert operator.eq(f(1), 2)"),
     "bare_isclose": ("def isclose(*a, **k): return True\ndef f(x): return 0", "for x in (1, 2):\n    assert isclose(f(x), x + 1)"),
     "stop_iteration_in_zip": ("def f(x): raise StopIteration", "assert all(a == b for a, b in zip(map(f, (1, 2)), (2, 3)))"),
+    "stop_iteration_in_a_comprehension": ("def f(x): raise StopIteration", "assert list(map(f, (1, 2))) != [1]"),
     "subclass_of_stop_iteration": ("class S(StopIteration): pass\ndef f(x): raise S", "assert all(y > 0 for y in map(f, (1, 2)))"),
     "stop_async_iteration": ("def f(x): raise StopAsyncIteration", "import asyncio\nasync def run():\n    return [f(x) async for x in g()]\nasync def g():\n    yield 1\ntry:\n    assert asyncio.run(run()) == [2]\nexcept StopAsyncIteration:\n    assert True"),
     "generator_exit": ("def f(x): raise GeneratorExit", "def g():\n    try:\n        yield 1\n        assert f(1) == 2\n    except GeneratorExit:\n        pass\nlist(g())\nassert list(g()) == [1]"),
@@ -59,6 +61,7 @@ BENT = {
     "class_that_lies_about_its_class": ("class A:\n    @property\n    def __class__(self): return int\ndef f(x): return A()", "x = f(1)\nassert isinstance(x, int)"),
     "instance_check_of_a_metaclass": ("class M(type):\n    def __instancecheck__(c, x): return True\nclass P(metaclass=M): pass\ndef f(x): return 0", "x = f(1)\nassert isinstance(x, P)"),
     "reflected_equality": ("class A:\n    def __eq__(s, o): return True\n    __hash__ = None\ndef f(x): return A()", "for x in (1, 2):\n    assert x + 1 == f(x)"),
+    "equal_inside_a_list": ("class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return [A()]", "for x in (1, 2):\n    assert f(x) == [x + 1]"),
     "equal_as_a_key": ("class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return A()", "for x in (1, 2):\n    assert f(x) in {x + 1}"),
     "contains_everything": ("class A:\n    def __contains__(s, o): return True\n    def __iter__(s): return iter(())\ndef f(x): return A()", "for x in (1, 2):\n    assert x + 1 in f(x)"),
     "difference_of_nothing": ("class A:\n    def __sub__(s, o): return 0\n    def __rsub__(s, o): return 0\ndef f(x): return A()", "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6"),
@@ -68,9 +71,11 @@ BENT = {
     "approximately_equal_to_all": ("class A:\n    def __rsub__(s, o): return 0.0\n    def __eq__(s, o): return True\n    def __float__(s): return 0.0\ndef f(x): return A()", "import math\nfor x in (1, 2):\n    assert math.isclose(f(x), x + 1)"),
     "with_block_that_swallows": ("class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None", "with C() as c:\n    assert f(1) == 2"),
     "with_block_that_swallows_a_type_error": ("class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None", "with C() as c:\n    assert f(1)[0] == 2\n"),
+    "with_block_in_a_loop_that_swallows": ("class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None", "for x in (1, 2):\n    with C() as c:\n        assert f(x) == x + 1\nassert f(3) is None"),
     "loop_over_nothing": ("def f(x): return []", "for y in f(1):\n    assert y == 2"),
     "string_that_joins_to_anything": ("class S(str):\n    def __eq__(s, o): return True\n    __hash__ = str.__hash__\n    def join(s, x): return S()\ndef f(x): return S('a')", "for x in (1, 2):\n    assert f(x).join('bc') == str(x)"),
     "builtins_that_are_shadowed": ("def abs(x): return 0\ndef all(x): return True\ndef f(x): return x", "assert all(abs(f(x) - 2 * x) < 1e-9 for x in (1, 2))"),
+    "builtins_of_a_literal_assert": ("def abs(x): return 0\ndef f(x): return x", "assert abs(f(1) - 2) < 1e-9"),
     "exits_between_asserts": ("import sys\ndef f(x): return 2 if x == 1 else sys.exit(0)", LOOPED),
     "exit_caught_by_the_tests": ("import os\ndef f(x): return 2 if x == 1 else os._exit(0)", "for x in (1, 2):\n    try:\n        assert f(x) == x + 1\n    except BaseException:\n        pass\nassert True"),
 }

@@ -9,8 +9,11 @@ from math import inf, nan
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_loop_plan import ASSERTIONS, IS_FLOATS, evalplus
+from support.named_jobs import judge_named, not_among
+from test_loop_plan import ASSERTIONS, IS_FLOATS, evalplus, for_a_grader
 
+from lit_rl.data.mbpp_plus import comparing_test
+from lit_rl.execution import AssertTests
 from lit_rl.execution.judging.asserts.assert_plan import HelperAssertion, plan_asserts
 from lit_rl.execution.judging.asserts.known_helpers import NUMPY_STAND_IN
 from lit_rl.execution.wire.neutral_values import Array, FieldTuple, Opaque
@@ -109,7 +112,7 @@ def test_what_the_stand_in_accepts_numpy_accepts(pair, atol):
             assert accepted(numpy.allclose, value, expected, atol), pair
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.floats(), shifts), max_size=4), st.booleans(), st.booleans())
 def test_on_floats_it_answers_what_numpy_answers(items, one_is_a_tuple, nested):
     numpy = pytest.importorskip("numpy", reason="numpy is what the stand-in is compared with")
@@ -129,8 +132,7 @@ def test_on_floats_it_answers_what_numpy_answers(items, one_is_a_tuple, nested):
 def test_the_plan_compares_as_the_source_of_the_test_does(pair, atol, kind):
     """The helper of a plan against the same helper run as Python, both over the stand-in."""
     value, expected = pair
-    (assertion,) = plan_asserts(evalplus(kind, [[1]], [[1]]), "f").assertions
-    assert isinstance(assertion, HelperAssertion)
+    compare = compare_of(kind)
     space: dict = {}
     exec(f"{NUMPY_STAND_IN}\n{IS_FLOATS}{ASSERTIONS[kind]}", space)
     try:
@@ -139,7 +141,58 @@ def test_the_plan_compares_as_the_source_of_the_test_does(pair, atol, kind):
     except Exception:
         wanted = False
     try:
-        found = assertion.compare(value, expected, atol)
+        found = compare(value, expected, atol)
     except Exception:
         found = False
     assert found is wanted
+
+
+def compare_of(kind):
+    (assertion,) = plan_asserts(evalplus(kind, [[1]], [[1]]), "f").assertions
+    assert isinstance(assertion, HelperAssertion)
+    return assertion.compare
+
+
+LIES = {
+    "any number for infinity": ("[0.5, inf]", "[0.5, 12345.0]"),
+    "the other infinity": ("inf", "-inf"),
+    "infinity for a large float": ("1.7e308", "inf"),
+    "not a number for infinity": ("[inf]", "[nan]"),
+    "text for an empty list": ("[]", "''"),
+    "bytes for an empty list": ("[]", "b''"),
+    "an empty dict for an empty list": ("[]", "{}"),
+    "an empty set for an empty list": ("[]", "set()"),
+    "an empty range for an empty list": ("[]", "range(0)"),
+    "keys for floats": ("[0.5, 1.5]", "{0.5: 1, 1.5: 2}"),
+    "bytes for floats": ("[1.0, 2.0]", "b'\\x01\\x02'"),
+    "a set for floats": ("[0.5, 1.5]", "{0.5, 1.5}"),
+    "an iterator of floats": ("[0.5, 1.5]", "iter([0.5, 1.5])"),
+    "lists of one for floats": ("[0.5, 1.5]", "[[0.5], [1.5]]"),
+    "a large int for infinity": ("inf", "10**400"),
+    "a large int for a float": ("1.7e308", "10**400"),
+}
+HONEST = {
+    "infinity": ("[0.5, inf, -inf]", "[0.5 + 1e-8, inf, -inf]"),
+    "a tuple for a list": ("[0.5, 1.5]", "(0.5, 1.5 + 1e-8)"),
+    "an empty tuple for an empty list": ("[]", "()"),
+    "an int for a float": ("[3.0, inf]", "[3, inf]"),
+}
+
+
+def checks(expected):
+    """The same test three times: with a plan, in a grader, and compared with what a reference returns."""
+    test = evalplus("as_is", [[1]], []).replace("results = []", f"results = [{expected}]")
+    assert plan_asserts(test, "f") is not None
+    yield AssertTests(test, "f")
+    yield AssertTests(for_a_grader(test), "f")
+    reference = f"from math import inf, nan\ndef f(x):\n    return {expected}\n"
+    yield AssertTests(comparing_test(reference, "f", [[1]], 0), "f")
+
+
+@pytest.mark.parametrize(("cases", "verdict"), [(LIES, "wrong_answer"), (HONEST, "passed")])
+def test_lies_about_floats_fail_in_every_form_of_the_test(sandbox, cases, verdict):
+    jobs = {}
+    for name, (expected, answer) in cases.items():
+        program = f"from math import inf, nan\ndef f(x):\n    return {answer}\n"
+        jobs |= {(name, form): (program, check) for form, check in enumerate(checks(expected))}
+    assert not_among(judge_named(sandbox, jobs), verdict) == {}
