@@ -12,7 +12,7 @@ import pickle
 import socket
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -247,6 +247,10 @@ class ProgramRunner(TypedArguments, ABC):
     def submit(self, program: str, check: Check) -> Future[Outcome]:
         """Start judging a program; the future never raises for what the program does."""
 
+    def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
+        """Judge all; one outcome each, in order. Same errors as ``submit`` and the futures that it returns."""
+        return [future.result() for future in [self.submit(program, check) for program, check in programs]]
+
     @abstractmethod
     def close(self) -> None:
         """End every process and remove every file."""
@@ -270,19 +274,9 @@ class ProgramRunner(TypedArguments, ABC):
 _HEADER = struct.Struct("=I")
 
 
-def pack(value: Any) -> bytes:
-    """A value as bytes, for :func:`unpack` on the other side."""
-    return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-
-
-def unpack(data: bytes) -> Any:
-    """The value that was packed. Never for bytes that a program may have written."""
-    return pickle.loads(data)
-
-
 def send_message(connection: socket.socket, message: Any) -> None:
     """One pickled message with its length before it. Only trainer and supervisor talk this way."""
-    data = pack(message)
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     connection.sendall(_HEADER.pack(len(data)) + data)
 
 
@@ -293,7 +287,7 @@ def receive_message(connection: socket.socket) -> Any:
         EOFError: if the other end hung up.
     """
     (length,) = _HEADER.unpack(_receive_exactly(connection, _HEADER.size))
-    return unpack(_receive_exactly(connection, length))
+    return pickle.loads(_receive_exactly(connection, length))
 
 
 def _receive_exactly(connection: socket.socket, length: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from lit_rl.arguments import LitRLError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
-from lit_rl.execution.interface import Outcome, Verdict, pack, receive_message, send_message
+from lit_rl.execution.interface import Outcome, Verdict, receive_message, send_message
 from lit_rl.execution.judging.supervising.supervisor import Answer, Settings, Task
 from lit_rl.execution.spawning import start_process
 
@@ -55,7 +56,7 @@ class Waiting:
     def pack(self) -> bool:
         """Pack the check for a worker; on failure, resolve this one and return False."""
         try:
-            self.packed = pack(self.check)
+            self.packed = pickle.dumps(self.check, pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # whatever a check of the user's holds
             message = f"{type(self.check).__name__} must hold plain data that pickles, got {error!r}"
             self.resolve(Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message))

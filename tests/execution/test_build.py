@@ -43,38 +43,31 @@ def scores(outcome):
 
 
 CRASH = "gas.v = *static_cast<volatile double *>(nullptr);"
-# A place, its lines, other settings, verdicts, and the scores of the stages.
+# Lines of one place, other settings, verdicts, and the scores of the stages.
 STAGES_REACHED = {
-    "not compiling": ("velocity", "gas.v = conserved[2] / nothing;", {}, "syntax_error", (0, 0, 0, 0)),
-    "crashing": ("velocity", CRASH, {}, "exception", (1, 0, 0, 0)),
-    "crashing, by weight": ("velocity", CRASH, {"weights": (3.0, 1.0, 0.0, 0.0)}, "exception", (1, 0, 0, 0)),
-    "endless": (
-        "velocity",
-        "gas.v = 0; for (volatile int i = 0;;) (void)i;",
-        {"run_seconds": 1.0},
-        "timed_out",
-        (1, 0, 0, 0),
-    ),
-    "reading for ever": ("velocity", 'gas.v = 0;\n#include "/dev/zero"', {}, "timed_out syntax_error", (0, 0, 0, 0)),
-    "nothing": ("limiter", "", {}, "syntax_error", (0, 0, 0, 0)),
-    "printing success": ("velocity", "#error SUCCESS", {}, "syntax_error", (0, 0, 0, 0)),
-    "warning of success": ("velocity", "#warning SUCCESS\n#error no", {}, "syntax_error", (0, 0, 0, 0)),
+    "not compiling": ("gas.v = conserved[2] / nothing;", {}, "syntax_error", (0, 0, 0, 0)),
+    "crashing": (CRASH, {}, "exception", (1, 0, 0, 0)),
+    "crashing, by weight": (CRASH, {"weights": (3.0, 1.0, 0.0, 0.0)}, "exception", (1, 0, 0, 0)),
+    "endless": ("gas.v = 0; for (volatile int i = 0;;) (void)i;", {"run_seconds": 1.0}, "timed_out", (1, 0, 0, 0)),
+    "reading for ever": ('gas.v = 0;\n#include "/dev/zero"', {}, "timed_out syntax_error", (0, 0, 0, 0)),
+    "printing success": ("#error SUCCESS", {}, "syntax_error", (0, 0, 0, 0)),
+    "warning of success": ("#warning SUCCESS\n#error no", {}, "syntax_error", (0, 0, 0, 0)),
 }
-SOME_STAGES = ["not compiling", "crashing", "crashing, by weight"]
+SOME_STAGES = ["not compiling", "crashing, by weight"]
 
 
 @pytest.mark.parametrize("names", slow_but([SOME_STAGES], [SOME_STAGES, list(STAGES_REACHED)]), ids=["some", "all"])
 def test_a_completion_has_the_verdict_and_the_scores_of_the_stages_it_reaches(sandbox, names):
     cases = {name: STAGES_REACHED[name] for name in names}
-    jobs = {
-        name: (lines, replace(PROBLEMS[place].check, **changes))
-        for name, (place, lines, changes, _, _) in cases.items()
-    }
-    outcomes = judge_named(sandbox, jobs)
+    check = PROBLEMS["velocity"].check
+    outcomes = judge_named(
+        sandbox, {name: (lines, replace(check, **changes)) for name, (lines, changes, _, _) in cases.items()}
+    )
     for name, (*_, verdicts, wanted) in cases.items():
         assert outcomes[name].verdict in verdicts.split() and scores(outcomes[name]) == wanted, name
     assert "nothing" in outcomes["not compiling"].stderr
-    assert [outcomes[name].scores["total"] for name in ("crashing", "crashing, by weight")] == [0.25, 0.75]
+    totals = {"crashing": 0.25, "crashing, by weight": 0.75}
+    assert {name: outcomes[name].scores["total"] for name in totals if name in cases}.items() <= totals.items()
 
 
 def test_wrong_physics_scores_between_nothing_and_all_unless_it_is_not_finite(sandbox):
@@ -98,22 +91,20 @@ def test_the_masked_lines_themselves_reach_every_stage(sandbox, places):
 # --- what a completion must not do --------------------------------------------------------------------------
 
 
-def test_the_original_is_not_changed_and_no_copy_is_left(sandbox, tmp_path):
+def test_a_completion_changes_and_reads_nothing_outside_its_copy(sandbox, tmp_path):
     before = {path: path.read_bytes() for path in SHIPPED_TREE.iterdir()}
-    outside = tmp_path / "outside"
+    outside, secret = tmp_path / "outside", tmp_path / "secret"
     outside.write_text("untouched")
     os.chmod(outside, 0o666)
-    escape = f'gas.v = 0; static int once = 0; if (!once++) std::system("rm -rf {SHIPPED_TREE}/*; echo x > {outside}");'
-    judge(sandbox, escape, "velocity")
-    judge(sandbox, f"#include <cstdlib>\n{escape}", "velocity")
-    assert {path: path.read_bytes() for path in SHIPPED_TREE.iterdir()} == before
-    assert outside.read_text() == "untouched"
-
-
-def test_no_file_outside_can_be_compiled_in(sandbox, tmp_path):
-    secret = tmp_path / "secret"
     secret.write_text('"the key"')
     os.chmod(secret, 0o644)
+    judge(
+        sandbox,
+        "#include <cstdlib>\ngas.v = 0; static int once = 0;\n"
+        f'if (!once++) std::system("rm -rf {SHIPPED_TREE}/*; echo x > {outside}");',
+    )
+    assert {path: path.read_bytes() for path in SHIPPED_TREE.iterdir()} == before
+    assert outside.read_text() == "untouched"
     for line in (f'#include "{secret}"', f'asm(".incbin \\"{secret}\\"");'):
         outcome = judge(sandbox, f"gas.v = 0;\n{line}")
         assert outcome.verdict is Verdict.SYNTAX_ERROR and "the key" not in outcome.stderr
@@ -121,32 +112,24 @@ def test_no_file_outside_can_be_compiled_in(sandbox, tmp_path):
 
 def test_nothing_built_of_the_masked_lines_is_within_reach(sandbox):
     """The right program, or its object file, must not lie around to be copied or linked."""
-    line = 'gas.v = conserved[2];\nasm(".incbin \\"{}\\"");'
-    right = judge(sandbox, PROBLEMS["limiter"].reference, "limiter")
-    assert right.verdict is Verdict.PASSED
     for name in ("reconstruct.o", "blast"):
-        assert judge(sandbox, line.format(name).replace("gas.v", "// gas.v"), "limiter").verdict is not Verdict.PASSED
+        line = f'// gas.v = conserved[2];\nasm(".incbin \\"{name}\\"");'
+        assert judge(sandbox, line, "limiter").verdict is not Verdict.PASSED
     listing = 'std::system("ls *.o > plt00001"); return a;'
     assert judge(sandbox, listing, "limiter").scores["density"] == 0.0
 
 
-TRICKS = (
-    "ln -s /etc/passwd plt00001/Header",
-    "mkfifo plt00001/Header",
-    "ln -s /dev/zero plt00001/Header",
-    "ln -s ../plt00002 plt00003",
-)
+TRICKS = "ln -s /etc/passwd plt1/Header; mkfifo plt2/Header; ln -s /dev/zero plt4/Header; ln -s ../plt5 plt3"
 
 
 def test_outputs_that_are_no_files_score_nothing_and_hold_up_nobody(sandbox):
-    check = replace(PROBLEMS["velocity"].check, file="main.cpp", first_line=2, last_line=2)
-    folders = "mkdir plt0000{1,2,4,5} 2>/dev/null; mkdir plt00001 plt00002 plt00004 plt00005"
     head = '#include "solver.hpp"\n#include <cstdlib>\n'
-    early = 'static const int early = [] {{ std::system("{}; {}"); std::_Exit(0); return 0; }}();'
-    jobs = {trick: (head + early.format(folders, trick), check) for trick in TRICKS}
-    for trick, outcome in judge_named(sandbox, jobs).items():
-        assert outcome.scores["compilation"] == 1.0, (trick, outcome)
-        assert outcome.scores["header_bleu"] < 0.5 and outcome.scores["density"] == 0.0, (trick, outcome)
+    command = "mkdir plt1 plt2 plt4 plt5; " + TRICKS
+    early = f'static const int early = [] {{ std::system("{command}"); std::_Exit(0); return 0; }}();'
+    places = {"file": "main.cpp", "first_line": 2, "last_line": 2}
+    outcome = judge(sandbox, head + early.replace("plt", "plt0000"), **places)
+    assert outcome.scores["compilation"] == 1.0, outcome
+    assert outcome.scores["header_bleu"] < 0.1 and outcome.scores["density"] == 0.0, outcome
 
 
 # A build script of the task, masked as a whole: the completion says what is built, run and written.
@@ -167,8 +150,10 @@ def script_task(tmp_path):
     return make
 
 
+PRINTS = "[ $1 = run ] || { printf 'one\\033[2J\\007\\ntwo\\n'; exit 1; }"
 # Each script, and the verdicts that it may have: of a user without rights, and of root.
 SCRIPTS = {
+    PRINTS: "syntax_error",
     "true": "exception",
     "mkdir -p plt": "wrong_answer",
     "mkdir -p plt/Header": "wrong_answer",
@@ -191,11 +176,15 @@ SCRIPTS = {
 
 def test_no_completion_is_our_fault_whatever_it_does(sandbox, script_task):
     outcomes = judge_named(sandbox, {script: (script, script_task()) for script in SCRIPTS})
+    assert "one\ufffd[2J\ufffd\ntwo" in outcomes[PRINTS].stderr  # fit for a log
     assert {script: end for script, end in outcomes.items() if end.verdict not in SCRIPTS[script].split()} == {}
 
 
-@pytest.mark.parametrize("folder", ["/opt", "/usr/lib", "/usr/share"])
-@pytest.mark.parametrize(("namespaces", "version"), [(True, None), (False, None), (True, 1), (False, 1)])
+KERNELS = [(True, None), (False, None), (True, 1), (False, 1)]
+
+
+@pytest.mark.parametrize("folder", ["/opt", "/usr/lib"])
+@pytest.mark.parametrize(("namespaces", "version"), slow_but(KERNELS[1:3], KERNELS))
 def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, version, boxed_at):
     if not os.access(folder, os.W_OK):
         pytest.skip(f"{folder} cannot be written")
@@ -223,15 +212,6 @@ def test_what_is_visible_without_some_folders_is_all_else(tmp_path):
     )
     assert sorted(shown) == [f"{tmp_path}/{name}" for name in ("a/b/d", "a/e", "f")]
     assert without([f"{tmp_path}/a/b"], [f"{tmp_path}/a"]) == [] == without(["/"], ["/"])
-
-
-def test_what_a_check_reads_lies_outside_its_tree(tmp_path):
-    check = PROBLEMS["velocity"].check
-    with pytest.raises(ValueError, match="outside its tree"):
-        replace(check, tree=str(tmp_path), readable=(str(tmp_path / "data"),))
-    with pytest.raises(ValueError, match="at most 100663296"):
-        replace(check, compare_bytes=97 << 20)
-    assert replace(check, tree=str(tmp_path / "tree"), readable=(str(tmp_path),))
 
 
 def test_a_masked_tree_that_could_not_be_made_is_not_kept(monkeypatch, tmp_path, script_task):
@@ -336,15 +316,12 @@ def test_a_full_folder_ends_the_box(boxed, command, limits):
     assert report.status is None and not report.timed_out and report.wall_seconds < 10
 
 
-def test_the_status_of_a_box_at_its_end_means_nothing_of_a_command(boxed):
+def test_a_box_lets_its_folder_be_written_and_the_toolchain_be_used_and_keeps_a_commands_status(boxed):
+    report = boxed("echo 'int main(){return 7;}' > a.cpp && g++ a.cpp -o a && ./a; echo $? SUCCESS")
+    assert report.status == 0 and report.log.strip() == "7 SUCCESS"
     for status in (TIMED_OUT, NOT_CONFINED):
         report = boxed(f"exit {status}")
         assert report.status == status and not report.timed_out
-
-
-def test_a_box_lets_its_folder_be_written_and_the_toolchain_be_used(boxed):
-    report = boxed("echo 'int main(){return 7;}' > a.cpp && g++ a.cpp -o a && ./a; echo $? SUCCESS")
-    assert report.status == 0 and report.log.strip() == "7 SUCCESS"
 
 
 @pytest.mark.parametrize(
@@ -363,15 +340,11 @@ def test_a_box_refuses_the_rest(boxed, command):
     assert boxed(command, file_bytes=8 << 20).status not in (0, None)
 
 
-def test_a_box_ends_at_its_time_with_everything_in_it(boxed, tmp_path):
+def test_a_box_ends_at_its_time_or_with_its_command_and_everything_in_it(boxed):
     report = boxed("(setsid sleep 77.25 &) ; sleep 77.25", seconds=0.5)
     assert report.timed_out and report.status is None
+    assert boxed("(setsid sleep 77.25 &) ; echo left").status == 0
     assert not running("77.25")
-
-
-def test_what_is_left_running_goes_with_the_box(boxed):
-    assert boxed("(setsid sleep 78.25 &) ; echo left").status == 0
-    assert not running("78.25")
 
 
 def running(word):
@@ -385,9 +358,3 @@ def running(word):
             if word.encode() in arguments and b"sleep" in arguments[0]:
                 return True
     return False
-
-
-def test_what_a_build_printed_is_fit_for_a_log(sandbox, script_task):
-    script = "[ $1 = run ] || { printf 'one\\033[2J\\007\\ntwo\\n'; exit 1; }"
-    (outcome,) = sandbox.judge_many([(script, script_task())])
-    assert "one\ufffd[2J\ufffd\ntwo" in outcome.stderr

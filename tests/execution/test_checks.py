@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pickle
-import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -50,20 +50,15 @@ def test_bytes_that_are_not_utf_8_may_be_read_and_printed(sandbox: Sandbox) -> N
     assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED, Verdict.WRONG_ANSWER]
 
 
-def test_every_check_is_plain_data() -> None:
+def test_every_check_is_plain_data_that_knows_its_tests_and_language() -> None:
     for check in CHECKS:
         again = pickle.loads(pickle.dumps(check))
         assert isinstance(check, Check) and again == check and type(again) is type(check)
         assert check.runs_program is (check in RUN)
-
-
-def test_checks_know_their_tests_and_language() -> None:
     assert [check.num_tests for check in CHECKS] == [2, 3, 2, 1, 2, 100, 0, 0, 0]
     languages = ["python"] * 3 + ["cpp"] + ["python"] * 2 + ["lines of a.cpp", "c", "python"]
     assert [check.language for check in CHECKS] == languages
-
-
-def test_asserts_that_cannot_be_counted_are_one_test() -> None:
+    # Asserts that cannot be counted are one test.
     assert AssertTests("for x in (1, 2): assert f(x) == x").num_tests == 1
     assert AssertTests("def check(f):\n    assert f(1)\n    assert f(2)\n", "f").num_tests == 2
     assert AssertTests("assert (").num_tests == 1
@@ -106,6 +101,17 @@ class Unsendable(Check):
 
     def __reduce__(self):
         raise ValueError("not me")
+
+
+@dataclass(frozen=True)
+class Elsewhere(Check):  # in a module that only this process has
+    judged_by: ClassVar[str] = "no_such_module:judge"
+
+
+import sys, types
+Elsewhere.__module__ = "no_such_module"
+sys.modules["no_such_module"] = types.ModuleType("no_such_module")
+sys.modules["no_such_module"].Elsewhere = Elsewhere
 """
 
 
@@ -123,38 +129,17 @@ def test_a_kind_of_check_from_outside_is_one_class_and_one_judge(
                     ("import time\nprint(time.time_ns())", own.Twice("7")),
                     ("print(1)", own.Unjudged()),
                     ("print(1)", own.Unsendable()),
+                    ("print(1)", own.Elsewhere()),
                     ("print(1)", StdioTests((("", "1"),))),
                 ]
             )
     finally:
-        del sys.modules["own_twice"]
+        del sys.modules["own_twice"], sys.modules["no_such_module"]
     failed = Verdict.INFRASTRUCTURE_FAILURE
-    assert [one.verdict for one in outcomes] == [Verdict.PASSED, Verdict.WRONG_ANSWER, failed, failed, Verdict.PASSED]
-    assert "no_such_judge" in outcomes[2].stderr
-    assert "Unsendable must hold plain data that pickles" in outcomes[3].stderr
-
-
-def test_a_check_that_the_worker_cannot_import_is_named_and_spoils_no_other(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from dataclasses import dataclass\n"
-        "from lit_rl.execution import Check, Sandbox, StdioTests\n"
-        "@dataclass(frozen=True)\n"
-        "class Here(Check):\n"
-        "    judged_by = 'no_such_module:judge'\n"
-        "Here.__module__ = 'no_such_module'\n"
-        "import sys, types\n"
-        "sys.modules['no_such_module'] = types.ModuleType('no_such_module')\n"
-        "sys.modules['no_such_module'].Here = Here\n"
-        "with Sandbox(num_workers=1, tier=0) as sandbox:\n"
-        "    good = StdioTests((('', '1'),))\n"
-        "    for one in sandbox.judge_many([('print(1)', good), ('print(1)', Here()), ('print(1)', good)]):\n"
-        "        print(one.verdict, one.stderr.splitlines()[-1:])\n"
-    )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True)
-    first, second, third = done.stdout.splitlines()
-    assert first == third == "passed []"
-    assert second.startswith("infrastructure_failure") and "no_such_module" in second
+    wanted = [Verdict.PASSED, Verdict.WRONG_ANSWER, failed, failed, failed, Verdict.PASSED]
+    assert [one.verdict for one in outcomes] == wanted
+    told = ("no_such_judge", "Unsendable must hold plain data", "no_such_module")
+    assert all(text in outcome.stderr for text, outcome in zip(told, outcomes[2:5], strict=True))
 
 
 CASES = (("", ""),)
@@ -191,6 +176,9 @@ NO_SENSE = [
     (lambda: BuildAndRun("t", "f", 1, 1, weights=(1, -1, 1, 1)), "BuildAndRun.weights: expected four numbers"),
     (lambda: BuildAndRun("t", "f", 1, 1, weights=(1, 1)), "BuildAndRun.weights: expected four numbers"),
     (lambda: BuildAndRun("t", "f", 1, 1, build_seconds=0), "BuildAndRun.build_seconds: expected a finite number of"),
+    (lambda: BuildAndRun("/t", "f", 1, 1, readable=("/t/data",)), "outside its tree"),
+    (lambda: BuildAndRun("/t", "f", 1, 1, compare_bytes=97 << 20), "at most 100663296"),
+    (lambda: type("Here", (Check,), {"__module__": "__main__", "judged_by": "a:b"})(), "Here .*__main__"),
 ]  # fmt: skip
 
 
@@ -201,11 +189,7 @@ def test_values_that_make_no_sense_are_refused_in_one_line() -> None:
         assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), True, "2", None])
-def test_time_limits_that_make_no_sense_are_refused(seconds: object) -> None:
-    for check in CHECKS[:6]:
-        name = type(check).__name__
-        with pytest.raises(
-            ValueError, match=f"{name}.timeout_seconds: expected a finite number of seconds above 0, got"
-        ):
+def test_time_limits_that_make_no_sense_are_refused() -> None:
+    for check, seconds in product(CHECKS[:6], (0, -1.0, float("nan"), float("inf"), True, "2", None)):
+        with pytest.raises(ValueError, match=f"{type(check).__name__}.timeout_seconds: expected a finite number"):
             replace(check, timeout_seconds=seconds)

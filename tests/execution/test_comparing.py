@@ -85,30 +85,16 @@ def test_rules() -> None:
     """Item 63."""
     found = {(printed, expected): rules_of(printed, expected) for printed, expected, _ in ROWS}
     assert [(row, found[row[:2]]) for row in ROWS if found[row[:2]] != row[2]] == []
-
-
-def test_one_of_several_accepted_outputs_is_enough() -> None:
-    assert rules_of("2 1\n", ("1 2", "2 1")) == ALL
-    assert rules_of("2 2\n", ("1 2", "2 1")) == NONE
-    assert rules_of("1\n2", ("1", "2")) == NONE
-
-
-def test_the_tolerance_is_the_checks() -> None:
-    assert rules_of("1.01", "1.0", tolerance=0.01) == WORDS
-    assert rules_of("1.0100001", "1.0", tolerance=0.01) == NONE
-    assert rules_of("1.0000000001", "1.0", tolerance=0.0) == NONE
-    assert rules_of("1.00", "1.0", tolerance=0.0) == NUMBERS
-
-
-def test_rules_only_grow_from_lines_to_tokens() -> None:
-    """Whatever is the same line by line is the same by decimals, and what is so is the same by tokens."""
-    stream = random.Random(0)
-    parts = ["1", "1.0", "01", "a", " ", "  ", "\n", "\n\n", "\r\n", "-1", "1e0", "nan", ".", "\t"]
-    for _ in range(5000):
-        printed, expected = ("".join(stream.choices(parts, k=stream.randrange(6))) for _ in range(2))
-        rules = rules_of(printed, expected)
-        assert rules in (NONE, WORDS, NUMBERS, ALL), (printed, expected)
-        assert rules == rules_of(expected, printed), (printed, expected)
+    for printed, expected, tolerance, rules in (
+        ("2 1\n", ("1 2", "2 1"), 1e-6, ALL),
+        ("2 2\n", ("1 2", "2 1"), 1e-6, NONE),
+        ("1\n2", ("1", "2"), 1e-6, NONE),
+        ("1.01", "1.0", 0.01, WORDS),
+        ("1.0100001", "1.0", 0.01, NONE),
+        ("1.0000000001", "1.0", 0.0, NONE),
+        ("1.00", "1.0", 0.0, NUMBERS),
+    ):
+        assert rules_of(printed, expected, tolerance) == rules, (printed, expected)
 
 
 def by_decimals(printed: str, expected: str) -> bool:
@@ -126,16 +112,19 @@ def by_decimals(printed: str, expected: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("number", slow_but((8_000,), [8_000, 40_000]))
-def test_decimals_are_those_of_the_decimal_module(number: int) -> None:
+@pytest.mark.parametrize("number", slow_but((6_000,), [6_000, 40_000]))
+def test_decimals_are_those_of_the_decimal_module_and_rules_only_grow(number: int) -> None:
+    """Whatever is the same line by line is the same by decimals, and what is so is the same by tokens."""
     stream = random.Random(1)
-    parts = ["0", "1", "10", ".", "-", "+", "e", "E-1", "e1", "e2", " ", "\n", "00", "x"]
+    parts = ["0", "1", "10", ".", "-", "+", "e", "E-1", "e1", "e2", " ", "  ", "\n", "\n\n", "\r\n", "00", "x", "nan"]
     num_equal = 0
     for _ in range(number):
         printed, expected = ("".join(stream.choices(parts, k=stream.randrange(1, 6))) for _ in range(2))
         same = by_decimals(printed, expected)
         num_equal += same and printed.strip() != expected.strip()
-        assert ("decimals" in rules_of(printed, expected)) == same, (printed, expected)
+        rules = rules_of(printed, expected)
+        assert ("decimals" in rules) == same and rules in (NONE, WORDS, NUMBERS, ALL), (printed, expected)
+        assert rules == rules_of(expected, printed), (printed, expected)
     assert num_equal > number / 400
 
 
@@ -148,11 +137,9 @@ def test_every_expected_output_of_real_rows_is_itself_by_every_rule(real_data: P
     for expected in outputs:
         assert rules_of(expected, expected) == ALL
         assert rules_of(expected + "\nmore", expected) == NONE
-        if len(expected.split()) > 1:
-            assert rules_of(expected.rstrip().rpartition(expected.split()[-1])[0], expected) == NONE
 
 
-MEGABYTES = 15 << 20
+MEGABYTES = 5 << 20
 # What is repeated, and what ends it.
 HOSTILE = {
     "newlines": (b"\n", b""),
@@ -215,20 +202,14 @@ ENDLESS = [
 ]
 
 
-def test_an_ordinary_use_gives_what_python_gives():
+def test_builtins_of_tests_are_pythons_or_refuse_what_would_take_for_ever(sandbox):
     for name, arguments in ORDINARY:
         expected = getattr(builtins, name)(*arguments)
         found = CAREFUL[name](*arguments)
         assert (found, type(found)) == (expected, type(expected)), name
-
-
-def test_what_would_take_for_ever_is_refused():
     for name, arguments in ENDLESS:
         with pytest.raises(NotPlain):
             CAREFUL[name](*arguments)
-
-
-def test_the_judge_uses_them_on_results(sandbox):
     results = {"sum": "[1 << 390_000] + [1] * 100_000", "set": "[i * ((1 << 61) - 1) for i in range(90_000)]"}
     for name, result in results.items():
         check = AssertTests(f"assert {name}(f()) == 3")

@@ -279,27 +279,33 @@ def test_what_json_does_not_hold_is_a_wrong_answer_that_says_so(sandbox, languag
     assert outcome.exception_type == "NotCarried", outcome
 
 
-def test_nothing_runs_after_the_last_call_and_a_line_is_one_value(sandbox):
-    floods = "setInterval(() => console.log('x'.repeat(1e6)), 0); const f = (x) => x;"
-    forges = "require('fs').writeSync(3, '{}\\n[3,0]\\n'); process.reallyExit(0);"
-    after, forged = judge(sandbox, "javascript", [(floods, [((1,), 1)]), (forges, [((), 3)])])
-    assert after.passed, after
-    assert forged.verdict == "wrong_answer", forged
+LARGE = [2**64, math.nan, -math.inf, 0, None, [0, 0]]
+# Of single languages: programs, cases of ``f``, and their verdicts.
+PARTICULARS = {
+    "javascript": [
+        # Nothing runs after the last call, and a line is one value.
+        ("setInterval(() => console.log('x'.repeat(1e6)), 0); const f = (x) => x;", [((1,), 1)], ["passed"]),
+        ("require('fs').writeSync(3, '{}\\n[3,0]\\n'); process.reallyExit(0);", [((), 3)], ["wrong_answer"]),
+        ("const f = async (x) => x + 1;", [((1,), 2)], ["passed"]),
+        ("class Solution { f(x) { return this.g(x); } g(x) { return x; } }", [((1,), 1)], ["passed"]),
+        ("module.exports = {f: (x) => x};", [((1,), 1)], ["passed"]),
+        ("export const f = (x) => x;", [((1,), 1)], ["passed"]),
+        ("export default function f(x) { return x; }", [((1,), 1)], ["passed"]),
+        ("const f = (x) => new Map([[1, x]]);", [((2,), {1: 2})], ["passed"]),
+        ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];", [((), LARGE)], ["passed"]),
+    ],
+    "lua": [("function f(a, b, c) return c or b or a end", [((None, 2), 2), ((None, None, 3), 3), ((1, None), 1)], ["passed"] * 3)],
+    # An error of the program's own JSON is an exception.
+    "php": [("<?php function f($x) { return json_decode($x, flags: JSON_THROW_ON_ERROR); }", [(("3",), 3), (("x",), 3)], ["passed", "exception"])],
+    "ruby": [("require 'json'\ndef f(x) = JSON.parse(x)", [(("3",), 3), (("x",), 3)], ["passed", "exception"])],
+}  # fmt: skip
 
 
-def test_promises_maps_and_large_numbers_are_values_in_javascript(sandbox):
-    jobs = [
-        ("const f = async (x) => x + 1;", [((1,), 2)]),
-        ("class Solution { f(x) { return this.g(x); } g(x) { return x; } }", [((1,), 1)]),
-        ("module.exports = {f: (x) => x};", [((1,), 1)]),
-        ("export const f = (x) => x;", [((1,), 1)]),
-        ("export default function f(x) { return x; }", [((1,), 1)]),
-        ("const f = (x) => new Map([[1, x]]);", [((2,), {1: 2})]),
-        ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];",
-         [((), [2**64, math.nan, -math.inf, 0, None, [0, 0]])]),
-    ]  # fmt: skip
-    for outcome, (program, _) in zip(judge(sandbox, "javascript", jobs), jobs, strict=True):
-        assert outcome.passed, (program, outcome)
+@pytest.mark.parametrize("language", PARTICULARS)
+def test_particular_values_and_errors_of_languages(sandbox, language):
+    outcomes = judge(sandbox, language, [(program, cases) for program, cases, _ in PARTICULARS[language]])
+    for (program, _, verdicts), outcome in zip(PARTICULARS[language], outcomes, strict=True):
+        assert [str(case) for case in outcome.cases] == verdicts, (program, outcome)
 
 
 @pytest.mark.parametrize(
@@ -313,16 +319,10 @@ def test_what_no_driver_carries_is_refused(case, language):
         CallTests((case,), "f", language=language)
 
 
-@pytest.mark.parametrize("language", ["go", "perl", "lua"])
-def test_a_method_is_refused_where_no_driver_finds_one(language):
-    with pytest.raises(ArgumentError, match=f"entry_point: expected a function in {language}, got 'A.f'"):
-        CallTests((((1,), 1),), "A.f", language=language)
-
-
-def test_null_is_an_argument_in_lua(sandbox):
-    cases = [((None, 2), 2), ((None, None, 3), 3), ((1, None), 1)]
-    (outcome,) = judge(sandbox, "lua", [("function f(a, b, c) return c or b or a end", cases)])
-    assert outcome.passed, outcome
+def test_a_method_is_refused_where_no_driver_finds_one():
+    for language in ("go", "perl", "lua"):
+        with pytest.raises(ArgumentError, match=f"entry_point: expected a function in {language}, got 'A.f'"):
+            CallTests((((1,), 1),), "A.f", language=language)
 
 
 def test_a_method_in_ruby_may_have_the_name_of_a_built_in_function(sandbox):
@@ -330,13 +330,3 @@ def test_a_method_in_ruby_may_have_the_name_of_a_built_in_function(sandbox):
     programs = ["class Solution\ndef format(x) = x + 1\nend", "def format(x) = x + 1", "def other(x) = x"]
     outcomes = judge(sandbox, "ruby", [(program, check) for program in programs])
     assert [outcome.verdict for outcome in outcomes] == ["passed", "passed", "exception"]
-
-
-@pytest.mark.parametrize(
-    ("language", "program"),
-    [("php", "<?php function f($x) { return json_decode($x, flags: JSON_THROW_ON_ERROR); }"),
-     ("ruby", "require 'json'\ndef f(x) = JSON.parse(x)")],
-)  # fmt: skip
-def test_an_error_of_the_programs_own_json_is_an_exception(sandbox, language, program):
-    (outcome,) = judge(sandbox, language, [(program, [(("3",), 3), (("x",), 3)])])
-    assert outcome.cases == ("passed", "exception"), outcome

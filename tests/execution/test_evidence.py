@@ -40,19 +40,12 @@ SOURCES = {
 EXPRESSIONS = {
     "eval": SEVERAL + "    assert eval(f(x)) == x + 1\n",
     "eval_by_another_name": "run = eval\n" + SEVERAL + "    assert run(f(x)) == x + 1\n",
-    "eval_of_a_variable": SEVERAL + "    text = f(x)\n    value = eval(text, {}, {})\n    assert value == x + 1\n",
     "eval_in_a_map": "assert list(map(eval, [f(1), f(2)])) == [2, 3]\n",
-    "eval_in_a_list": "assert [eval][0](f(1)) == 2\n",
     "eval_in_a_partial": "from functools import partial\nassert partial(eval)(f(1)) == 2\n",
-    "eval_as_a_key": "assert max([f(1)], key=eval) == f(1) and (lambda g: g(f(1)))(eval) == 2\n",
-    "eval_of_builtins": "import builtins\nassert builtins.eval(f(1)) == 2\n",
     "eval_by_its_name": "import builtins\nassert getattr(builtins, 'eval')(f(1)) == 2\n",
     "eval_in_globals": "assert __builtins__['eval'](f(1)) == 2 if isinstance(__builtins__, dict) else __builtins__.eval(f(1)) == 2\n",
-    "eval_in_a_helper": "def run(text): return eval(text)\nassert run(f(1)) == 2\n",
     "eval_in_a_decorator": "from functools import wraps\ndef ran(g):\n    @wraps(g)\n    def inner(*a): return eval(g(*a))\n    return inner\nassert ran(f)(1) == 2\n",
-    "eval_in_a_text": SEVERAL + "    assert eval(f'({f(x)})') == x + 1\n",
     "eval_of_a_file": "with open('a.txt', 'w') as h:\n    h.write(f(1))\nwith open('a.txt') as h:\n    assert eval(h.read()) == 2\n",
-    "eval_in_a_unit_test": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(eval(f(1)), 2)\n",
     "eval_of_compiled_code": "assert eval(compile(f(1), 'a', 'eval')) == 2\n",
     "eval_in_a_call_of_timeit": "import timeit\nns = {}\ntimeit.timeit('out = ' + f(1), number=1, globals=ns)\nassert eval(f(1)) == 2\n",
     "annotations": "import typing\ndef g(a): pass\ng.__annotations__['a'] = f(1)\nassert typing.get_type_hints(g)['a'] == 2\n",
@@ -63,21 +56,15 @@ EXPRESSIONS = {
 STATEMENTS = {
     "exec": SEVERAL + "    ns = {}\n    exec(f(x), ns)\n    assert ns['g'] == x + 1\n",
     "exec_in_globals": "exec(f(1))\nassert g == 2\n",
-    "exec_of_compiled_code": "ns = {}\nexec(compile(f(1), 'a', 'exec'), ns)\nassert ns['g'] == 2\n",
-    "exec_of_a_tree": "import ast\nns = {}\nexec(compile(ast.parse(f(1)), 'a', 'exec'), ns)\nassert ns['g'] == 2\n",
     "exec_of_a_file": "with open('a.py', 'w') as h:\n    h.write(f(1))\nns = {}\nwith open('a.py') as h:\n    exec(h.read(), ns)\nassert ns['g'] == 2\n",
     "module_of_a_file": "import importlib, sys\nwith open('made.py', 'w') as h:\n    h.write(f(1))\nsys.path.insert(0, '.')\nassert importlib.import_module('made').g == 2\n",
-    "module_by_its_place": "import importlib.util\nwith open('made.py', 'w') as h:\n    h.write(f(1))\nspec = importlib.util.spec_from_file_location('made', 'made.py')\nm = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(m)\nassert m.g == 2\n",
     "function_of_code": "import types\nns = {}\ntypes.FunctionType(compile(f(1), 'a', 'exec'), ns)()\nassert ns['g'] == 2\n",
 }
 BYTES = {
     "pickle": "import pickle\nassert pickle.loads(f(2)) == 2\n",
-    "pickle_by_another_name": "from pickle import loads as back\nassert back(f(2)) == 2\n",
-    "pickle_in_a_map": "import pickle\nassert list(map(pickle.loads, [f(2)])) == [2]\n",
     "pickle_in_an_object": "import io, pickle\nassert pickle.Unpickler(io.BytesIO(f(2))).load() == 2\n",
     "pickle_of_a_file": "import pickle\nwith open('a', 'wb') as h:\n    h.write(f(2))\nwith open('a', 'rb') as h:\n    assert pickle.load(h) == 2\n",
     "pickle_in_c": "import _pickle\nassert _pickle.loads(f(2)) == 2\n",
-    "pickle_in_a_helper": "import pickle\ndef back(data): return pickle.loads(data)\n" + SEVERAL + "    assert back(f(x)) == x\n",
     "pickle_by_its_name": "import pickle\nassert getattr(pickle, 'loads')(f(2)) == 2\n",
 }
 # fmt: on
@@ -159,30 +146,21 @@ def test_a_value_that_names_things_of_the_tests_process_gets_no_hold_of_it(eithe
 CANNOT_FAIL = [
     "assert (f(1) == 2, 'msg')",
     "assert [f(1) == 2]",
-    "assert {f(1) == 2}",
     "assert {'right': f(1) == 2}",
-    "assert (f(1) == 2,)",
     "assert lambda: f(1) == 2",
     "assert (f(1) == y for y in [2])",
     "assert f(1) == 2 or True",
     "assert f(1) == 2 or 'wrong'",
     "assert True or f(1) == 2",
-    "assert f(1) == 2 or [0]",
-    "assert f(1) == 2 or not False",
     "assert f'value {f(1)}'",
     "assert 'f(1) == 2', f(1)",
-    "assert b'f(1)', f(1)",
     "assert 1, f(1)",
-    "assert ..., f(1)",
     "assert not None, f(1)",
-    "assert not (), f(1)",
     "assert not 0 and 1, f(1)",
     "assert 1 == 1, f(1)",
-    "assert 1 < 2 < 3, f(1)",
     "assert 'a' in 'abc', f(1)",
     "assert (y := [f(1)])",
     "assert 1 if f(1) == 2 else 2",
-    "assert (f(1) == 2, 'a') and (f(2) == 3, 'b')",
     "def test_a():\n    assert (f(1) == 2, 'msg')",
     "for x in (1, 2):\n    assert (f(x) == x + 1, 'msg')",
     "if f(1) != 2:\n    assert 'wrong'",
@@ -203,13 +181,10 @@ CAN_FAIL = [
     "assert f(1) == 2 if True else True",
     "assert f(1) == 2 or False",
     "assert f(1) == 2 or []",
-    "assert f(1) == 2 or ''",
     "assert 1 < f(1) < 3",
     "assert f'{f(1)}' == '2'",
     "assert 'x' * (f(1) == 2)",
     "assert (y := f(1)) == 2",
-    "assert [f(1)] == [2]",
-    "assert (f(1), 'a') == (2, 'a')",
     "assert not (f(1) != 2,) == (True,)",
     "if f(1) != 2:\n    assert False",
     "if f(1) != 2:\n    assert []",
@@ -218,9 +193,7 @@ CAN_FAIL = [
 # The loop over a value of the program has no rounds, and what is behind it proves nothing.
 NO_EVIDENCE = [
     "for y in f(1):\n    assert y == 2\nassert (1, 'done')",
-    "for y in f(1):\n    assert y == 2\nassert 'done'",
     "for y in f(1):\n    assert y == 2\nassert f(1) == 2 or True",
-    "for y in f(1):\n    assert y == 2\nassert [f(2)]",
     "for y in f(1):\n    assert y == 2\nassert lambda: f(1)",
     "if f(1) == 2:\n    assert f(2) == 3\nassert 1 == 1",
     "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        for y in f(1): self.assertEqual(y, 2)\n        self.assertTrue(True)",
@@ -304,7 +277,7 @@ OBJECTS = {
 
 def test_an_object_that_saw_a_value_of_the_tests_proves_nothing_with_it(either_sandbox):
     test = "q = f(0)\nfor x in (1, 2):\n    r = f(x)\n    try:\n        {}\n    except TypeError:\n        pass\n    assert {}\n"
-    pairs = [(shown, answer) for i, shown in enumerate(SHOWN) for answer in ANSWERS[i % 2 :: 2]]
+    pairs = [(shown, answer) for i, shown in enumerate(SHOWN) for answer in ANSWERS[i % 5 :: 5]]
     cases = {pair: (SPY, test.format(*pair)) for pair in pairs}
     assert among(judged(either_sandbox, cases), Verdict.PASSED, MASKED) == {}
 

@@ -36,21 +36,14 @@ ROWS = {
     "calls, exception": (RAISES, DOUBLE, FailedCase(2, "f(3)", "6")),
     "calls, exit": ("def f(x):\n    if x > 1: raise SystemExit\n    return 2", DOUBLE, FailedCase(2, "f(3)", "6")),
     "calls, time": ("def f(x):\n    while x > 1: pass\n    return 2", HURRIED, FailedCase(2, "f(3)", "6")),
-    "calls, nothing": ("def f(x): pass", DOUBLE, FailedCase(1, "f(1)", "2", "None")),
     "calls, an object": ("class A: pass\ndef f(x): return A()", DOUBLE, FailedCase(1, "f(1)", "2", "<A object>")),
     "calls, in place": (
         "def f(x): x.sort(reverse=True)",
         CallTests(((([3, 1],), [1, 3]),), "f", in_place=True),
         FailedCase(1, "f([3, 1])", "[1, 3]", "[3, 1]"),
     ),
-    "calls, a method": (
-        "class S:\n    def g(self, x): return x",
-        CallTests((((1,), 2),), "S.g"),
-        FailedCase(1, "S.g(1)", "2", "1"),
-    ),
     "asserts": (SQUARES, ASSERTS, FailedCase(2, "f(3)", "6", "18")),
     "asserts, exception": (RAISES, ASSERTS, FailedCase(2, "f(3)", "6")),
-    "asserts, other side": (SQUARES, AssertTests("assert 6 == f(3)"), FailedCase(1, "f(3)", "6", "18")),
     "asserts, identity": (SQUARES, AssertTests("assert f(3) is True"), FailedCase(1, "f(3)", "True", "18")),
     "asserts, candidate": (
         SQUARES,
@@ -70,11 +63,6 @@ ROWS = {
     ),
     "graded": (SQUARES, WHILE, FailedCase(2, "assert f(x) == 2 * x", "", "18", "assert")),
     "graded, exception": (RAISES, WHILE, FailedCase(2, "assert f(x) == 2 * x", kind="assert")),
-    "graded, exit": (
-        "def f(x):\n    if x > 1: raise SystemExit\n    return 2",
-        WHILE,
-        FailedCase(2, "assert f(x) == 2 * x", kind="assert"),
-    ),
     "graded, end of the process": (
         "import os\ndef f(x):\n    if x > 1: os._exit(0)\n    return 2",
         WHILE,
@@ -99,12 +87,9 @@ def test_a_program_that_passes_has_none(sandbox):
         assert outcome.passed and outcome.failed_case is None and outcome.exception_message == "", outcome
 
 
-def test_what_ended_the_program_before_any_case_has_none(sandbox):
+def test_what_ended_the_program_before_any_case_or_over_all_calls_has_none(sandbox):
     for program in ("1 / 0", "def f(x) return 1", "import os\nos._exit(0)", "while True: pass"):
         assert judged(sandbox, program, HURRIED).failed_case is None, program
-
-
-def test_memory_of_all_calls_together_names_no_case(sandbox):
     program = "kept = []\ndef f(x):\n    kept.append(b'x' * (1 << 30))\n    return 2 * x"
     outcome = judged(sandbox, "import os\ndef f(x):\n    os.write(1, b'x' * (9 << 20))\n    return 2 * x", DOUBLE)
     assert (outcome.verdict, outcome.failed_case) == ("output_limit", None)
@@ -113,7 +98,9 @@ def test_memory_of_all_calls_together_names_no_case(sandbox):
     assert outcome.failed_case in (None, FailedCase(1, "f(1)", "2"))
 
 
-def test_the_message_of_an_exception_is_told(sandbox):
+def test_the_message_of_an_exception_and_of_the_first_of_two_calls_is_told(sandbox):
+    outcome = judged(sandbox, RAISES, AssertTests("assert f(3) == f(2)"))
+    assert (outcome.verdict, outcome.exception_type, outcome.line) == ("exception", "ValueError", 3)
     for check in (DOUBLE, ASSERTS, WHILE):
         outcome = judged(sandbox, RAISES, check)
         assert (outcome.exception_type, outcome.exception_message, outcome.line) == ("ValueError", "no threes", 3)
@@ -121,11 +108,6 @@ def test_the_message_of_an_exception_is_told(sandbox):
     assert (outcome.exception_type, len(outcome.exception_message)) == ("KeyError", 500)
     outcome = judged(sandbox, SQUARES, UNIT)
     assert (outcome.exception_type, outcome.exception_message) == ("AssertionError", "18 != 6")
-
-
-def test_the_exception_of_the_first_of_two_calls_is_told(sandbox):
-    outcome = judged(sandbox, RAISES, AssertTests("assert f(3) == f(2)"))
-    assert (outcome.verdict, outcome.exception_type, outcome.line) == ("exception", "ValueError", 3)
 
 
 HOSTILE = {
@@ -165,20 +147,18 @@ def cyclic():
 """
 
 
-def test_no_value_of_a_program_makes_the_text_unfit(sandbox):
+def test_no_value_of_a_program_and_nothing_printed_makes_the_text_unfit(sandbox):
     jobs = {}
     for name, value in HOSTILE.items():
         for ending in ("return {}", "raise ValueError({})"):
             program = f"{LIBRARY}def f(x):\n    {ending.format(value)}\n"
-            jobs |= {(name, ending, i): (program, check) for i, check in enumerate((DOUBLE, ASSERTS, WHILE))}
+            checks = (DOUBLE, WHILE) if "raise" in ending else (ASSERTS, WHILE)
+            jobs |= {(name, ending, i): (program, check) for i, check in enumerate(checks)}
         jobs[name, "printed"] = f"{LIBRARY}import sys\nsys.stdout.write(ascii({value}))", ECHO
     outcomes = judge_named(sandbox, jobs)
     assert not_among(outcomes, Verdict.WRONG_ANSWER, Verdict.EXCEPTION, Verdict.OUT_OF_MEMORY) == {}
     for outcome in outcomes.values():
         require_fit(outcome)
-
-
-def test_nothing_printed_makes_the_text_unfit(sandbox):
     for printed in ("b'\\xff\\0\\x1b[2J' * 10**5", "'\\u00e4\\U0001f600'.encode() * 10**6", "b'\\n' * 10**6"):
         outcome = judged(sandbox, f"import os\nos.write(1, {printed})", ECHO)
         assert outcome.verdict == "wrong_answer" and outcome.failed_case.actual

@@ -86,12 +86,6 @@ def test_a_program_cannot_bend_the_tests(sandbox):
     assert not_among(judged_each(sandbox, BENT), "wrong_answer", "exception") == {}
 
 
-def test_an_endless_iterator_costs_the_program_its_time(sandbox):
-    test = "for x in (1,):\n    assert sorted(f(x)) == [1]"
-    outcome = judged(sandbox, "def f(x):\n    while True: yield x", test, timeout_seconds=0.5)
-    assert outcome.verdict == "timed_out"
-
-
 # fmt: off
 FAULTY = {
     "no_assert": ("x = f(1)\nprint(x)", "assert nothing"),
@@ -103,12 +97,8 @@ FAULTY = {
     "missing_import": ("import nothing_of_this_name\nfor x in (1, 2):\n    assert f(x) == x + 1", "line 1"),
     "missing_numpy": ("for x in (1, 2):\n    assert np.isclose(f(x), x + 1)", "numpy"),
     "name_error": ("for x in (1, 2):\n    y = later\n    assert f(x) == x + 1\nlater = 3", "line 2"),
-    "missing_import_further_on": ("for x in (1, 2):\n    assert f(x) == x + 1\ndef g():\n    import nothing_here", "line 4"),
-    "value_error": ("x = int('one')\nassert f(x) == 2", "line 1"),
-    "memory": ("x = [0] * (1 << 40)\nassert f(2) == 3", "MemoryError"),
     "asserts_that_cannot_fail": ("assert (f(1) == 2, 'wrong')", "assert nothing"),
     "status": ("import os\nos._exit(0)\nassert f(1) == 2", "status 0"),
-    "fixture": ("def test_f(tmp_path):\n    assert f(1) == 2", "tmp_path"),
     "no_case_at_all": ("for x in ():\n    assert f(x) == x + 1", "asserted"),
 }
 # fmt: on
@@ -118,41 +108,6 @@ def test_a_fault_of_the_tests_is_no_fault_of_the_program(sandbox):
     outcomes = judged_each(sandbox, {name: (ADDS_ONE, test) for name, (test, _) in FAULTY.items()})
     assert not_among(outcomes, "infrastructure_failure") == {}
     assert {name for name, (_, told) in FAULTY.items() if told not in outcomes[name].stderr.split("\n")[-1]} == set()
-
-
-# fmt: off
-BROKEN_FURTHER_ON = {
-    "value_error": "assert f(1) == 2\nx = int('one')\nassert f(x) == 2",
-    "value_error_in_a_helper": "def other(text):\n    return int(text)\nassert f(1) == 2\nassert f(1) == other('one')",
-    "memory": "assert f(1) == 2\nx = [0] * (1 << 40)\nassert f(2) == 3",
-    "module_as_argument": "import os\nassert f(1) == 2\nassert f(os) == 2",
-    "status": "import os\nassert f(1) == 2\nos._exit(41)",
-}
-# fmt: on
-
-
-def test_tests_that_are_broken_further_on_fail_every_program_and_mask_none(sandbox):
-    for program in (ADDS_ONE, "def f(x): return x + 2"):
-        outcomes = judged_each(sandbox, {name: (program, test) for name, test in BROKEN_FURTHER_ON.items()})
-        assert not_among(outcomes, "wrong_answer", "exception", "out_of_memory") == {}
-
-
-# fmt: off
-WRONG_VALUES = {
-    "index": ("def f(x): return []", "for x in (1, 2):\n    assert f(x)[0] == 2"),
-    "unpacking": ("def f(x): return 3", "a, b = f(1)\nassert a == b"),
-    "key": ("def f(x): return {}", "r = f(1)\nassert r['a'] == 2"),
-    "helper": ("def f(x): return None", "def size(v):\n    return len(v)\nfor x in (1, 2):\n    assert size(f(x)) == x"),
-    "method": ("def f(x): return 3", "r = f(1)\nassert r.upper() == 'A'"),
-    "conversion": ("def f(x): return 'one'", "r = f(1)\nassert int(r) == 1"),
-    "missing_function": ("def g(x): return x", LOOPED),
-    "missing_class": ("def g(x): return x", "p = P(1)\nassert p.x == 1"),
-}
-# fmt: on
-
-
-def test_an_error_that_a_wrong_value_causes_is_the_programs(sandbox):
-    assert not_among(judged_each(sandbox, WRONG_VALUES), "wrong_answer", "exception") == {}
 
 
 def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
@@ -204,29 +159,22 @@ if __name__ == "__main__":
     unittest.main()
 """
     functions = "def test_a():\n    assert f(1) == 2\ndef test_b(candidate=None):\n    assert f(2) == 3\n"
-    classes = (
-        "class TestF:\n    def setup_method(self): self.x = 1\n    def test_a(self):\n        assert f(self.x) == 2\n"
-    )
+    classes = "class TestF:\n    def setup_method(self): self.x = 1\n    def test_a(self): assert f(self.x) == 2\n"
     asynchronous = "async def test_a():\n    assert f(1) == 2\n"
     for test in (unit, functions, classes, asynchronous):
-        assert judged(sandbox, "def f(x): return x + 1", test).passed, test
-        assert judged(sandbox, "def f(x): return x + 2", test).verdict == "wrong_answer", test
-        assert not judged(sandbox, "def f(x): return x + 1 if x == 1 else None", unit).passed
+        right, wrong = judged(sandbox, ADDS_ONE, test), judged(sandbox, "def f(x): return x + 2", test)
+        assert (right.verdict, wrong.verdict) == ("passed", "wrong_answer"), test
+    assert not judged(sandbox, "def f(x): return x + 1 if x == 1 else None", unit).passed
 
 
 # fmt: off
 SAME_AS_PYTHON = {
     "keys_of_a_dict_as_a_set": ("def f(x): return {1: 2}", "assert set(f(1)) == {1}"),
-    "keys_of_a_dict_as_a_frozen_set": ("def f(x): return {1: 2}", "assert frozenset(f(1)) == {1}"),
     "dict_of_a_dict": ("def f(x): return {1: 2}", "assert dict(f(1)) == {1: 2}"),
-    "dict_of_pairs": ("def f(x): return [(1, 2)]", "assert dict(f(1)) == {1: 2}"),
-    "text_of_an_object": ("class A:\n    def __str__(s): return 'a'\ndef f(x): return A()", "assert str(f(1)) == 'a'"),
     "sorted_object": ("class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()", "assert sorted(f(1)) == [1, 2]"),
-    "item_of_an_object": ("class A:\n    def __getitem__(s, i): return i\ndef f(x): return A()", "assert f(1)[5] == 5"),
     "object_in_a_list": ("class A:\n    def __len__(s): return 3\ndef f(x): return [A()]", "assert len(f(1)[0]) == 3"),
     "name_of_a_builtin_bound_by_the_tests": ("def f(x): return x", "sum = 3\nassert f(sum) == 3"),
     "function_as_an_argument": ("def f(g): return g([1, 2])", "assert f(len) == 2\nassert f(sum) == 3"),
-    "type_as_an_argument": ("def f(t): return t('3')", "assert f(int) == 3"),
     "keyword_of_a_builtin": ("def f(x): return [1, -2]", "assert sorted(f(1), key=abs) == [1, -2]"),
     "order_of_a_set_of_numbers": ("def f(s): return list(s)", "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)"),
 }
@@ -260,14 +208,11 @@ def test_the_asserts_that_held_are_counted_before_the_one_that_did_not(sandbox):
     test = "for x in (1, 2, 3):\n    assert f(x) == x + 1\nassert f(4) == 0"
     assert judged(sandbox, "def f(x): return x + 1", test).cases == ("passed",) * 3 + ("wrong_answer",)
     assert judged(sandbox, "def f(x): return x + 1", test.replace("0", "5")).cases == ("passed",) * 4
-    assert judged(sandbox, "def f(x): return 1 // (3 - x) and x + 1", LOOPED.replace("(1, 2)", "(2, 3)")).cases[
-        -1:
-    ] == ("exception",)
 
 
 def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox):
     """Without an entry point the asserts beside it count; called from another function, it counts where it runs."""
-    uncalled = "def check(candidate):\n    assert candidate(1) == 5\nfor x in (1, 2):\n    assert f(x) == x + 1\n"
+    uncalled = "def check(candidate):\n    assert candidate(1) == 5\n" + LOOPED
     nested = "def check(c):\n    for x in (1, 2):\n        assert c(x) == x + 1\ndef run():\n    check(f)\nrun()\n"
     never_run = "def run():\n    check(f)\ndef check(c):\n    for x in (1, 2):\n        assert c(x) == x + 1\n"
     for test, entry_point in ((uncalled, None), (nested, None), (nested, "f"), (never_run, "f")):
@@ -286,9 +231,6 @@ EXPECTS_A_STOP = {
 
 def test_a_test_that_expects_stop_iteration_can_pass(sandbox):
     stops = "def f(x):\n    if x == 2: raise StopIteration\n    return x + 1\n"
-    others = [
-        stops.replace("StopIteration", name) for name in ("RuntimeError", "KeyboardInterrupt", "StopAsyncIteration")
-    ]
-    for program in (stops, *others, ADDS_ONE):
+    for program in (stops, stops.replace("StopIteration", "RuntimeError"), ADDS_ONE):
         outcomes = judged_each(sandbox, {name: (program, test) for name, test in EXPECTS_A_STOP.items()})
         assert {outcome.passed for outcome in outcomes.values()} == {program == stops}, program

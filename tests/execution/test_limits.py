@@ -73,7 +73,7 @@ import os, time
 def f(x):
     if x: return x
     # Answers that are none, one by one, so that each seems to end a case; and the right ones in their place at last.
-    for i in range(19):
+    for i in range(9):
         end = time.process_time() + 0.1
         while time.process_time() < end: pass
         os.write(4, b'9\\n')
@@ -83,16 +83,12 @@ def f(x):
 """
 
 
-def test_answers_that_are_taken_back_stretch_no_case(sandbox):
-    outcome = sandbox.submit(TAKE_BACK, calls(20, 0.2)).result(60)
+def test_answers_that_are_taken_back_or_come_ahead_stretch_no_case(sandbox):
+    outcome = sandbox.submit(TAKE_BACK, calls(10, 0.2)).result(60)
     assert outcome.verdict is Verdict.EXCEPTION  # no answer counts, and no limit was reached either
-
-
-def test_answers_ahead_of_time_stretch_no_case(sandbox):
-    program = "import os\ndef f(x):\n    os.write(4, b'1\\n' * 100)\n    while True: pass"
-    outcome = sandbox.submit(program, calls(20, 0.2)).result(60)
-    assert not outcome.passed
-    assert outcome.cpu_seconds < 20 * 0.2 / 2
+    ahead = "import os\ndef f(x):\n    os.write(4, b'1\\n' * 100)\n    while True: pass"
+    outcome = sandbox.submit(ahead, calls(10, 0.2)).result(60)
+    assert not outcome.passed and outcome.cpu_seconds < 10 * 0.2 / 2
 
 
 def test_a_program_that_sleeps_between_bits_of_work_ends_at_its_wall_limit(sandbox):
@@ -102,18 +98,19 @@ def test_a_program_that_sleeps_between_bits_of_work_ends_at_its_wall_limit(sandb
     assert outcome.cpu_seconds < 0.4  # so it was the time it slept
 
 
-@pytest.mark.slow
 def test_a_crowded_machine_ends_nothing_that_computes():
-    """Eight at a time on one core: each takes eight times its CPU seconds, more than a program may sleep."""
-    limit, used = 0.8, 0.5
-    assert 8 * used > wall_limit(limit)
+    """Seven at a time on one core: each takes seven times its CPU seconds, more than a program may sleep."""
+    limit, used = 0.5, 0.4
+    assert 7 * used > wall_limit(limit)
     busy = f"    while time.process_time() < {used}: pass\n"
-    program = ("import time\nif True:\n" + busy + "print('done')", StdioTests((("", "done"),), timeout_seconds=limit))
+    threads = "threads = [threading.Thread(target=work) for _ in range(4)]\nfor thread in threads: thread.start()\n"
+    source = f"import threading, time\ndef work():\n{busy}{threads}for thread in threads: thread.join()\nprint('done')"
+    program = (source, StdioTests((("", "done"),), timeout_seconds=limit))
     loop = AssertTests("for i in (1, 2):\n    assert f(i) == i", timeout_seconds=limit)
     graded = ("import time\ndef f(x):\n" + busy + "    return x", loop)
-    with one_core(), Sandbox(num_workers=8) as sandbox:
-        outcomes = sandbox.judge_many([program] * 10 + [graded] * 6)
-    assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 16
+    with one_core(), Sandbox(num_workers=7) as sandbox:
+        outcomes = sandbox.judge_many([program] * 4 + [graded] * 3)
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 7
 
 
 def test_nothing_of_an_open_standard_input_passes_to_the_next_program(sandbox):

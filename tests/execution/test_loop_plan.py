@@ -95,7 +95,6 @@ def disagreements(sandbox, cases: dict[object, tuple[str, str, str]]) -> dict[ob
 
 
 SECONDS = 0.3
-NEVER_ENDS = "def f(x):\n    while True: pass"
 OBJECT = "class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 1\n"
 FLOATS = ([[1], [2]], [0.5, 2.0], 0)
 SLACK = ([[1], [2]], [1000.0, 2000], 0.0001)
@@ -107,30 +106,17 @@ TRUTH = ([["a"], ["b"]], [True, False], 0)
 PROGRAMS = {
     "right": ("as_is", DEEP, "def f(x): return [(1, [2, {3: 'a'}])] if x == 1 else []", "passed"),
     "list for a tuple": ("as_is", DEEP, "def f(x): return [[1, [2, {3: 'a'}]]] if x == 1 else []", "wrong_answer"),
-    "wrong key": ("as_is", DEEP, "def f(x): return [(1, [2, {4: 'a'}])] if x == 1 else []", "wrong_answer"),
     "wrong at the last": ("as_is", DEEP, "def f(x): return [(1, [2, {3: 'a'}])]", "wrong_answer"),
     "float": ("as_is", FLOATS, "def f(x): return [0.5, 2.0][x - 1]", "passed"),
     "float within": ("as_is", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1.0e-6", "passed"),
-    "float at the edge": ("as_is", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1.04e-6", "passed"),
     "float beyond": ("as_is", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1.3e-6", "wrong_answer"),
-    "int for a float": ("as_is", FLOATS, "def f(x): return [0.5, 2][x - 1]", "passed"),
-    "text for a float": ("as_is", FLOATS, "def f(x): return str([0.5, 2.0][x - 1])", "wrong_answer"),
-    "none for a float": ("as_is", FLOATS, "def f(x): return None", "wrong_answer"),
-    "list for a float": ("as_is", FLOATS, "def f(x): return [[0.5], [2.0]][x - 1]", "wrong_answer"),
-    "nan": ("as_is", FLOATS, "def f(x): return float('nan')", "wrong_answer"),
     "inf": ("as_is", FLOATS, "def f(x): return float('inf')", "wrong_answer"),
-    "large int": ("as_is", FLOATS, "def f(x): return 10**5000", "wrong_answer"),
     "complex": ("as_is", FLOATS, "def f(x): return complex([0.5, 2.0][x - 1], 1e-9)", "passed"),
     "slack within": ("as_is", SLACK, "def f(x): return x * 1000.0001", "passed"),
     "slack beyond": ("as_is", SLACK, "def f(x): return x * 1000.001", "wrong_answer"),
     "floats in a list": ("as_is", LISTS, "def f(x): return [x / 2, x / 2 + 1 + 1e-7]", "passed"),
-    "floats in a tuple": ("as_is", LISTS, "def f(x): return (x / 2, x / 2 + 1)", "passed"),
-    "floats beyond": ("as_is", LISTS, "def f(x): return [x / 2, x / 2 + 1 + 1e-5]", "wrong_answer"),
     "too few floats": ("as_is", LISTS, "def f(x): return [x / 2]", "wrong_answer"),
-    "too many floats": ("as_is", LISTS, "def f(x): return [x / 2, x / 2 + 1, 0.0]", "wrong_answer"),
-    "set of floats": ("as_is", LISTS, "def f(x): return {x / 2, x / 2 + 1}", "wrong_answer"),
     "object that equals all": ("as_is", FLOATS, f"{OBJECT}def f(x): return A()", "wrong_answer"),
-    "objects in a list": ("as_is", LISTS, f"{OBJECT}def f(x): return [A(), A()]", "wrong_answer"),
     "difference of nothing": (
         "as_is",
         LISTS,
@@ -157,12 +143,10 @@ PROGRAMS = {
         "    def __iter__(s): return iter([s.x + 0.5, 2.0])\ndef f(x): return [[A(x)]]",
         "wrong_answer",
     ),
-    "variable within": ("in_a_variable", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1e-7", "passed"),
     "variable beyond": ("in_a_variable", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1e-5", "wrong_answer"),
     "set in any order": ("as_sets", SETS, "def f(x): return [2, 1, 2] if x == 1 else set()", "passed"),
     "generator": ("as_sets", SETS, "def f(x): return (y for y in ((2, 1) if x == 1 else ()))", "passed"),
     "set that lacks one": ("as_sets", SETS, "def f(x): return [2] if x == 1 else ()", "wrong_answer"),
-    "no set": ("as_sets", SETS, "def f(x): return 12", "wrong_answer"),
     "unhashable items": ("as_sets", SETS, "def f(x): return [[1], [2]]", "wrong_answer"),
     "object as a set": (
         "as_sets",
@@ -172,17 +156,9 @@ PROGRAMS = {
         "passed",
     ),
     "match": ("as_truth", TRUTH, "import re\ndef f(x): return re.match('a', x)", "passed"),
-    "bool": ("as_truth", TRUTH, "def f(x): return x == 'a'", "passed"),
-    "match for none": ("as_truth", TRUTH, "import re\ndef f(x): return re.match('.', x)", "wrong_answer"),
     "exception": ("as_is", FLOATS, "def f(x): return [0.5][x - 1]", "exception"),
-    "assertion error": ("as_is", FLOATS, "def f(x): assert False", "exception"),
-    "stop iteration": ("as_is", FLOATS, "def f(x): raise StopIteration", "exception"),
     "exits": ("as_is", FLOATS, "import os\ndef f(x): return 0.5 if x == 1 else os._exit(0)", "exception"),
-    "exits politely": ("as_is", FLOATS, "import sys\ndef f(x): return 0.5 if x == 1 else sys.exit(0)", "exception"),
-    "missing function": ("as_is", FLOATS, "def g(x): return 0.5", "exception"),
     "no python": ("as_is", FLOATS, "def f(x) return 0.5", "syntax_error"),
-    "other signature": ("as_is", FLOATS, "def f(): return 0.5", "exception"),
-    "never ends": ("as_is", FLOATS, NEVER_ENDS, "timed_out"),
     "ends once": ("as_is", FLOATS, "def f(x):\n    while x == 2: pass\n    return 0.5", "timed_out"),
     "bends a builtin": (
         "as_is",
@@ -202,23 +178,18 @@ PROGRAMS = {
 
 def test_plan_and_grader_agree(sandbox):
     cases = {}
-    for name, (kind, values, program, verdict) in PROGRAMS.items():
+    for number, (name, (kind, values, program, verdict)) in enumerate(PROGRAMS.items()):
         test = evalplus(kind, *values)
-        cases[name] = program, test, verdict
-        cases[name, "in check"] = program, in_check(test), verdict
+        cases[name] = program, in_check(test) if number % 3 == 0 else test, verdict
     assert disagreements(sandbox, cases) == {}
 
 
 PLAIN = {
     "pairs": "for x, y in [(1, 2), (2, 3)]:\n    assert f(x) == y",
-    "nested pairs": "for (x, [y]) in [(1, [2]), (2, [3])]:\n    assert f(x) == y",
-    "of one": "for x in [1, 2]:\n    assert f(x) == x + 1",
     "two asserts": "for x in [1, 2]:\n    assert f(x) > x\n    assert f(x) - 1 == x, 'no'",
     "names": "xs = [1, 2]\nys = [2, 3]\nfor x, y in zip(xs, ys):\n    assert f(x) == y",
     "numbered": "for i, x in enumerate([1, 2]):\n    assert f(x) == x + 1",
-    "two loops": "for x in [1]:\n    assert f(x) == 2\nfor x in [2]:\n    assert f(x) == 3",
     "a constant": "wanted = 3\nassert f(1) == 2\nassert f(2) == wanted",
-    "keyword": "for x in [1, 2]:\n    assert f(x=x) == x + 1",
     "containers": "for x in [1, 2]:\n    assert [f(x), {x: f(x)}] == [x + 1, {x: x + 1}]",
 }
 
@@ -228,39 +199,31 @@ BODIES = {
     "return x + 1 if x == 1 else 0": "wrong_answer",
     "return str(x + 1)": "wrong_answer",  # of "two asserts", too: '2' > 1 has no answer
     "return 2 if x == 1 else [][x]": "exception",
-    "return 2 if x == 1 else exit()": "exception",
     "while x == 2: pass\n    return 2": "timed_out",
 }
 
 
 def test_plain_loops_agree(sandbox):
     programs = {body: f"def f(x):\n    {body}\n" for body in BODIES}
-    cases = {(name, body): (programs[body], PLAIN[name], BODIES[body]) for name in PLAIN for body in BODIES}
+    bodies = {name: list(BODIES)[:2] for name in PLAIN} | {"two asserts": BODIES}
+    cases = {(name, body): (programs[body], PLAIN[name], BODIES[body]) for name in PLAIN for body in bodies[name]}
     assert disagreements(sandbox, cases) == {}
 
 
 GRADED = {
     "else": "for x in [1]:\n    assert f(x) == 2\nelse:\n    assert f(2) == 4",
-    "break": "for x in [1, 2]:\n    assert f(x) == 2\n    break",
     "condition": "for x in [1, 2]:\n    if x > 1:\n        assert f(x) == 3",
-    "nested loop": "for x in [1, 2]:\n    for y in [1]:\n        assert f(x) == x + y",
     "range": "for x in range(3):\n    assert f(x) == x + 1",
-    "tuple": "for x in (1, 2):\n    assert f(x) == x + 1",
     "list of the program": "for x in f(1):\n    assert f(x) == 2",
     "name after its loop": "for x in [1, 2]:\n    assert f(x) == x + 1\nassert f(1) == x",
-    "name bound twice": "x = 1\nx = 2\nassert f(x) == 3",
     "name bound after check": "xs = [1]\ndef check(c):\n    for x in xs:\n        assert c(x) == 3\nxs = [2]",
-    "loop over a bound name": "x = 7\nfor x in [1]:\n    assert f(x) == 2",
     "name of the function": "for f in [1]:\n    assert f == 1\nassert f(1) == 2",
     "name of a builtin": "for len in [[1]]:\n    assert f(1) == 2",
-    "own zip": "def zip(a, b):\n    return [(1, 2)]\nfor x, y in zip([1], [2]):\n    assert f(x) == y",
     "strict zip": "for x, y in zip([1], [2], strict=True):\n    assert f(x) == y",
     "unequal unpacking": "for x, y in [(1, 2), (1, 2, 3)]:\n    assert f(x) == y",
-    "starred": "for x, *y in [(1, 2)]:\n    assert f(x) == y[0]",
     "nothing at all": "for x in []:\n    assert f(x) == 2",
     "method": "seen = [1]\nseen.append(2)\nassert f(1) == seen[1]",
     "foreign module": "import nothing_of_this_name\nfor x in [1]:\n    assert f(x) == 2",
-    "missing name": "from math import nothing_of_this_name\nfor x in [1]:\n    assert f(x) == 2",
 }
 
 
@@ -307,8 +270,8 @@ def test_an_expected_value_that_is_no_answer_is_left_to_a_grader():
 
 def test_plan_and_grader_agree_on_a_sample_of_mbpp_plus(real_data, sandbox):
     rows = MBPPPlus(str(real_data / "evalplus" / "MbppPlus-OriginFmt.jsonl.gz")).problems("test")
-    problems = [problem for problem in rows if len(problem.check.test) < 20_000][::18]
-    assert len(problems) > 15
+    problems = [problem for problem in rows if len(problem.check.test) < 20_000][::36]
+    assert len(problems) > 7
     for problem in problems:
         function = problem.check.entry_point or "check"
         right = problem.reference

@@ -19,33 +19,20 @@ OF_THE_TESTS = {
     "group_that_is_full": "rows = [0] * 10**8\n" + LOOP,
     "end_of_the_process": "import os\nos._exit(3)\n" + LOOP,
     "end_with_the_status_of_a_pass": "import os\nos._exit(41)\n" + LOOP,
-    "end_by_exit": "raise SystemExit(0)\n" + LOOP,
     "end_by_a_signal": "import os\nos.kill(os.getpid(), 9)\n" + LOOP,
     "time": "while True: pass\n" + LOOP,
     "fixture": "def test_a(tmp_path):\n    assert f(1) == 2\n",
-    "class_with_arguments": "class TestA:\n    def __init__(self, x): pass\n    def test_a(self):\n        assert f(1) == 2\n",
-    "check_without_a_parameter": "def check():\n    assert f(1) == 2\n",
     "wrong_number": "n = int('x')\n" + LOOP,
-    "argument_that_is_missing": "def g(x):\n    return int('x')\nassert g(1) == 1\n" + LOOP,
-    "helper_that_is_missing_an_argument": "def g(a, b): return a\nrow = g(1)\n" + LOOP,
     "file_that_never_was": "with open('/no/such/file') as h:\n    rows = h.read()\n" + LOOP,
-    "file_of_the_problem": "with open('rows.json') as h:\n    rows = h.read()\n" + LOOP,
     "key_of_the_tests": "row = {'a': 1}['b']\n" + LOOP,
-    "raise_of_the_tests": "raise ValueError('broken')\n" + LOOP,
-    "class_that_breaks": "class A:\n    row = {}['x']\n" + LOOP,
     "unit_set_up_that_breaks": UNIT + "    def setUp(self): self.row = {}['x']\n    def test_a(self): self.assertEqual(f(1), 2)\n",
-    "method_that_breaks_at_once": "class TestA:\n    def test_a(self):\n        row = {}['x']\n        assert f(1) == 2\n",
     "check_that_breaks_at_once": "def check(candidate):\n    row = {}['x']\n    assert candidate(1) == 2\n",
     "import_at_the_top": "import no_such_module\n" + LOOP,
     "import_of_a_name": "from math import no_such_name\n" + LOOP,
     "import_after_the_first_use": LOOP + "import no_such_module\n" + LOOP,
-    "import_in_a_helper": LOOP + "def g():\n    import no_such_module\n    return 1\nassert g() == 1\n",
-    "import_in_a_test": "def test_a():\n    assert f(1) == 2\n    import no_such_module\n    assert f(2) == 3\n",
-    "import_in_a_branch": LOOP + "if f(1) == 2:\n    from no_such_package import part\n",
     "import_in_a_check": "def check(candidate):\n    assert candidate(1) == 2\n    from no_such_package.part import name\n    assert candidate(2) == 3\n",
     "import_in_a_handler_of_another": LOOP + "try:\n    import no_such_module\nexcept ValueError:\n    pass\n" + LOOP,
     "tests_that_do_not_compile": "assert f(1 == 2\n",
-    "tests_that_do_not_compile_at_the_end": LOOP + "return 5\n",
 }
 # Programs that are alike to a test which breaks on its own: neither what they compute nor whether they compile matters.
 ALIKE = {
@@ -93,7 +80,7 @@ def sandbox(request):
         yield sandbox
 
 
-def check(test, timeout_seconds=1.0, **options):
+def check(test, timeout_seconds=0.5, **options):
     return AssertTests(test, "f" if "def check" in test else None, timeout_seconds, **options)
 
 
@@ -101,11 +88,11 @@ def judged(sandbox, program, test):
     return sandbox.submit(program, check(test)).result(90)
 
 
-@pytest.mark.parametrize("part", slow_but((0,), range(4)))
+@pytest.mark.parametrize("part", slow_but((0,), range(6)))
 def test_from_its_first_instruction_on_every_error_is_the_programs(sandbox, part):
     jobs = {
-        name: (program, check(test, 20.0 if name.startswith("memory") else 1.0))
-        for name, (program, test) in list(OF_THE_PROGRAM.items())[part::4]
+        name: (program, check(test, 20.0 if name.startswith("memory") else 0.5))
+        for name, (program, test) in list(OF_THE_PROGRAM.items())[part::6]
     }
     assert among(judge_named(sandbox, jobs), Verdict.PASSED, MASKED) == {}
 
@@ -156,13 +143,11 @@ def test_a_guarded_import_is_no_fault_of_the_tests(sandbox):
         assert judged(sandbox, ALIKE["wrong"], test).verdict == "wrong_answer"
 
 
-def test_a_name_that_neither_side_defines_is_told(sandbox):
+def test_a_name_that_neither_side_defines_is_told_and_one_of_the_program_is_its_own(sandbox):
     outcome = judged(sandbox, "def f(x): return x", "for x in (1, 2):\n    assert f(x) == limit\n")
     assert (outcome.verdict, outcome.exception_type) == ("exception", "NameError")
     assert outcome.stderr == "NameError: the tests use limit, which neither they nor the program define"
 
-
-def test_a_name_that_the_program_looks_for_in_vain_is_not_the_tests(sandbox):
     test = "for x in (1, 2):\n    y = f(x)\n    assert y == 1\n"
     outcome = judged(sandbox, "def f(x): return missing", test)
     assert (outcome.verdict, outcome.exception_type, outcome.line) == ("exception", "NameError", 1)

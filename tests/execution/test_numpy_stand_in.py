@@ -89,7 +89,7 @@ def accepted(allclose, value, expected, atol=ATOL):
         return False
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(pairs, st.sampled_from([1e-6, 1e-4, 2.0]))
 @example((12345.0, inf), ATOL)
 @example((nan, nan), ATOL)
@@ -112,7 +112,7 @@ def test_what_the_stand_in_accepts_numpy_accepts(pair, atol):
             assert accepted(numpy.allclose, value, expected, atol), pair
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.floats(), shifts), max_size=4), st.booleans(), st.booleans())
 def test_on_floats_it_answers_what_numpy_answers(items, one_is_a_tuple, nested):
     numpy = pytest.importorskip("numpy", reason="numpy is what the stand-in is compared with")
@@ -124,7 +124,7 @@ def test_on_floats_it_answers_what_numpy_answers(items, one_is_a_tuple, nested):
         assert stand_in().allclose(*pair, RTOL, ATOL) is accepted(numpy.allclose, *pair)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pairs, st.sampled_from([0, 1e-4]), st.sampled_from(sorted({*ASSERTIONS} - {"as_truth"})))
 @example((12345.0, inf), 0, "as_is")
 @example(("", []), 0, "as_is")

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import socket
+
 from support.named_jobs import judge_named
 from support.robot_worlds import SAID_HI, STATE, judge, program, worlds
 
+from lit_rl.data.robots import robot_judge
 from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
+from lit_rl.execution.judging.supervising.jobs import ZygoteClient
+from lit_rl.execution.spawning import ZygoteSettings
 
 # --- programs that try to earn a verdict otherwise ---------------------------------------------------------
 
@@ -40,12 +47,6 @@ def test_a_trace_cannot_be_forged(sandbox):
     assert (said, succeeded) == (set(), {f"after {name}" for name in FORGED_TRACES})
 
 
-def test_only_the_eight_functions_can_be_called(sandbox):
-    forged = '["call","__init__",["t",["d"]],["d"]]\\n'
-    source = program("import os", f"os.write(4, b'{forged}')", "os.read(4, 100)", "while True: pass")
-    assert judge(sandbox, source, worlds(SAID_HI, timeout_seconds=0.3)).robot_verdict == "python_error"
-
-
 NO_TEXTS = ["say(say)", "say(['hi'])", "say(None)", "say(object())", "say(b'hi')", "ask('ann', 'ok?', say)"]
 
 
@@ -63,6 +64,7 @@ def test_a_malformed_check_is_a_fault_of_ours(sandbox):
 # --- programs that write what no honest program writes -----------------------------------------------------
 
 FORGED = {
+    "a function that cannot be called": 'os.write(4, b\'["call","__init__",["t",["d"]],["d"]]\\n\')',
     "bytes that are a number": 'os.write(4, b\'["call","say",["t",["b",5]],["d"]]\\n\')',
     "no message": "os.write(4, b'[]\\n')",
     "garbage": "os.write(4, bytes(range(256)) + b'\\n')",
@@ -77,7 +79,8 @@ def test_programs_that_forge_messages_leave_their_neighbours_verdicts_alone(sand
     """The report of a program whose message was malformed was once taken for that of the program after it."""
     forgers = [program("import os", forged, "os.read(4, 1)") for forged in FORGED.values()]
     expected = {RIGHT: "success", WRONG: "completion_error", REFUSED: "robot_execution_error"}
-    sources = [source for forger in forgers for honest in expected for source in (forger, honest)]
+    pairs = zip(forgers, itertools.cycle(expected), strict=False)
+    sources = [source for pair in pairs for source in pair]
     outcomes = sandbox.judge_many([(source, worlds(SAID_HI)) for source in sources])
     for source, outcome in zip(sources, outcomes, strict=True):
         if source in expected:
@@ -88,14 +91,17 @@ def test_programs_that_forge_messages_leave_their_neighbours_verdicts_alone(sand
 
 
 ODD_OPTIONS = ["{}.keys()", "iter([])", "{1}", "task_program", "b'yes'", "['yes']", "{'yes': 1}", "1j", "...", "None"]
+LARGE_OPTIONS = ["10**5000", "[[['x'] * 100] * 100] * 9", "10**-400", "'x' * 4000", "('x',) * 1000", "{1: {2: {3: 4}}}"]
 
 
 def test_an_option_that_is_no_text_is_told_in_a_trace_that_can_be_sent(sandbox):
-    asks = {option: f"ask('ann', 'tea?', ['yes', {option}])" for option in ODD_OPTIONS}
-    jobs = {option: (program("go_to('hall')", ask, "say('hi')"), worlds(SAID_HI)) for option, ask in asks.items()}
+    asks = {option: f"try: ask('ann', 'tea?', ['yes', {option}])" for option in ODD_OPTIONS + LARGE_OPTIONS}
+    after = "except Exception: pass", "say('hi')"
+    jobs = {option: (program("go_to('hall')", ask, *after), worlds(SAID_HI)) for option, ask in asks.items()}
     for option, outcome in judge_named(sandbox, jobs).items():
         assert outcome.robot_verdict == "success", (option, outcome)
-        assert type(outcome.traces[0][1][2][1]) in (str, type(None)), option
+        if option in ODD_OPTIONS:
+            assert type(outcome.traces[0][1][2][1]) in (str, type(None)), option
 
 
 def test_a_program_that_cannot_be_taken_apart_runs_as_it_is(sandbox):
@@ -130,21 +136,13 @@ def test_time_that_the_world_takes_over_a_programs_texts_is_the_programs(sandbox
     assert judge(sandbox, program("is_in_room('aab')")).robot_verdict == "success"
 
 
-def test_time_that_a_check_takes_over_a_programs_texts_is_bounded(sandbox):
+def test_time_that_a_check_takes_over_a_programs_texts_is_bounded(monkeypatch):
     slow = ["exists", "trace", ["Say", "a.*a.*b"]]
     source = program("for number in range(200): say('a' * 4000 + str(number))")
-    outcome = judge(sandbox, source, worlds(slow, SAID_HI))
+    monkeypatch.setattr(robot_judge, "_CHECK_SECONDS", 0.3)
+    ours, theirs = socket.socketpair()
+    settings = ZygoteSettings(256 << 20, 1 << 20)
+    with ours, theirs, contextlib.closing(ZygoteClient(settings, ours.fileno(), ours.fileno())) as client:
+        outcome = robot_judge.judge_robot_worlds(client, source, worlds(slow, SAID_HI))
     assert (outcome.verdict, outcome.robot_verdict) == (Verdict.TIMED_OUT, "python_error")
     assert outcome.cases == (Verdict.TIMED_OUT,)
-
-
-LARGE_OPTIONS = ["10**5000", "[[['x'] * 100] * 100] * 9", "10**-400", "'x' * 4000", "('x',) * 1000", "{1: {2: {3: 4}}}"]
-
-
-def test_options_of_any_size_harm_only_their_program(sandbox):
-    asks = {option: f"try: ask('ann', 'tea?', [{option}, 'yes'])" for option in LARGE_OPTIONS}
-    jobs = {
-        option: (program("go_to('hall')", ask, "except Exception: pass", "say('hi')"), worlds(SAID_HI))
-        for option, ask in asks.items()
-    }
-    assert {o: end for o, end in judge_named(sandbox, jobs).items() if end.robot_verdict != "success"} == {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
-import time
 from pathlib import Path
 
 import pytest
 from support.named_jobs import judge_named
 from support.robot_worlds import SAID_HI, judge, program, worlds
+from support.slow_cases import slow_but
 
 from lit_rl.data.robots.roboeval_files import read_task, read_tasks
 from lit_rl.data.robots.robot_judge import MAX_CALLS
@@ -66,7 +66,6 @@ def test_a_refused_call_is_a_robot_error_at_its_line_and_ends_the_tests(sandbox)
     assert judge(sandbox, '    say("hi")\n    go_to("moon")').line == 2
     fenced = "Here:\n\n```python\n" + program('go_to("moon")') + "```\nDone."
     assert judge(sandbox, fenced).line == 5
-    # An error in a later test overrides a false check.
     later = program('if is_in_room("cup"): pick("cup")', 'pick("spoon")')
     assert judge(sandbox, later, worlds(["not", True], True)).robot_verdict == "robot_execution_error"
 
@@ -93,7 +92,10 @@ def test_everything_else_is_a_python_error(sandbox):
 
 
 def test_an_error_is_the_robots_only_if_the_world_refused_a_call(sandbox):
-    """What an exception says is the program's own word."""
+    """What an exception says is the program's own word; a program may catch what the world refuses."""
+    source = program("try:", '    go_to("moon")', "except Exception as error:", '    say("hi " + str(error)[:15])')
+    outcome = judge(sandbox, source, worlds(SAID_HI))
+    assert (outcome.robot_verdict, outcome.traces[0][-1]) == ("success", ["Say", "hi RobotGoToError:", None])
     assert judge(sandbox, program("raise ValueError('Robot lost')")).robot_verdict == "python_error"
     refused = ("try: go_to('moon')", "except Exception as e: raise {}")
     wanted = {
@@ -109,32 +111,15 @@ def test_an_error_is_the_robots_only_if_the_world_refused_a_call(sandbox):
     assert {raised: end.robot_verdict for raised, end in judge_named(sandbox, jobs).items()} == wanted
 
 
-def test_a_program_may_catch_what_the_world_refuses(sandbox):
-    source = program("try:", '    go_to("moon")', "except Exception as error:", '    say("hi " + str(error)[:15])')
-    outcome = judge(sandbox, source, worlds(SAID_HI))
-    assert outcome.robot_verdict == "success"
-    assert outcome.traces[0][-1] == ["Say", "hi RobotGoToError:", None]
-
-
-def test_leaving_with_status_zero_is_an_end_like_any_other(sandbox):
-    assert judge(sandbox, program('say("hi")', "sys.exit()"), worlds(SAID_HI)).robot_verdict == "success"
-    assert judge(sandbox, program("import sys", "sys.exit(0)"), worlds(SAID_HI)).robot_verdict == "completion_error"
-
-
 # How a program leaves, and what that makes of a task it has done.
 LEFT = {
     "exit()": "success",
     "sys.exit(None)": "success",
-    "sys.exit(False)": "success",
-    "raise SystemExit": "success",
     "sys.exit(3)": "python_error",
     "sys.exit('0')": "python_error",
-    "sys.exit('')": "python_error",
-    "sys.exit([])": "python_error",
     "sys.exit(True)": "python_error",
     "os._exit(0)": "python_error",
     "os._exit(3)": "python_error",
-    "os.close(4)": "python_error",
     "raise type('SystemExit', (Exception,), {})": "python_error",
     "raise type('SystemExit', (Exception,), {})('0')": "python_error",
     'os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(0)': "python_error",
@@ -153,15 +138,9 @@ def test_a_program_has_returned_only_if_its_process_ended_with_status_zero(sandb
     assert {how: verdict for how, verdict in found.items() if verdict != LEFT[how[0]]} == {}
 
 
-def test_options_that_are_no_text_make_a_check_that_reads_them_a_python_error(sandbox):
-    source = program('go_to("hall")', "try:", '    ask("ann", "how many?", [1, 2])', "except Exception: pass")
-    reads = ["exists", "trace", ["Ask", ".*", "1"]]
-    assert judge(sandbox, source, worlds(reads)).robot_verdict == "python_error"
-    assert judge(sandbox, source, worlds(["exists", "trace", ["Ask", "many"]])).robot_verdict == "success"
-
-
-def test_each_test_has_a_fresh_world_and_a_fresh_process(sandbox):
-    source = program("import sys", 'assert not hasattr(sys, "seen")', "sys.seen = 1", 'go_to("kitchen")', 'pick("cup")')
+def test_each_test_has_a_fresh_world_and_a_fresh_process_in_which_sleeping_takes_no_time(sandbox):
+    fresh = "import sys", "time.sleep(3600)", 'assert not hasattr(sys, "seen")', "sys.seen = 1"
+    source = program(*fresh, 'go_to("kitchen")', 'pick("cup")')
     outcome = judge(sandbox, source, worlds(True, True))
     assert outcome.robot_verdict == "success"
     assert outcome.traces[0] == outcome.traces[1]
@@ -170,35 +149,19 @@ def test_each_test_has_a_fresh_world_and_a_fresh_process(sandbox):
 # --- time -------------------------------------------------------------------------------------------------
 
 
-def test_sleeping_takes_no_time(sandbox):
-    for first in ("", "import time\n", "from time import sleep\n"):
-        call = "sleep(3600)" if "from" in first else "time.sleep(3600)"
-        source = first + program(call, 'say("hi")', "sys.stdout.flush()")
-        assert judge(sandbox, source, worlds(SAID_HI)).robot_verdict == "success"
-
-
 WAITING = program('go_to("kitchen")', 'while not is_in_room("person"): pass', 'say("hi")')
 WAITED = ["and", ["exists", "trace", ["CheckEntity", "person"]], ["not", SAID_HI]]
 
 
-def test_waiting_for_ever_is_fine_where_it_is_expected_and_a_python_error_elsewhere(sandbox):
-    for seconds in (1.0, 20.0):
-        outcome = judge(sandbox, WAITING, worlds(WAITED, should_timeout=True, timeout_seconds=seconds))
-        assert outcome.robot_verdict == "success" and outcome.verdict is Verdict.PASSED
-        assert len(outcome.traces[0]) <= MAX_CALLS
-    assert judge(sandbox, WAITING, worlds(WAITED)).robot_verdict == "python_error"
+@pytest.mark.parametrize("seconds", slow_but((0.5,), (0.5, 20.0)))
+def test_waiting_for_ever_is_fine_where_it_is_expected_and_a_python_error_elsewhere(sandbox, seconds):
+    outcome = judge(sandbox, WAITING, worlds(WAITED, should_timeout=True, timeout_seconds=seconds))
+    assert outcome.robot_verdict == "success" and outcome.verdict is Verdict.PASSED
+    assert len(outcome.traces[0]) <= MAX_CALLS
+    assert judge(sandbox, WAITING, worlds(WAITED, timeout_seconds=0.5)).robot_verdict == "python_error"
     # Where a time-out is expected, none is no error, and an error stays one.
     assert judge(sandbox, program('say("hi")'), worlds(SAID_HI, should_timeout=True)).robot_verdict == "success"
     assert judge(sandbox, program("1 / 0"), worlds(True, should_timeout=True)).robot_verdict == "python_error"
-
-
-def test_coming_and_going_thousands_of_times_is_checked_quickly(sandbox):
-    source = program("while True:", '    go_to("kitchen")', '    go_to("hall")')
-    visits = ["act_at_any_visit", "trace", "kitchen", ["Say", "hi"]]
-    started = time.monotonic()
-    outcome = judge(sandbox, source, worlds(["and", ["not", visits], True], should_timeout=True))
-    assert outcome.robot_verdict == "success"
-    assert time.monotonic() - started < 15
 
 
 # --- invented worlds --------------------------------------------------------------------------------------
@@ -209,21 +172,10 @@ def invented(sandbox, *lines, num_worlds=20, **options):
     return judge(sandbox, program(*lines), check)
 
 
-def test_a_program_that_looks_before_it_picks_is_accepted_in_every_world(sandbox):
-    outcome = invented(
-        sandbox,
-        "for room in get_all_rooms():",
-        "    go_to(room)",
-        '    if is_in_room("cup"):',
-        '        pick("cup")',
-        "        break",
-        'go_to("start_loc")',
-        'say("done")',
-    )
+def test_a_program_that_looks_before_it_picks_is_accepted_in_every_world_and_no_other(sandbox):
+    looks = "    go_to(room)", '    if is_in_room("cup"):', '        pick("cup")', "        break"
+    outcome = invented(sandbox, "for room in get_all_rooms():", *looks, 'go_to("start_loc")', 'say("done")')
     assert outcome.robot_verdict == "success" and len(outcome.cases) == 20
-
-
-def test_a_program_that_ignores_what_it_sees_is_refused(sandbox):
     outcome = invented(sandbox, 'is_in_room("cup")', 'pick("cup")')
     assert outcome.robot_verdict == "robot_execution_error" and "RobotPickError" in outcome.stderr
     assert outcome.line == 3
@@ -263,11 +215,6 @@ def test_a_contradiction_in_a_thread_or_in_a_hook_counts(sandbox):
         assert invented(sandbox, *lines).robot_verdict == "robot_execution_error"
 
 
-def test_a_python_error_on_a_branch_that_names_a_room_is_found(sandbox):
-    outcome = invented(sandbox, "rooms = get_all_rooms()", 'if "library" in rooms:', "    x = undefined")
-    assert outcome.robot_verdict == "python_error"
-
-
 def test_waiting_ends_in_an_invented_world_and_the_second_time_out_refuses(sandbox):
     waits = invented(sandbox, 'while not is_in_room("person"): time.sleep(1)')
     assert waits.robot_verdict == "success"
@@ -275,7 +222,9 @@ def test_waiting_ends_in_an_invented_world_and_the_second_time_out_refuses(sandb
     assert (spins.robot_verdict, spins.verdict, len(spins.cases)) == ("python_error", Verdict.TIMED_OUT, 2)
 
 
-def test_the_same_seed_gives_the_same_runs(sandbox):
+def test_the_same_seed_gives_the_same_runs_in_which_an_error_behind_a_rooms_name_is_found(sandbox):
+    rooms = invented(sandbox, "rooms = get_all_rooms()", 'if "library" in rooms:', "    x = undefined")
+    assert rooms.robot_verdict == "python_error"
     lines = ['say("a")', 'if is_in_room("x") and is_in_room("y"):', "    1 / 0"]
     first, second = invented(sandbox, *lines), invented(sandbox, *lines)
     assert (first.cases, first.traces) == (second.cases, second.traces)

@@ -1,6 +1,7 @@
 """The same program ends the same way each time, and cannot predict what a test draws at random."""
 
 import pytest
+from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.confinement.kernel import libc
@@ -25,7 +26,7 @@ print(id(len), id(json), id(json.dumps), hash(json), [kind.__name__ for kind in 
 """
 
 
-def printed(program, num_runs=6, num_sandboxes=2, **options):
+def printed(program, num_runs=4, num_sandboxes=2, **options):
     """What it prints in several runs of several workers of several sandboxes, between other programs."""
     found = set()
     other = ("x = [object() for _ in range(1000)]", QUIET)
@@ -46,7 +47,7 @@ def test_numpys_random_numbers_without_a_seed_are_the_same_each_time():
     assert len(printed(UNSEEDED_NUMPY, packages=["numpy"])) == 1
 
 
-@pytest.mark.parametrize("tier", [0, pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("tier", slow_but((2,), [0, 1, 2]))
 def test_what_was_there_before_the_program_has_the_same_address_each_time(tier):
     before = libc.personality(0xFFFFFFFF)
     if before < 0 or libc.personality(before | 0x0040000) < 0:
@@ -54,15 +55,9 @@ def test_what_was_there_before_the_program_has_the_same_address_each_time(tier):
     libc.personality(before)
     try:
         assert len(printed(ADDRESSES, tier=tier)) == 1
+        assert libc.personality(0xFFFFFFFF) == before  # this process keeps its random ones
     except SandboxError as error:
         pytest.skip(f"tier {tier} cannot be had here: {error}")
-
-
-def test_this_process_keeps_its_random_addresses():
-    before = libc.personality(0xFFFFFFFF)
-    with Sandbox(num_workers=1) as sandbox:
-        assert sandbox.submit("", QUIET).result(30)
-        assert libc.personality(0xFFFFFFFF) == before
 
 
 def drawing(kind):

@@ -24,14 +24,15 @@ def test_the_suites_are_as_large_as_promised():
     assert len(honest.FUNCTION_STYLE) + len(honest.STDIO) >= 60
 
 
-SUITES = [(0, "literal"), (0, "stdio"), (1, "stdio")]
+SECRETS = [name for name, source in suites.hostile_programs.FUNCTION_STYLE.items() if "SECRET" in source]
+SUITES = [(0, "literal", None), (0, "literal", SECRETS), (0, "stdio", None), (1, "stdio", None)]
 
 
-@pytest.mark.parametrize(("tier", "kind"), slow_but(SUITES[1:], SUITES))
-def test_suite(tier, kind):
+@pytest.mark.parametrize(("tier", "kind", "names"), slow_but(SUITES[1:], SUITES))
+def test_suite(tier, kind, names):
     """Items 61, 62, 64, 65: programs that start daemons, read secrets, exit early or reach for their grader."""
     need_tier(tier)
-    assert suites.run(tier, kind) == []
+    assert suites.run(tier, kind, names=names) == []
 
 
 def test_no_cheat_gets_past_a_grader():
@@ -63,18 +64,17 @@ def test_every_suite_on_older_kernels(tier, kind, landlock):
 USER_RUNS = [(t, k) for t in (0, 1) for k in ("literal", "graded", "calls", "stdio")]
 
 
-@pytest.mark.parametrize(
-    ("tier", "kind"),
-    [pytest.param(*run, marks=[] if run == (0, "stdio") else pytest.mark.slow) for run in USER_RUNS],
-)
+@pytest.mark.parametrize(("tier", "kind"), slow_but([(0, "stdio")], USER_RUNS))
 def test_suite_as_an_ordinary_user(tier, kind):
     done = suites.as_ordinary_user(suites.__file__, tier, kind, 2)
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
 
 
 # A program runs beside its grader here, and as the trainer's own user.
-@pytest.mark.parametrize("landlock", slow_but((None,), [1, 5, None]))
-@pytest.mark.parametrize("tier", [0, 1])
+REACHING = [(tier, landlock) for tier in (0, 1) for landlock in (1, 5, None)]
+
+
+@pytest.mark.parametrize(("tier", "landlock"), slow_but([(0, None)], REACHING))
 def test_no_program_of_an_ordinary_user_reaches_another_process(tier, landlock):
     older = [] if landlock is None else ["--landlock", landlock]
     done = suites.as_ordinary_user(suites.__file__, tier, "graded", 1, "--only", "system_calls", *older)

@@ -57,10 +57,6 @@ def test_programs_print_what_they_print_elsewhere(sandbox):
     assert not_among(judge_named(sandbox, jobs), Verdict.PASSED) == {}
 
 
-def test_what_exit_is_given_is_printed(sandbox):
-    assert run(sandbox, "exit('bye')").stderr.strip() == "bye"
-
-
 def test_exit_functions_run_even_where_waiting_for_threads_is_interrupted(sandbox):
     program = (
         "import atexit, signal, threading, time\natexit.register(print, 'last')\n"
@@ -72,6 +68,7 @@ def test_exit_functions_run_even_where_waiting_for_threads_is_interrupted(sandbo
 
 
 def test_stderr_is_flushed_before_the_end(sandbox):
+    assert run(sandbox, "exit('bye')").stderr.strip() == "bye"
     program = "import io, sys\nsys.stderr = io.TextIOWrapper(open(2, 'wb', closefd=False))\nsys.stderr.write('seen')"
     assert run(sandbox, program).stderr == "seen"
 
@@ -104,12 +101,6 @@ def test_a_limit_of_a_few_milliseconds_holds(sandbox):
     assert outcome.verdict is Verdict.TIMED_OUT and outcome.cpu_seconds < 1
 
 
-def test_tests_may_call_every_function_of_the_program(sandbox):
-    program = "def encode(s): return s[::-1]\ndef decode(s): return s[::-1]"
-    test = "def check(candidate):\n    for s in ('ab', 'xyz'):\n        assert candidate(encode(s)) == s"
-    assert sandbox.submit(program, AssertTests(test, "decode")).result(30).passed
-
-
 POINTS = "class P:\n    def __init__(s, x): s.x = x\n    def __eq__(s, o): return s.x == o.x\ndef f(x): return P(x)"
 IN_PLACE = "def check(f):\n    for x in ([3, 1], [2, 1]):\n        f(x)\n        assert x == sorted(x)"
 # A program, and two checks: it passes the second alone.
@@ -135,13 +126,12 @@ def test_what_a_check_allows_is_allowed_there_alone(sandbox):
     assert among(outcomes, Verdict.PASSED) == {}
     allowed = {name: (program, replace(check, **option)) for name, (program, check, option) in OPTIONS.items()}
     allowed["attributes"] = POINTS, AssertTests("for x in (1, 2):\n    assert f(x).x == x")
+    fresh = CallTests(((shared := ([1],), 1), (shared, 1)), "f")
+    allowed["a fresh argument in each case"] = "def f(x):\n    x.append(1)\n    return len(x) - 1", fresh
+    both = "def check(candidate):\n    for s in ('ab', 'xyz'):\n        assert candidate(encode(s)) == s"
+    backwards = "def encode(s): return s[::-1]\ndef decode(s): return s[::-1]"
+    allowed["every function of the program"] = backwards, AssertTests(both, "decode")
     assert not_among(judge_named(sandbox, allowed), Verdict.PASSED) == {}
-
-
-def test_an_argument_that_one_case_changes_is_fresh_for_the_next(sandbox):
-    shared = [1]
-    check = CallTests((((shared,), 1), ((shared,), 1)), "f")
-    assert sandbox.submit("def f(x):\n    x.append(1)\n    return len(x) - 1", check).result(30).passed
 
 
 def test_packages_can_be_imported_only_when_named():
@@ -173,13 +163,10 @@ def test_everything_that_was_written_arrives(sandbox):
     assert not_among(outcomes, "passed") == {}
 
 
-def test_the_end_of_a_program_has_the_limits_of_the_program(sandbox):
+def test_the_end_of_a_program_has_its_limits_and_an_error_there_is_shown_and_changes_nothing(sandbox):
     endless = "class D:\n    def __del__(self):\n        while True: pass\nd = D()\nprint('main\\nlast')"
     check = StdioTests(CHECK.cases, timeout_seconds=0.3)
     assert sandbox.submit(endless, check).result(60).verdict == "timed_out"
-
-
-def test_an_error_at_the_end_is_shown_and_changes_nothing(sandbox):
     program = "class D:\n    def __del__(self): raise ValueError('late')\nd = D()\nprint('main\\nlast')"
     outcome = sandbox.submit(program, CHECK).result(60)
     assert outcome.passed and "late" in outcome.stderr

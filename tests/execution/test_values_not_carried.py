@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from decimal import Decimal
 from fractions import Fraction
 
 import fusion_server
 import pytest
 from support.named_jobs import judge_named
+from support.slow_cases import slow_but
 
 from lit_rl.data.mbpp_plus import comparing_test
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxFusionClient
@@ -19,7 +19,6 @@ from lit_rl.execution.judging.asserts.assert_plan import plan_asserts
 BEYOND = "an int of more than 8000000 hexadecimal digits"
 REASONS = {
     "a large int": ("1 << 32_000_001", BEYOND),
-    "a large negative int": ("-(1 << 32_000_001)", BEYOND),
     "a large int in a list": ("[1, {'a': (1 << 32_000_001,)}]", BEYOND),
     "a list in lists": ("nested(101)", "lists nested deeper than 100"),
     "a list in thousands of lists": ("nested(50_000)", "lists nested deeper than 100"),
@@ -64,10 +63,8 @@ def f(x):
 """
 CHECKS = {
     "calls": CallTests((((1,), 5),), "f"),
-    "calls with an argument changed in place": CallTests((((1,), 5), ((2,), 5)), "f"),
     "a literal assert": AssertTests("assert f(1) == 5"),
     "an assert that any value meets": AssertTests("assert f(1) != 5"),
-    "a graded assert": AssertTests("y = [f(1)]\nassert y == [5]"),
     "a graded assert that any value meets": AssertTests("y = [f(1)]\nassert y != [5]"),
     "a caught error": AssertTests("try:\n    y = f(1)\nexcept Exception:\n    y = 5\nassert y == 5"),
     "in place": AssertTests("assert f(1) != 5", in_place=True),
@@ -88,7 +85,13 @@ def said(outcome):
 
 def test_every_check_gives_the_same_verdict_and_reason(sandbox):
     programs = {name: PROGRAM.replace("EXPRESSION", expression) for name, (expression, _) in REASONS.items()}
-    jobs = {(name, kind): (programs[name], check) for name in REASONS for kind, check in CHECKS.items()}
+    everywhere = ("a list in itself", "many values", "a large int", "a long text")
+    jobs = {
+        (name, kind): (programs[name], check)
+        for name in REASONS
+        for kind, check in CHECKS.items()
+        if name in everywhere or kind in ("calls", "a graded assert that any value meets")
+    }
     found = {how: said(outcome) for how, outcome in judge_named(sandbox, jobs).items()}
     message = "a value that cannot be carried: {}"
     wanted = {how: ("wrong_answer", "NotCarried", message.format(REASONS[how[0]][1])) for how in jobs}
@@ -102,16 +105,6 @@ CARRIED = {
     "an int beside floats": "[1 << 500_000, 0.5]",
     "many numbers": "[0] * 1_900_000",
 }
-
-
-@pytest.mark.parametrize("name", CARRIED)
-def test_a_value_within_the_limits_is_compared(sandbox, name):
-    program = PROGRAM.replace("EXPRESSION", CARRIED[name])
-    wrong = program.replace("return " + CARRIED[name], f"return [{CARRIED[name]}][1:]")
-    check = AssertTests(comparing_test(program, "f", [[1]], 0), "f")
-    right, lie = sandbox.judge_many([(program, check), (wrong, check)])
-    assert right.passed, right
-    assert lie.verdict == "wrong_answer" and lie.exception_type != "NotCarried", lie
 
 
 # What HumanEval+ asks of tasks 83 and 139: the answers have hundreds of thousands of digits.
@@ -130,14 +123,20 @@ LARGE_INTS = {
 }
 
 
-@pytest.mark.parametrize("task", LARGE_INTS)
-def test_references_that_return_ints_of_millions_of_digits_pass_and_fail_when_they_lie(sandbox, task):
-    program, function, inputs = LARGE_INTS[task]
-    check = AssertTests(comparing_test(program, function, inputs, 0), function, 30.0)
-    lying = f"{program}\nright = {function}\ndef {function}(n):\n    return right(n) + (n == {inputs[-1][0]})\n"
-    right, lie = sandbox.judge_many([(program, check), (lying, check)])
-    assert right.passed, right
-    assert lie.verdict == "wrong_answer" and lie.exception_type != "NotCarried", lie
+def test_a_value_within_the_limits_is_compared(sandbox):
+    """Ints of millions of digits, too."""
+    pairs = []
+    for expression in CARRIED.values():
+        program = PROGRAM.replace("EXPRESSION", expression)
+        wrong = program.replace("return " + expression, f"return [{expression}][1:]")
+        pairs.append((program, wrong, AssertTests(comparing_test(program, "f", [[1]], 0), "f")))
+    for program, function, inputs in LARGE_INTS.values():
+        lying = f"{program}\nright = {function}\ndef {function}(n):\n    return right(n) + (n == {inputs[-1][0]})\n"
+        pairs.append((program, lying, AssertTests(comparing_test(program, function, inputs, 0), function, 30.0)))
+    for program, lying, check in pairs:
+        right, lie = sandbox.judge_many([(program, check), (lying, check)])
+        assert right.passed, right
+        assert lie.verdict == "wrong_answer" and lie.exception_type != "NotCarried", lie
 
 
 def test_a_server_gives_the_same_reason():
@@ -175,14 +174,6 @@ def test_whatever_the_tests_take_from_the_program_has_the_same_reason(sandbox):
         assert said(outcome) == ("wrong_answer", "NotCarried", reason)
 
 
-def test_an_exception_while_a_generator_is_read_stays_the_programs_exception(sandbox):
-    program = "def f(x):\n    yield from f(x)\n"
-    for name in ("calls", "a graded assert"):
-        check = CHECKS[name] if name == "calls" else AssertTests("y = list(f(1))\nassert y == 5")
-        outcome = sandbox.submit(program, check).result()
-        assert (outcome.verdict, outcome.exception_type) == ("exception", "RecursionError")
-
-
 def test_tests_cannot_make_a_program_end_by_an_argument_that_is_too_large(sandbox):
     """The tests get an error of their own, at the line that makes the call; nothing ends by a signal."""
     for argument in ("[0] * 3_000_000", "1 << 32_000_001", "'x' * (17 << 20)"):
@@ -199,7 +190,7 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("name", slow_but(("set", "range"), SLOW))
 def test_what_is_slow_to_compare_with_a_large_int_is_not_read_beside_one(name):
     """Seen from outside, because a comparison cannot be interrupted: it would take minutes."""
     script = (
@@ -219,7 +210,7 @@ def test_large_ints_and_decimals_of_two_answers_are_compared_by_a_grader(sandbox
         "from decimal import Decimal\nlarge = int('3' * 7_000_000, 16)\n"
         "def f(x): return large\ndef g(x): return Decimal(hash(large))\n"
     )
-    checks = [AssertTests(test, timeout_seconds=2.0) for test in ("assert f(1) == g(1)", "assert {f(1)} == {g(1)}")]
+    checks = [AssertTests(test, timeout_seconds=1.0) for test in ("assert f(1) == g(1)", "assert {f(1)} == {g(1)}")]
     assert all(plan_asserts(check.test, None) for check in checks)
     assert [o.verdict for o in sandbox.judge_many([(program, check) for check in checks])] == ["timed_out"] * 2
     written = AssertTests("assert f(1) == 10 ** 3_000_000", timeout_seconds=2.0)
@@ -230,29 +221,23 @@ def test_large_ints_and_decimals_of_two_answers_are_compared_by_a_grader(sandbox
     assert said(outcome)[:2] == ("wrong_answer", "NotCarried")
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (1 << 32_000_001, BEYOND),
-        ([[1 << 32_000_001]], BEYOND),
-        (eval("[" * 101 + "]" * 101), "lists nested deeper than 100"),
-        ("x" * (17 << 20), "more than 16777216 bytes"),
-        ([0] * 2_000_001, "more values than can be held"),
-        (Decimal("1e20000"), "a Decimal too large"),
-        ([Fraction(1, 1 << 40_000)], "a Fraction of more than 8000"),
-        (range(10**7), "a range of more than"),
-    ],
-    ids=lambda value: "" if not isinstance(value, str) or len(value) > 60 else value,
+REFUSED = (
+    ([[1 << 32_000_001]], BEYOND),
+    (eval("[" * 101 + "]" * 101), "lists nested deeper than 100"),
+    ("x" * (17 << 20), "more than 16777216 bytes"),
+    ([0] * 2_000_001, "more values than can be held"),
+    ([Fraction(1, 1 << 40_000)], "a Fraction of more than 8000"),
 )
-def test_an_expected_value_or_an_argument_beyond_the_limits_is_refused_when_the_check_is_made(value, reason):
+
+
+def test_an_expected_value_or_an_argument_beyond_the_limits_is_refused_when_the_check_is_made():
     small = ((1,), 1)
-    with pytest.raises(
-        ValueError, match=r"CallTests.cases\[1\]: the expected value cannot be carried: " + reason
-    ) as told:
-        CallTests((small, ((1,), value)), "f")
-    assert "\n" not in str(told.value) and len(str(told.value)) < 200
-    with pytest.raises(ValueError, match=r"CallTests.cases\[0\]: an argument cannot be carried: " + reason):
-        CallTests((((value,), 1), small), "f")
+    for value, reason in REFUSED:
+        with pytest.raises(ValueError, match=r"CallTests.cases\[1\]: the expected value cannot be carried: " + reason):
+            CallTests((small, ((1,), value)), "f")
+        with pytest.raises(ValueError, match=r"CallTests.cases\[0\]: an argument cannot be carried: " + reason) as told:
+            CallTests((((value,), 1), small), "f")
+        assert "\n" not in str(told.value) and len(str(told.value)) < 200
 
 
 def test_a_literal_test_beyond_the_limits_is_refused_when_the_check_is_made():

@@ -1,9 +1,10 @@
 """The clocks of a job: waiting threads buy no wall time, and a crowded machine ends no program that computes."""
 
-import threading
 import time
+from itertools import product
 
 import pytest
+from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, StdioTests, Verdict
 from lit_rl.execution.judging.supervising import watching
@@ -38,13 +39,6 @@ class Machine:
         return None, self.now
 
 
-@pytest.fixture(autouse=True)
-def undone(monkeypatch):
-    """Clocks are real again before anything else looks at them."""
-    with monkeypatch.context():
-        yield
-
-
 LOOK = 0.05
 BOUGHT = {
     # Sixty threads wake together, and each waits until those before it have run for 50 microseconds.
@@ -61,9 +55,10 @@ def test_threads_that_wait_for_each_other_buy_no_time(monkeypatch, ran, waited):
     assert cause in (OUT_OF_CPU, OUT_OF_WALL) and when < 7 + 2 + 2 + 2 * LOOK
 
 
-@pytest.mark.parametrize("crowd", [1, 2, 5, 20, 90])
-@pytest.mark.parametrize("num_threads", [1, 2, 4])
-@pytest.mark.parametrize("lag", [1, 3, 8])
+CROWDS = list(product([1, 2, 5, 20, 90], [1, 2, 4], [1, 3, 8]))
+
+
+@pytest.mark.parametrize(("crowd", "num_threads", "lag"), slow_but(CROWDS[::4], CROWDS))
 def test_a_program_that_computes_is_never_ended_for_sleeping(monkeypatch, crowd, num_threads, lag):
     """Its threads take turns; one of them runs or waits at any time, which the kernel tells some looks later."""
     ran = LOOK / crowd
@@ -97,8 +92,6 @@ def test_waiting_is_credited_up_to_a_hundred_times_the_seconds_used(monkeypatch)
 def test_cores_used_at_once_are_not_saved_for_later_sleep(monkeypatch):
     """Four threads on four cores for half a second, then sleep. Within one window, a second, time is one."""
     machine = Machine(monkeypatch, 4)
-    assert machine.verdict_of([4 * LOOK], [[0.0] * 4], seconds=0.45)[0] is None
-    machine = Machine(monkeypatch, 4)
     watch = Watch(2.0, 1, None)
     watch.begin([])
     while (cause := watch.look()) is None:
@@ -125,16 +118,3 @@ def test_sixty_waiting_threads_do_not_hold_a_worker():
         outcome = sandbox.submit(WAITERS, StdioTests((("", ""),), timeout_seconds=1.0)).result(100)
     assert outcome.verdict is Verdict.TIMED_OUT
     assert outcome.wall_seconds < 4 + 1 + 1 + 3, time.monotonic() - began
-
-
-def test_a_program_that_computes_on_a_crowded_machine_passes():
-    """Eight at a time on few cores, in four threads each, near their CPU limit."""
-    source = (
-        "import threading, time\ndef work():\n    while time.process_time() < 0.6: pass\n"
-        "threads = [threading.Thread(target=work) for _ in range(4)]\n"
-        "for thread in threads: thread.start()\nfor thread in threads: thread.join()\nprint(1)"
-    )
-    with Sandbox(num_workers=8, tier=0) as sandbox:
-        assert threading.active_count() > 1
-        outcomes = sandbox.judge_many([(source, StdioTests((("", "1"),), timeout_seconds=0.9))] * 8)
-    assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 8

@@ -1,5 +1,6 @@
 """Whatever a program leaves in its work folder: it is removed, it is measured, and no other program pays for it."""
 
+import inspect
 import os
 import shutil
 import socket
@@ -103,13 +104,7 @@ def test_an_ordinary_user_removes_what_it_closed_to_itself(tmp_path):
         if parent != Path("/") and parent.stat().st_uid == 0 and parent != Path("/tmp"):
             parent.chmod(parent.stat().st_mode | 0o055)
     os.chown(tmp_path, ORDINARY_USER, ORDINARY_USER)
-    code = "from lit_rl.execution.zygote.work_folder import empty_folder\nfrom test_work_folder import fill\n"
-    try:
-        subprocess.run(["/usr/bin/python3", "-c", "import pytest"], check=True, capture_output=True, user=ORDINARY_USER)
-    except (OSError, subprocess.CalledProcessError):
-        source = Path(__file__).read_text()
-        begin, end = source.index("def fill"), source.index("def deep")
-        code = "from lit_rl.execution.zygote.work_folder import empty_folder\nimport socket\n" + source[begin:end]
+    code = "from lit_rl.execution.zygote.work_folder import empty_folder\nimport socket\n" + inspect.getsource(fill)
     run(code + "\nfill(folder)\nos.chdir('/')\nempty_folder(folder)\n", tmp_path, ordinary_user=True)
     assert os.listdir(tmp_path) == []
 
@@ -135,15 +130,6 @@ def test_no_depth_and_no_mode_hides_files_from_the_measure(tmp_path):
     empty_folder(str(tmp_path))  # too deep for others
 
 
-def test_measuring_counts_files(tmp_path):
-    for number in range(3):
-        (tmp_path / f"{number}/a/b").mkdir(parents=True)
-        (tmp_path / f"{number}/a/b/c").write_bytes(bytes(8192))
-    assert not folder_is_full(str(tmp_path), 3 * 8192 + 4096 * 9)
-    assert folder_is_full(str(tmp_path), 2 * 8192)
-    assert not folder_is_full(str(tmp_path / "missing"), 1)
-
-
 def test_folders_that_are_moved_each_time_we_are_in_them_count_as_full(tmp_path, monkeypatch):
     (tmp_path / "a/b").mkdir(parents=True)
     before = len(os.listdir("/proc/self/fd"))
@@ -159,14 +145,6 @@ def test_folders_that_are_moved_each_time_we_are_in_them_count_as_full(tmp_path,
     monkeypatch.setattr(work_folder, "_measure", move_meanwhile)
     assert folder_is_full(str(tmp_path), 1 << 30)
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_many_files_are_removed_within_seconds(tmp_path):
-    run("for i in range(10000):\n    os.close(os.open(folder + f'/{i}', os.O_CREAT | os.O_WRONLY))\n", tmp_path)
-    begun = time.process_time()
-    empty_folder(str(tmp_path))
-    assert time.process_time() - begun < 5
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_emptied_costs_a_zygote_and_no_verdict(tmp_path):
@@ -226,7 +204,7 @@ def test_a_work_folder_tells_nothing_of_the_program_before(tier, look, begins):
         first = sandbox.submit(look, quick).result(60).stdout
         told = {}
         for kind, lines in LEAVES.items():
-            outcomes = sandbox.judge_many([("import os\n" + lines, quick), (look, quick)] * 2)
+            outcomes = sandbox.judge_many([("import os\n" + lines, quick), (look, quick)])
             told[kind] = {outcome.stdout for outcome in outcomes[1::2]}
         assert told == {kind: {first} for kind in LEAVES} and first.startswith(begins)
         assert tier or Path(f"/proc/{judge}/task/{judge}/children").read_text() == zygote

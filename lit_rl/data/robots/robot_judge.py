@@ -155,15 +155,8 @@ def _run(
 ) -> tuple[HostedRun, RobotError | None]:
     """A run, and the first call that the world refused."""
     host = RobotHost(world)
-    run = run_hosted(
-        client,
-        _PREAMBLE + source,
-        host,
-        entry_point=ENTRY_POINT,
-        timeout_seconds=seconds,
-        max_calls=MAX_CALLS,
-        no_sleep=True,
-    )
+    program = _PREAMBLE + source
+    run = run_hosted(client, program, host, entry_point=ENTRY_POINT, timeout_seconds=seconds, max_calls=MAX_CALLS)
     return run, host.refused
 
 

@@ -64,11 +64,6 @@ def site_folders() -> list[str]:
     return [path for name in _SITE if os.path.isdir(path := os.path.join(library_folder(), name))]
 
 
-def import_folders(packages: Iterable[str]) -> list[str]:
-    """Folders that must be on ``sys.path`` for the given package folders and files to be imported."""
-    return sorted({os.path.dirname(path) for path in packages})
-
-
 def without(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
     """Paths that show the given ones without the hidden ones.
 

@@ -6,7 +6,7 @@ import logging
 import os
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -72,6 +72,8 @@ class SandboxFusionClient(ProgramRunner):
     def submit(self, program: str, check: Check) -> Future[Outcome]:
         """Queue one program for judging; wait only while too many are pending.
 
+        The future raises ``SandboxError`` if the server fails to run a known good program.
+
         Raises:
             ValueError: for a check that cannot be judged by a server.
         """
@@ -84,15 +86,6 @@ class SandboxFusionClient(ProgramRunner):
             raise
         future.add_done_callback(lambda _: self._pending.release())
         return future
-
-    def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
-        """Judge all; one outcome each, in order.
-
-        Raises:
-            SandboxError: if the server fails to run a known good program.
-            ValueError: for a check that cannot be judged by a server.
-        """
-        return [future.result() for future in [self.submit(program, check) for program, check in programs]]
 
     def close(self) -> None:
         """Stop retrying, wait for requests in flight, end the threads."""

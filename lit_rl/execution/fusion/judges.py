@@ -18,7 +18,7 @@ from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.fusion.protocol import RemoteRun
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
-from lit_rl.execution.judging.calls import Answers, calls_of, calls_of_asserts, plan_of
+from lit_rl.execution.judging.calls import Answers, calls_of, plan_of
 from lit_rl.execution.judging.stdio import Expected, over_cases, same_output
 from lit_rl.execution.judging.verdicts import with_cause
 from lit_rl.execution.wire import plain
@@ -147,7 +147,7 @@ def _asserts(check: AssertTests) -> RemoteJudge:
 
     def judge(run: Run, program: str) -> Outcome:
         answers, ran = _answers(run, program, plan.calls, check.timeout_seconds, in_place=False)
-        return _outcome(answers, answers.of_plan(plan), calls_of_asserts(plan), ran)
+        return _outcome(answers, answers.of_plan(plan), [one.calls for one in plan.assertions], ran)
 
     return judge
 

@@ -98,7 +98,12 @@ class _Progress:
     line: int | None = None
 
     def run(self, job: dict[str, Any], code: CodeType, namespace: dict[str, Any]) -> None:
-        """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes."""
+        """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes.
+
+        Raises:
+            TypeError: for a function that needs more than pytest's ``parametrize`` gives.
+            BaseException: the exception of the first test that fails.
+        """
         exec(code, namespace)
         check = namespace.get("check")
         if job["entry_point"] is not None and callable(check) and not job["calls_check"]:
@@ -106,27 +111,12 @@ class _Progress:
             check(namespace["candidate"])
         for kind, name, defined_at in job["runs"]:
             self.line = defined_at
-            _run_test(kind, name, namespace)
-
-
-def _run_test(kind: str, name: str, namespace: dict[str, Any]) -> None:
-    """Run test functions and classes that the tests define but do not call.
-
-    Args:
-        kind: ``unittest`` or ``class`` for a class, ``function`` for a function.
-        name: its name.
-        namespace: the tests' globals.
-
-    Raises:
-        TypeError: for a function that needs more than pytest's ``parametrize`` gives.
-        BaseException: the exception of the first test that fails.
-    """
-    if kind == "unittest":
-        _run_case(namespace[name])
-    elif kind == "class":
-        _run_class(namespace[name], namespace)
-    else:
-        _run_function(namespace[name], name, namespace)
+            if kind == "unittest":
+                _run_case(namespace[name])
+            elif kind == "class":
+                _run_class(namespace[name], namespace)
+            else:
+                _run_function(namespace[name], name, namespace)
 
 
 def _run_case(case: Any) -> None:

@@ -60,7 +60,7 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         cases = answers.of_plan(plan)
         if answers.failed_over_an_object(plan, cases):
             return None
-        outcome = _outcome(answers, cases, calls_of_asserts(plan), child, report)
+        outcome = _outcome(answers, cases, [one.calls for one in plan.assertions], child, report)
         failed = None if outcome.passed else failed_assert(answers, cases, plan, check.test)
         return replace(outcome, failed_case=failed)
 
@@ -201,7 +201,7 @@ class Answers:
         """Index of the first case that did not pass, unless the program's start failed, or all cases together."""
         if not self._lines or self.start_error or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return None
-        return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
+        return _first_bad(cases)
 
     def missing(self, index: int) -> Verdict | None:
         """Return the verdict that explains a missing value; ``None`` if the value was returned."""
@@ -257,10 +257,14 @@ class Answers:
             cases: verdict of each case.
             calls: positions of each case's calls.
         """
-        bad = next((i for i, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
+        bad = _first_bad(cases)
         if bad is None:
             return Verdict.PASSED, None
         return cases[bad], next(filter(None, map(self.error, calls[bad])), self.start_error)
+
+
+def _first_bad(cases: Sequence[Verdict]) -> int | None:
+    return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
 
 
 def _may_hold_large(expected: Any) -> bool:
@@ -278,11 +282,6 @@ def _holds_object(value: Any) -> bool:
     if isinstance(value, list | tuple | set | frozenset):
         return any(_holds_object(item) for item in value)
     return isinstance(value, plain.Opaque)
-
-
-def calls_of_asserts(plan: AssertPlan) -> list[tuple[int, ...]]:
-    """Positions of the calls of each assert."""
-    return [assertion.calls for assertion in plan.assertions]
 
 
 def matches(value: Any, expected: Any, check: CallTests) -> bool:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from lit_rl.execution.checks import Checker, StdioTests
-from lit_rl.execution.interface import FaultyCheck, Verdict
+from lit_rl.execution.interface import CHECKER_FAILED, FaultyCheck, Verdict
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.runtimes import run_job
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
-from lit_rl.execution.judging.supervising.jobs import Ruling, ZygoteClient
+from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended
 from lit_rl.execution.languages import LANGUAGES
-from lit_rl.execution.spawning import ZygoteProcess, ZygoteSettings, start_zygote
+from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.program_messages import Description
 
 _RIGHT, _WRONG, _FAILED, _POINTS = 0, (1, 2, 4, 8), 3, 7  # wrong: also testlib's extra output, and end of file
@@ -28,25 +30,55 @@ _MOST_FILES_BYTES = 64 << 20  # of one file that a checker reads: the tests' inp
 _MOST_REHEARSED = 4096
 
 
+class Ruling(NamedTuple):
+    """The ruling of a checker, or of a comparison, on one output.
+
+    Args:
+        points: that it gives; 1 for right and 0 for wrong where it gives none.
+        comment: what it says about the output.
+        fault: how the checker itself failed, if it did.
+    """
+
+    points: float
+    comment: str = ""
+    fault: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Passed, with all points."""
+        return Verdict.PASSED if self.points == 1.0 else Verdict.WRONG_ANSWER
+
+    @property
+    def text(self) -> str:
+        """The comment, for readers."""
+        return f"checker: {self.comment}\n" if self.comment else ""
+
+    @property
+    def error(self) -> Description | None:
+        """The checker's failure, in the form of an exception; ``None`` if it ruled."""
+        if not self.fault:
+            return None
+        return {"types": [CHECKER_FAILED], "message": f"the checker failed: {self.fault}", "line": None}
+
+
 class Checkers:
-    """Runs checkers, for :class:`ZygoteClient`. One per worker; its zygote starts with the first one.
+    """Runs checkers. One per worker; its zygote starts with the first one.
 
     Args:
         settings: those of the worker's own zygote, whose tier and folder are used here, too.
         compiler: compiles those that need it.
-        trainer: socket to the trainer, to notice that it hung up.
-        trainer_process: descriptor of the trainer's process.
+        connect: starts a zygote.
     """
 
-    def __init__(self, settings: ZygoteSettings, compiler: Compiler, trainer: int, trainer_process: int) -> None:
+    def __init__(
+        self, settings: ZygoteSettings, compiler: Compiler, connect: Callable[[ZygoteSettings], ZygoteClient]
+    ) -> None:
         self._settings = settings._replace(
             output_bytes=max(settings.output_bytes, _MOST_FILES_BYTES),
             work_bytes=4 * max(settings.output_bytes, _MOST_FILES_BYTES),
             reuses_folder=True,
         )
-        self._compiler = compiler
-        self._trainer = (trainer, trainer_process)
-        self._zygote: ZygoteProcess | None = None
+        self._compiler, self._connect = compiler, connect
         self._client: ZygoteClient | None = None
         # Of each expected output that was tried: its points, or why the checker does not accept it.
         self._rehearsed: dict[bytes, float | str] = {}
@@ -84,11 +116,6 @@ class Checkers:
         assert best is not None
         return best
 
-    def close(self) -> None:
-        """End the zygote."""
-        if self._zygote is not None:
-            self._zygote.close()
-
     def _tried(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         key = hashlib.sha256(repr((check.checker, stdin, answer)).encode("utf-8", "surrogatepass")).digest()
         if key not in self._rehearsed:
@@ -113,7 +140,7 @@ class Checkers:
         job = run_job(checker.language, self._settings.memory_bytes, arguments=Checker.ARGUMENTS)
         job |= {"mode": "check", "files": {**files, Checker.ARGUMENTS[1]: printed}}
         job |= {"source": checker.source} if binary is None else {}
-        client = self._ready()
+        client = self._client = self._client or self._connect(self._settings)
         with Child(job, channel=None if binary is None else executable(binary)) as child:
             report = client.run([child], checker.timeout_seconds, compiled=binary is not None)
             ended = how_it_ended(client, child, report)
@@ -128,15 +155,6 @@ class Checkers:
         if compiled.verdict is not None:
             raise FaultyCheck(f"the checker does not compile ({compiled.verdict}): {compiled.diagnostics[-1000:]}")
         return compiled.binary
-
-    def _ready(self) -> ZygoteClient:
-        """The zygote's client, a new one if the last could not remove the files of a checker."""
-        if self._client is None or self._client.is_worn:
-            self.close()
-            self._zygote = zygote = start_zygote(self._settings)
-            self._client = ZygoteClient(zygote.control, zygote.settings, *self._trainer)
-            self._client.group_is_full = zygote.group_is_full
-        return self._client
 
 
 def _texts(accepted: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -7,20 +7,20 @@ included. What it made is kept in the supervisor's memory, where no program can 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from lit_rl.execution.checks import COMPILE_SECONDS
 from lit_rl.execution.confinement.visible_files import header_folders
 from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.supervising.child_files import TAIL_BYTES, Child, read_tail, read_whole
-from lit_rl.execution.judging.supervising.jobs import Compiled, ZygoteClient
+from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import how_it_ended
 from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_install, toolchain
-from lit_rl.execution.spawning import ZygoteProcess, ZygoteSettings, start_zygote
+from lit_rl.execution.spawning import ZygoteSettings
 
 COMPILE_MEMORY = 768 << 20
 _LONGEST_PROGRAM = 32 << 20
@@ -29,6 +29,22 @@ _OF_MEMORY = re.compile(r"out of memory|OutOfMemory|memory exhausted|allocate me
 
 Files = Mapping[str, str]
 """Source files by name."""
+
+
+class Compiled(NamedTuple):
+    """A program as the compiler left it.
+
+    Args:
+        binary: the executable; empty if there is none.
+        verdict: why there is none.
+        diagnostics: the compiler's, capped.
+        line: of the first error.
+    """
+
+    binary: bytes
+    verdict: Verdict | None = None
+    diagnostics: str = ""
+    line: int | None = None
 
 
 class CompilerFailed(RuntimeError):
@@ -57,14 +73,13 @@ class Compiler:
 
     Args:
         settings: those of the worker's own zygote, whose tier and folder are used here, too.
-        trainer: socket to the trainer, to notice that it hung up.
-        trainer_process: descriptor of the trainer's process.
+        connect: starts a zygote.
     """
 
-    def __init__(self, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
-        self._settings = settings
-        self._trainer = (trainer, trainer_process)
-        self._zygotes: dict[Language, ZygoteProcess] = {}
+    def __init__(self, settings: ZygoteSettings, connect: Callable[[ZygoteSettings], ZygoteClient]) -> None:
+        self._settings, self._connect = settings, connect
+        self._clients: dict[Language, ZygoteClient] = {}
+        self._runners: dict[Language, ZygoteClient] = {}
         self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
         self._proven: set[Language] = set()  # languages in which something compiled, so that headers are installed
 
@@ -87,11 +102,23 @@ class Compiler:
         self._kept.move_to_end(key)
         return self._kept[key]
 
-    def close(self) -> None:
-        """End the zygotes."""
-        with contextlib.ExitStack() as stack:
-            for zygote in self._zygotes.values():
-                stack.callback(zygote.close)
+    def runner(self, language: Language, own: ZygoteClient) -> ZygoteClient:
+        """The client for programs in a language: Python's own, where they need no more than one executable."""
+        spec = LANGUAGES[language]
+        if not spec.run and not spec.reserves:
+            return own
+        if language not in self._runners:
+            tools = tools_of(language) if spec.run else None
+            settings = self._settings._replace(
+                packages=(),
+                imports=(),
+                readable=(*tools.readable, *tools.executables) if tools else (),
+                executables=tools.executables if tools else (),
+                reserves=True,
+            )
+            self._runners[language] = runner = self._connect(settings)
+            runner.on_report = own.on_report
+        return self._runners[language]
 
     def _compile(self, files: Files, language: Language) -> Compiled:
         """Compile a source; rule out a broken compiler before an error counts.
@@ -143,8 +170,8 @@ class Compiler:
 
     def _client(self, language: Language) -> ZygoteClient:
         tools = tools_of(language)
-        if language not in self._zygotes:
-            self._zygotes[language] = start_zygote(
+        if language not in self._clients:
+            self._clients[language] = self._connect(
                 self._settings._replace(
                     memory_bytes=COMPILE_MEMORY,
                     output_bytes=_LONGEST_PROGRAM,
@@ -158,8 +185,7 @@ class Compiler:
                     reserves=True,
                 )
             )
-        zygote = self._zygotes[language]
-        return ZygoteClient(zygote.control, zygote.settings, *self._trainer)
+        return self._clients[language]
 
 
 def failed(language: Language, diagnostics: str) -> CompilerFailed:

@@ -161,22 +161,10 @@ def _outcome(
     cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
     outcome = outcome_of(verdict, cases, served, report, error)
     if verdict is not Verdict.PASSED and result is not None and result["line"] is not None:
-        failed = failed_statement(check, num_passed + 1, result["line"], result["actual"])
-        outcome = replace(outcome, failed_case=failed)
+        source, asks_once = _statement_at(check.test, check.entry_point, result["line"])
+        actual = shortened(result["actual"]) if asks_once else ""
+        outcome = replace(outcome, failed_case=FailedCase(num_passed + 1, source, actual=actual, kind="assert"))
     return replace(outcome, stderr=outcome.stderr + added)
-
-
-def failed_statement(check: AssertTests, number: int, line: int, actual: str) -> FailedCase:
-    """The case at a line of the tests.
-
-    Args:
-        check: holds the tests.
-        number: 1-based number of the case.
-        line: where the tests ended.
-        actual: the program's last answer; shown if the statement asked the program just once.
-    """
-    source, asks_once = _statement_at(check.test, check.entry_point, line)
-    return FailedCase(number, source, actual=shortened(actual) if asks_once else "", kind="assert")
 
 
 @lru_cache(maxsize=512)

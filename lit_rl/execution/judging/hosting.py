@@ -77,9 +77,10 @@ def run_hosted(
     entry_point: str,
     timeout_seconds: float,
     max_calls: int = 10_000,
-    no_sleep: bool = True,
 ) -> HostedRun:
     """Run a program, and its argument-less function ``entry_point``, with the functions of ``host``.
+
+    There ``time.sleep`` returns at once.
 
     Args:
         client: the zygote that runs it.
@@ -88,16 +89,9 @@ def run_hosted(
         entry_point: called after the program's source ran; empty to call nothing.
         timeout_seconds: CPU seconds of the program and the host together.
         max_calls: the program is killed at the call after this many; the verdict is ``timed_out``.
-        no_sleep: make ``time.sleep`` return at once.
     """
     theirs, ours = socket.socketpair()
-    job = {
-        "mode": "host",
-        "source": program,
-        "functions": list(host.functions),
-        "entry_point": entry_point,
-        "no_sleep": no_sleep,
-    }
+    job = {"mode": "host", "source": program, "functions": list(host.functions), "entry_point": entry_point}
     with ours, Child(job, channel=theirs.detach()) as child:
         ours.setblocking(False)
         client.start([child], timeout_seconds)

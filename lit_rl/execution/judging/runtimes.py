@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.compiling import Files, environment_of, failed, tools_of
+from lit_rl.execution.judging.compiling import Compiled, Files, environment_of, failed, tools_of
 from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd, read_tail
-from lit_rl.execution.judging.supervising.jobs import Compiled, JobReport, ZygoteClient
+from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
@@ -61,9 +61,7 @@ def build(client: ZygoteClient, files: Files, language: Language) -> Compiled:
     """
     tools_of(language)
     if LANGUAGES[language].builds:
-        if client.compile is None:
-            raise RuntimeError("this worker has no compiler")
-        return client.compile(files, language)
+        return client.compiler.compile(files, language)
     return Compiled(next(iter(files.values())).encode("utf-8", "surrogatepass"))
 
 
@@ -128,7 +126,7 @@ def started(
     Yields:
         The client that ran it, its descriptors, and the report.
     """
-    spec, runner = LANGUAGES[language], client.runner(language)
+    spec, runner = LANGUAGES[language], client.compiler.runner(language, client)
     names = {
         "memory": str(client.settings.memory_bytes >> 20),
         "file": spec.file,

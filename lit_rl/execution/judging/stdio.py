@@ -11,6 +11,7 @@ from itertools import islice, zip_longest
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
+from lit_rl.execution.judging.checking import Ruling
 from lit_rl.execution.judging.runtimes import (
     build,
     main_class,
@@ -21,7 +22,7 @@ from lit_rl.execution.judging.runtimes import (
     verdict_of_end,
 )
 from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
-from lit_rl.execution.judging.supervising.jobs import Checking, Ruling, ZygoteClient
+from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import (
     description_of,
     ended_early,
@@ -50,7 +51,7 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     if check.checker is not None:
-        _checkers(client).rehearse(check)
+        client.checkers.rehearse(check)
     if check.language == "python":
         return over_cases(check, partial(_case, client, program, check))
     client.on_report()  # from here on the program is read
@@ -59,12 +60,6 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     if built.verdict is not None:
         return not_built(built)
     return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check))
-
-
-def _checkers(client: ZygoteClient) -> Checking:
-    if client.checkers is None:
-        raise RuntimeError("this worker has no checkers")
-    return client.checkers
 
 
 def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
@@ -108,12 +103,8 @@ def _case_of_artefact(
     with started(client, language, artefact, check.timeout_seconds, given, main=main_class(program)) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
-        ruling = None
-        if ended is None:
-            ruling = _ruling(client, check, stdin, expected, child)
-            ended = ruling.verdict
-        outcome = outcome_of_end(ended, language, program, child, report, [])
-        return _ruled(outcome, ruling, check, stdin, expected, child)
+        outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
+        return _ruled(client, check, stdin, expected, child, ended, outcome)
 
 
 def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
@@ -125,47 +116,38 @@ def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, exp
             status = report.children[0].status
             error = description_of(read_whole(child.channel)[:65536]) or ended_early(status)
             ended = verdict_of_error(client, program, error, status)
-        ruling = None
-        if ended is None:
-            ruling = _ruling(client, check, stdin, expected, child)
-            ended = ruling.verdict
-        outcome = outcome_of(ended, [], child, report, error)
-        return _ruled(outcome, ruling, check, stdin, expected, child)
-
-
-def _ruling(client: ZygoteClient, check: StdioTests, stdin: str, expected: Expected, child: Child) -> Ruling:
-    """The ruling on what a program printed: its checker's, or that of a comparison."""
-    printed = read_whole(child.stdout)
-    if check.checker is not None:
-        return _checkers(client).judge(check, stdin, printed, expected)
-    return Ruling(float(same_output(printed, expected, check)))
+        outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
+        return _ruled(client, check, stdin, expected, child, ended, outcome)
 
 
 def _ruled(
-    outcome: Outcome, ruling: Ruling | None, check: StdioTests, stdin: str, expected: Expected, child: Child
+    client: ZygoteClient,
+    check: StdioTests,
+    stdin: str,
+    expected: Expected,
+    child: Child,
+    ended: Verdict | None,
+    outcome_of_verdict: Callable[[Verdict], Outcome],
 ) -> Outcome:
-    """The outcome of a case with what the ruling adds; ``None`` where the end of the process decided."""
-    if ruling is not None:
+    """The outcome of a case: where the end of its process does not decide, its checker does, or a comparison."""
+    if ended is not None:
+        outcome = outcome_of_verdict(ended)
+    else:
+        printed = read_whole(child.stdout)
+        if check.checker is not None:
+            ruling = client.checkers.judge(check, stdin, printed, expected)
+        else:
+            ruling = Ruling(float(same_output(printed, expected, check)))
+        outcome = outcome_of_verdict(ruling.verdict)
         scores, stderr = {_POINTS: ruling.points}, outcome.stderr + ruling.text
         outcome = with_cause(replace(outcome, scores=scores, stderr=stderr), ruling.error)
     if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
         return outcome
-    return replace(outcome, failed_case=_failed_output(check, stdin, expected, child.stdout))
-
-
-def _failed_output(check: StdioTests, stdin: str, expected: Expected, stdout: int) -> FailedCase:
-    """A case whose output is not the expected one; the only one of its process, and so number 1.
-
-    Args:
-        check: says how outputs are judged.
-        stdin: what the program read.
-        expected: output, or several that are accepted, of which the first is shown.
-        stdout: descriptor of what the program printed.
-    """
     accepted = shortened(expected if isinstance(expected, str) else expected[0])
     wanted = accepted if check.checker is None else f"such as {accepted}"
-    printed = read_ends(stdout, _MOST_PRINTED).decode("utf-8", "replace")
-    return FailedCase(1, shortened(stdin), wanted, shortened(printed), "input")
+    shown = shortened(read_ends(child.stdout, _MOST_PRINTED).decode("utf-8", "replace"))
+    # The only case of its process, and so number 1.
+    return replace(outcome, failed_case=FailedCase(1, shortened(stdin), wanted, shown, "input"))
 
 
 def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:

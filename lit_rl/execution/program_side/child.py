@@ -203,8 +203,7 @@ def _host(job: dict[str, Any]) -> int:
         return function
 
     try:
-        if job.get("no_sleep"):
-            time.sleep = lambda seconds: None
+        time.sleep = lambda seconds: None
         namespace = execute(job, "program", {name: bind(name) for name in job["functions"]})
         if job["entry_point"]:
             find(namespace, job["entry_point"])()

@@ -28,7 +28,6 @@ from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory,
 from lit_rl.execution.confinement.limits import OPEN_FILES, is_shortage, need_descriptors, remedy
 from lit_rl.execution.confinement.profile import Confined, isolate
 from lit_rl.execution.confinement.seccomp import Filter
-from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.grading.grader import grade, rehearse
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.interpreter import complete_interpreter, fix_random
@@ -83,31 +82,19 @@ class Zygote:
 
     Args:
         control: socket to the supervisor; one packet per job.
-        work_folder: where programs run; empty when each begins.
         confined: what each child must still do to be confined.
-        work_bytes: limit of the work folder, where nothing but looking enforces it.
-        own_groups: children may make processes; each gets a process group, killed whole.
-        is_first: this is the first process of its namespace; the kernel ends the others with it.
-        reuses_folder: the work folder is emptied and used again, even where it is in memory.
+        settings: those of ``spawning.ZygoteSettings``.
     """
 
-    def __init__(
-        self,
-        control: _socket.socket,
-        work_folder: str,
-        confined: Confined,
-        work_bytes: int | None,
-        own_groups: bool,
-        is_first: bool,
-        reuses_folder: bool,
-    ) -> None:
-        self.control = control
-        self.work_folder = work_folder
-        self.confined = confined
-        self.work_bytes = work_bytes
-        self.own_groups = own_groups
-        self.is_first = is_first
-        self.renews_folder = is_first and not reuses_folder
+    def __init__(self, control: _socket.socket, confined: Confined, settings: dict[str, Any]) -> None:
+        self.control, self.confined = control, confined
+        self.work_folder = os.getcwd()  # empty when each program begins
+        # Above tier 0 this is the first process of its namespace, with which the kernel ends the others. Its work
+        # folder is in memory of limited size; elsewhere nothing but looking limits it.
+        self.is_first = settings["tier"] >= 1
+        self.work_bytes: int | None = None if self.is_first else settings["work_bytes"]
+        self.renews_folder = self.is_first and not settings["reuses_folder"]
+        self.own_groups = bool(settings["processes"])  # of children that may make processes, to be killed whole
 
     def serve(self) -> None:
         """Run jobs until the supervisor hangs up, or a program has used its work folder in memory."""
@@ -173,21 +160,8 @@ class Zygote:
             except OSError:
                 return self._report_last(report)
             # The next job finds the memory as this one found it, so each run of a program has the same addresses.
-            del (
-                header,
-                rights,
-                number,
-                pids,
-                pid,
-                events,
-                wall_seconds,
-                usage,
-                status,
-                report,
-                cpu_seconds,
-                began,
-                alive,
-            )
+            del header, rights, number, pids, pid, events, wall_seconds, usage, status, report
+            del cpu_seconds, began, alive
 
     def _report_last(self, report: bytes) -> None:
         """Tell how a job ended that used its work folder, or whose files cannot be removed; then wait for the hang-up.
@@ -354,16 +328,8 @@ def main() -> None:
     except Exception as error:
         _tell(control, f"failed: {error}"[:4000].encode())
         return
-    in_namespaces = settings["tier"] >= 1
-    zygote = Zygote(
-        _moved_up(control),
-        os.getcwd(),
-        confined,
-        None if in_namespaces else settings["work_bytes"],
-        bool(settings["processes"]),
-        in_namespaces,
-        settings["reuses_folder"],
-    )
+    moved = os.dup2(control.detach(), _ABOVE_JOBS, inheritable=False)
+    zygote = Zygote(_socket.socket(fileno=moved), confined, settings)
     sys.argv[:] = [""]
     gc.collect()
     gc.freeze()
@@ -399,10 +365,6 @@ def _try_to_serve() -> None:
     os.waitpid(pid, 0)
 
 
-def _moved_up(control: _socket.socket) -> _socket.socket:
-    return _socket.socket(fileno=os.dup2(control.detach(), _ABOVE_JOBS, inheritable=False))
-
-
 def _load(settings: dict[str, Any]) -> None:
     """Import what programs often use, once, and set up what they expect of an interpreter."""
     os.environ.clear()
@@ -410,7 +372,8 @@ def _load(settings: dict[str, Any]) -> None:
     for name in _PRELOADED:
         import_module(name)
     complete_interpreter()
-    sys.path[:] = [path for path in sys.path if path] + import_folders(settings["packages"])
+    beside = {os.path.dirname(path) for path in settings["packages"]}  # from where these can be imported
+    sys.path[:] = [path for path in sys.path if path] + sorted(beside)
     for name in settings["imports"]:
         import_module(name)
     # Our own modules may be cached as bytecode (parsing leaves memory that every fork copies); a program's may not.

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from lit_rl.execution import Outcome, Sandbox, Verdict
+from lit_rl.execution import Sandbox, Verdict
 
 FOLDER = str(Path(__file__).parents[3] / "benchmarks")
 sys.path.insert(0, FOLDER)
@@ -40,10 +40,3 @@ def test_a_supervisor_stays_small_whatever_a_program_writes_where_its_values_go(
     assert all(outcome.passed for outcome in outcomes[1::2])
     assert not {outcome.verdict for outcome in outcomes[::2]} & {Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE}
     assert peak < fuzz.MOST_MEGABYTES
-
-
-def test_what_must_not_happen_is_called_a_fault():
-    assert fuzz._fault(Outcome(Verdict.PASSED), None) == "garbage passed"
-    assert fuzz._fault(Outcome(Verdict.INFRASTRUCTURE_FAILURE), None) == "infrastructure failure"
-    assert fuzz._fault(Outcome(Verdict.TIMED_OUT), "passed") == "timed_out instead of passed"
-    assert fuzz._fault(Outcome(Verdict.WRONG_ANSWER), None) is None

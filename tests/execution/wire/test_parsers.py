@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.slow_cases import slow_but
 
 from lit_rl.execution import CallTests, Verdict
 from lit_rl.execution.judging.calls import Answers
@@ -85,7 +86,7 @@ ANY_LINE = st.binary(max_size=200) | mutated() | TREES.map(lambda tree: json.dum
 
 
 @pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(line=ANY_LINE)
 @example(line=b'["b",5]')
 @example(line=b'["Fraction","0x1","0x0"]')
@@ -111,7 +112,7 @@ def test_what_is_valid_is_read_by_some_parser():
         assert read >= 2, line  # as JSON, and as what it is
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(content=st.lists(ANY_LINE, max_size=5).map(b"\n".join), end=st.sampled_from([b"", b"\n"]))
 def test_answers_of_any_content_are_verdicts_of_the_program(content, end):
     check = CallTests((((1,), object), ((2,), [1, (2.5, "a")])), "f")
@@ -150,22 +151,14 @@ status = open("/proc/self/status").read()
 print(int(status.partition("VmHWM:")[2].split()[0]) // 1024, resource.getrusage(resource.RUSAGE_SELF).ru_utime)
 """
 HUGE = {
-    "a fraction of megabytes": 'b\'["Fraction","0x%s","0x%s"]\' % (b"f" * (7 << 20), b"7" * (7 << 20))',
-    "many fractions of many digits": 'LIST % (b\',["Fraction","0x%s","0x%s3"]\' % (b"f" * 7990, b"7" * 7990) * 900)',
     "nothing but newlines": 'b"\\n" * (15 << 20)',
-    "nested lists": 'b"[" * (7 << 20) + b"]" * (7 << 20)',
     "empty lists": "LIST % (b',[\"l\"]' * 2700000)",
     "as many lists as are read": "LIST % (b',[\"t\",1234567]' * 390000)",
-    "short numbers": 'LIST % (b",1" * (7 << 20))',
     "as many numbers as are read": 'LIST % (b",1234567" * 1990000)',
-    "short texts": "LIST % (b',\"\"' * (5 << 20))",
     "texts of commas": "LIST % (b',\",,,,\"' * 1900000)",
-    "objects": "LIST % (b',{\"\":0}' * 2000000)",
-    "nothing but quotes": "b'\"' * (15 << 20)",
     "backslashes and quotes": "b',\"' + b'\\\\\"' * (7 << 20)",
     "a text that needs four bytes a character": "b'\"' + b\"a\" * (15 << 20) + b'\\\\ud83d\\\\ude00\"'",
     "ints that collide": 'b\'["s"%s]\' % b"".join(b\',["i","0x%x"]\' % (i * ((1 << 61) - 1)) for i in range(1, 99999))',
-    "ints of many digits": 'LIST % (b\',["i","0x%s"]\' % (b"f" * 99000) * 150)',
     "ints of millions of digits": 'LIST % (b\',["i","0x%s"]\' % (b"f" * 8000000) * 2)',
     "an int of millions of digits beside decimals": (
         'LIST % (b\',["i","0x%s"]\' % (b"f" * 4000000) + b\',["Decimal","1"]\' * 300000)'
@@ -174,25 +167,18 @@ HUGE = {
         'LIST % (b\',["i","0x%s"]\' % (b"f" * 4000000) + b\',["Fraction","0x1","0x3"]\' * 200000)'
     ),
     "a range of large ints": 'b\'["r",0,["i","0x%s"],["i","0x%s"]]\' % (b"f" * 7000000, b"f" * 3000000)',
-    "numbers of many digits": 'LIST % ((b"," + b"9" * 4200) * 3500)',
     "decimals with a large exponent": 'b\'["Decimal","1e999999999"]\\n\' * 100',
-    "ranges that are endless": "b'[\"r\",0,9000000000000,1]\\n' * 100",
     "arrays with more rows than items": 'b\'["ndarray","<i8",["l",1000000000,0],["l"]]\\n\' * 100',
     "an exception with a long name": 'b\'{"types":["%s"]}\' % (b"x" * (15 << 20))',
 }
 
 
-@pytest.mark.parametrize("content", HUGE.values(), ids=HUGE)
-def test_reading_and_comparing_stays_within_300_mb_and_20_seconds_of_cpu(content):
+QUICK = ("nothing but newlines", "empty lists", "texts of commas", "ints that collide", "a range of large ints")
+
+
+@pytest.mark.parametrize("name", slow_but(QUICK, HUGE))
+def test_reading_and_comparing_stays_within_300_mb_and_20_seconds_of_cpu(name):
     """Each took up to 85 seconds or 0.8 GB when nothing was bounded."""
-    done = subprocess.run([sys.executable, "-I", "-c", LIMITED, content], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-I", "-c", LIMITED, HUGE[name]], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-500:]
     assert int(done.stdout.split()[0]) < 300
-
-
-def test_the_type_of_an_exception_is_fit_for_a_log():
-    error = program_messages.read_description(
-        json.dumps({**DESCRIPTION, "types": ["\x1b[2J\n\ud800" + "x" * 500]}).encode()
-    )
-    assert error["types"] == ["\ufffd[2J\ufffd\ufffd" + "x" * 94]
-    assert error["types"][0].isprintable()

@@ -77,16 +77,10 @@ def test_the_work_follows_what_is_shown():
     assert time.perf_counter() - began < 1.0
 
 
-class Raising:
-    def __getattribute__(self, name):
-        raise SystemError
-
-
-class RaisingList(list):
+class Raising(list):
     def __iter__(self):
         raise RuntimeError
 
 
 def test_a_value_that_cannot_be_written_gives_no_text():
-    assert value_text(RaisingList([1])) == ""
-    assert value_text([Raising()]) in ("", "[<Raising object>]")
+    assert value_text(Raising([1])) == ""

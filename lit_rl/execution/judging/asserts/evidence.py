@@ -7,9 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-PASSED = "__lit_rl_passed__"
-STOPPED = "__lit_rl_stopped__"
-"""Name of the exception class that replaces a ``StopIteration`` of the program."""
+from lit_rl.execution.grading.names import PASSED, STOPPED
 
 _EXPECTING = ("raises", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "assertLogs", "warns")
 

@@ -64,9 +64,9 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
         runs = tuple(_runs(tree))
         _require_own_code(tree)
-        _require_asserts(tree, names, entry_point, calls_check, runs)
-        called = {name for kind, name, _ in runs if kind == "function"}
-        called |= {"check"} if entry_point is not None or calls_check else set()
+        check = {"check"} if entry_point is not None or calls_check else set()
+        _require_asserts(tree, names, check | {name for _, name, _ in runs})
+        called = check | {name for kind, name, _ in runs if kind == "function"}
         evidence = Evidence()
         counted = evidence.visit(tree)
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -91,32 +91,23 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
     )
 
 
-def _require_asserts(
-    tree: ast.Module,
-    names: frozenset[str],
-    entry_point: str | None,
-    calls_check: bool,
-    runs: Runs,
-) -> None:
+def _require_asserts(tree: ast.Module, names: frozenset[str], run: set[str]) -> None:
     idle = idle_helpers(tree)
     if not can_fail(tree, idle):
         raise FaultyCheck("the tests of this problem assert nothing that can fail: every program would pass them")
     if not names:
         raise FaultyCheck("the tests of this problem use no function of the program")
-    if not any(can_fail(ast.Module([node], []), idle) for node in _reached(tree, entry_point, calls_check, runs)):
+    if not any(can_fail(ast.Module([node], []), idle) for node in _reached(tree, run | _used_names(tree))):
         raise FaultyCheck(
             "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
             "entry_point if they are in check(candidate), or name the functions test_..."
         )
 
 
-def _reached(tree: ast.Module, entry_point: str | None, calls_check: bool, runs: Runs) -> Iterator[ast.stmt]:
-    """Statements of the tests that are run, or defined and used by name."""
-    run = {name for _, name, _ in runs} | ({"check"} if entry_point is not None or calls_check else set())
-    used = _used_names(tree)
+def _reached(tree: ast.Module, run: set[str]) -> Iterator[ast.stmt]:
+    """Statements of the tests that are run, or define what is."""
     for node in tree.body:
-        is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if not is_definition or getattr(node, "name", "") in run | used:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name in run:
             yield node
 
 

@@ -10,16 +10,12 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from lit_rl.execution.checks import StdioTests
-from lit_rl.execution.interface import CHECKER_FAILED, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.watching import Watch
-from lit_rl.execution.languages import Language
-from lit_rl.execution.spawning import ZygoteSettings
-from lit_rl.execution.wire.program_messages import Description
+from lit_rl.execution.spawning import IsolationError, ZygoteSettings, start_zygote
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
     FINISHED,
@@ -33,6 +29,10 @@ from lit_rl.execution.zygote.zygote import (
     STOPPED,
     WATCH,
 )
+
+if TYPE_CHECKING:
+    from lit_rl.execution.judging.checking import Checkers
+    from lit_rl.execution.judging.compiling import Compiler
 
 _ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
 _OF_THE_KERNEL = (signal.SIGKILL, signal.SIGXCPU)  # signals by which it ends a process that is over a limit
@@ -75,63 +75,6 @@ class JobReport(NamedTuple):
         return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
 
 
-class Compiled(NamedTuple):
-    """A program as the compiler left it.
-
-    Args:
-        binary: the executable; empty if there is none.
-        verdict: why there is none.
-        diagnostics: the compiler's, capped.
-        line: of the first error.
-    """
-
-    binary: bytes
-    verdict: Verdict | None = None
-    diagnostics: str = ""
-    line: int | None = None
-
-
-class Ruling(NamedTuple):
-    """The ruling of a checker, or of a comparison, on one output.
-
-    Args:
-        points: that it gives; 1 for right and 0 for wrong where it gives none.
-        comment: what it says about the output.
-        fault: how the checker itself failed, if it did.
-    """
-
-    points: float
-    comment: str = ""
-    fault: str = ""
-
-    @property
-    def verdict(self) -> Verdict:
-        """Passed, with all points."""
-        return Verdict.PASSED if self.points == 1.0 else Verdict.WRONG_ANSWER
-
-    @property
-    def text(self) -> str:
-        """The comment, for readers."""
-        return f"checker: {self.comment}\n" if self.comment else ""
-
-    @property
-    def error(self) -> Description | None:
-        """The checker's failure, in the form of an exception; ``None`` if it ruled."""
-        if not self.fault:
-            return None
-        return {"types": [CHECKER_FAILED], "message": f"the checker failed: {self.fault}", "line": None}
-
-
-class Checking(Protocol):
-    """Judge of programs' outputs by the checkers of their tests; see ``Checkers``."""
-
-    def rehearse(self, check: StdioTests) -> None:
-        """Raise ``FaultyCheck`` if the checker does not accept each expected output; before a program runs."""
-
-    def judge(self, check: StdioTests, stdin: str, printed: bytes, accepted: str | tuple[str, ...]) -> Ruling:
-        """Return the ruling on what a program printed."""
-
-
 class _Job:
     """The running job: its number, what watches it, when the zygote must have answered."""
 
@@ -146,29 +89,30 @@ class _Job:
 
 
 class ZygoteClient:
-    """The supervisor's end of the control socket.
+    """Jobs of a zygote of its own, which it starts, and replaces when that one can run no more.
 
     Args:
-        control: packet socket to the zygote.
-        settings: the zygote's, for the limits.
+        settings: of the zygote.
         trainer: socket to the trainer, of which only a hang-up counts here (the next jobs may wait in it).
         trainer_process: descriptor that becomes readable when the trainer's process ends.
+
+    Raises:
+        IsolationError, OSError: as :func:`lit_rl.execution.spawning.start_zygote` does.
     """
 
-    def __init__(self, control: socket.socket, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
-        self.control = control
-        self.settings = settings
-        self.compile: Callable[[Mapping[str, str], Language], Compiled] | None = None  # set where there is a compiler
-        self.checkers: Checking | None = None  # set where programs of the tests can judge outputs
-        self.runner: Callable[[Language], ZygoteClient] = lambda language: self  # for programs in other languages
+    compiler: Compiler  # these two of a supervisor's client for Python
+    checkers: Checkers
+
+    def __init__(self, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
+        self._zygote = start_zygote(settings)
+        self.settings = settings._replace(tier=self._zygote.tier)
         self.on_wait: Callable[[], None] = lambda: None  # called regularly while a program runs
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
-        self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately
-        self.renew: Callable[[], socket.socket] | None = None  # replaces a worn zygote
-        self.is_worn = False
+        self.on_renewal: Callable[[], None] = lambda: None  # called before a worn zygote is replaced
+        self._is_worn = False
         self._job: _Job | None = None
         self._poll = select.poll()
-        self._poll.register(control, select.POLLIN)
+        self._poll.register(self._zygote.control, select.POLLIN)
         self._hang_up = {trainer, trainer_process}
         self._poll.register(trainer, select.POLLRDHUP)
         self._poll.register(trainer_process, select.POLLIN)
@@ -188,7 +132,7 @@ class ZygoteClient:
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
         try:
-            self.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            self._zygote.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except OSError as error:
             raise ZygoteLost(str(error)) from None
 
@@ -230,7 +174,7 @@ class ZygoteClient:
         if self._job is not None and not self._job.is_stopped:
             self._job.is_stopped, self._job.answer_by = True, time.monotonic() + _ANSWER_SECONDS
             with contextlib.suppress(OSError):
-                self.control.send(STOP.pack(self._job.number, cause))
+                self._zygote.control.send(STOP.pack(self._job.number, cause))
 
     def abandon(self) -> None:
         """Kill the running job, if any, and read its report, so that the next job does not get it.
@@ -242,23 +186,31 @@ class ZygoteClient:
             self.stop()
             self.finish()
 
+    def close(self) -> None:
+        """End the zygote."""
+        self._zygote.close()
+
     def _make_ready(self) -> None:
         """End a job whose report was not read, and replace a zygote that cannot clean up any more."""
         self.abandon()
-        if self.is_worn:
-            if self.renew is None:
-                raise ZygoteLost("the zygote could not remove the files of a program")
-            self._poll.unregister(self.control)
-            self.control = self.renew()
-            self._poll.register(self.control, select.POLLIN)
-            self.is_worn = False
+        if self._is_worn:
+            self.on_renewal()
+            worn = self._zygote
+            try:
+                self._zygote = start_zygote(self.settings)
+            except (OSError, IsolationError) as error:
+                raise ZygoteLost(str(error)) from None
+            self._poll.unregister(worn.control)
+            self._poll.register(self._zygote.control, select.POLLIN)
+            self._is_worn = False
+            worn.close()  # only now: the last folder in the sandbox's own takes that one with it
 
     def _wait(self, job: _Job, channel: int | None) -> JobReport | None:
         while True:
             ready = {descriptor for descriptor, _ in self._poll.poll(1000 * LOOK_SECONDS)}
             if ready & self._hang_up:
                 raise SystemExit(0)
-            if self.control.fileno() in ready:
+            if self._zygote.control.fileno() in ready:
                 report = self._receive(job)
                 if report is not None:
                     return report
@@ -284,7 +236,7 @@ class ZygoteClient:
     def _receive(self, job: _Job) -> JobReport | None:
         """A packet of the zygote: the job's report, or the descriptors to watch it."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(self.control, 4096, 2)
+            data, descriptors, _, _ = socket.recv_fds(self._zygote.control, 4096, 2)
         except OSError as error:
             raise ZygoteLost(str(error)) from None
         try:
@@ -298,7 +250,7 @@ class ZygoteClient:
             for descriptor in descriptors:
                 os.close(descriptor)
         parts = list(REPORT.iter_unpack(data[:-1]))
-        self.is_worn = data[-1:] != CLEAN
+        self._is_worn = data[-1:] != CLEAN
         if parts[0][0] != job.number:
             return None
         self._job = None
@@ -321,6 +273,6 @@ class ZygoteClient:
         killed = [spent for spent in ended if spent.status & 0x7F == signal.SIGKILL]
         if not killed or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
             return cause
-        if self.group_is_full():
+        if self._zygote.group_is_full():
             return GROUP_IS_FULL
         raise KilledFromOutside

@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import select
 import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be_killed_first, libc
 from lit_rl.execution.confinement.limits import remedy
-from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message, unpack
+from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message
 from lit_rl.execution.judging.checking import Checkers
-from lit_rl.execution.judging.compiling import Compiler, tools_of
+from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
-from lit_rl.execution.languages import LANGUAGES, Language
-from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
+from lit_rl.execution.spawning import IsolationError, ZygoteSettings
 
 # A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
 Task = tuple[int, str, bytes]
@@ -48,23 +47,20 @@ class Supervisor:
     Args:
         connection: to the trainer.
         trainer: descriptor that becomes readable when the trainer's process ends.
-        zygote: the running zygote.
+        client: of the zygote that runs programs in Python.
     """
 
-    def __init__(self, connection: socket.socket, trainer: int, zygote: ZygoteProcess) -> None:
+    def __init__(self, connection: socket.socket, trainer: int, client: ZygoteClient) -> None:
         self._connection = connection
         self._trainer = trainer
         self._done: list[Answer] = []
         self._sent_at = time.monotonic()
-        self._limits = OwnLimits(zygote.settings.output_bytes)
-        self._zygotes: dict[Language, ZygoteProcess] = {"python": zygote}
-        self._clients: dict[Language, ZygoteClient] = {}
-        self._client = self._client_of("python")
-        self._client.runner = self._runner
-        settings = zygote.settings._replace(tier=zygote.tier)
-        self._compiler = Compiler(settings, connection.fileno(), trainer)
-        self._client.compile = self._compiler.compile
-        self._checkers = self._client.checkers = Checkers(settings, self._compiler, connection.fileno(), trainer)
+        self._limits = OwnLimits(client.settings.output_bytes)
+        self._clients: list[ZygoteClient] = []
+        self._client = self._adopted(client)
+        client.on_report = self._limits.on_content
+        client.compiler = Compiler(client.settings, self._connect)
+        client.checkers = Checkers(client.settings, client.compiler, self._connect)
 
     def serve(self) -> None:
         """Judge tasks until the trainer hangs up."""
@@ -97,58 +93,24 @@ class Supervisor:
                 send_message(self._connection, self._done)
             self._done, self._sent_at = [], now
 
-    def _client_of(self, language: Language) -> ZygoteClient:
-        zygote = self._zygotes[language]
-        client = ZygoteClient(zygote.control, zygote.settings, self._connection.fileno(), self._trainer)
-        client.on_wait = self._send_done
-        client.on_report = self._limits.on_content
-        client.renew = partial(self._renew, language)
-        client.group_is_full = lambda: self._zygotes[language].group_is_full()
-        self._clients[language] = client
-        return client
-
-    def _runner(self, language: Language) -> ZygoteClient:
-        """The client for programs in a language: Python's own, where they need no more than one executable."""
-        spec = LANGUAGES[language]
-        if not spec.run and not spec.reserves:
-            return self._client
-        if language not in self._clients:
-            tools = tools_of(language) if spec.run else None
-            zygote = self._zygotes["python"]
-            settings = zygote.settings._replace(
-                tier=zygote.tier,
-                packages=(),
-                imports=(),
-                readable=(*tools.readable, *tools.executables) if tools else (),
-                executables=tools.executables if tools else (),
-                reserves=True,
-            )
-            self._limits.lift_memory()
-            try:
-                self._zygotes[language] = start_zygote(settings)
-            except (OSError, IsolationError) as error:
-                raise ZygoteLost(str(error)) from None
-            self._client_of(language)
-        return self._clients[language]
-
-    def _renew(self, language: Language) -> socket.socket:
-        """Replace a zygote that could not clean up after a program."""
+    def _connect(self, settings: ZygoteSettings) -> ZygoteClient:
+        """A client with a further zygote, for a compiler, a runtime or checkers."""
         self._limits.lift_memory()
-        worn = self._zygotes[language]
         try:
-            self._zygotes[language] = start_zygote(worn.settings._replace(tier=worn.tier))
+            return self._adopted(ZygoteClient(settings, self._connection.fileno(), self._trainer))
         except (OSError, IsolationError) as error:
             raise ZygoteLost(str(error)) from None
-        worn.close()  # only now: the last folder in the sandbox's own takes that one with it
-        return self._zygotes[language].control
+
+    def _adopted(self, client: ZygoteClient) -> ZygoteClient:
+        client.on_wait, client.on_renewal = self._send_done, self._limits.lift_memory
+        self._clients.append(client)
+        return client
 
     def close(self) -> None:
-        """End the zygotes of programs, of checkers and of the compiler."""
+        """End the zygotes."""
         with contextlib.ExitStack() as stack:
-            for zygote in self._zygotes.values():
-                stack.callback(zygote.close)
-            stack.callback(self._checkers.close)
-            stack.callback(self._compiler.close)
+            for client in self._clients:
+                stack.callback(client.close)
 
     def _judge(self, program: str, packed: bytes) -> Outcome | str:
         try:
@@ -169,13 +131,13 @@ class Supervisor:
             # It must neither look like a fault of the program at once, nor be one that a program may choose.
             reason = f"its judge raised {traceback.format_exc()[-2000:]}"
         self._limits.end_judgement()
-        for client in self._clients.values():
+        for client in self._clients:
             client.abandon()
         return reason
 
     def _judge_check(self, program: str, packed: bytes) -> Outcome:
         try:
-            check = unpack(packed)
+            check = pickle.loads(packed)
             judge = judge_of(type(check))
         except Exception as error:
             raise FaultyCheck(f"the check cannot be loaded by the process that judges: {error}") from error
@@ -193,16 +155,16 @@ def main() -> None:
     settings: Settings = receive_message(connection)
     sys.path += settings[1]  # after the standard library, which nothing may replace here
     try:
-        zygote = start_zygote(settings[0])
+        client = ZygoteClient(settings[0], connection.fileno(), trainer)
     except OSError as error:
         send_message(connection, ("failed", f"the sandbox cannot start: {remedy(error)}"))
         return
     except Exception as error:
         send_message(connection, ("failed", f"{type(error).__name__}: {error}"))
         return
-    supervisor = Supervisor(connection, trainer, zygote)
+    supervisor = Supervisor(connection, trainer, client)
     try:
-        send_message(connection, ("ready", zygote.tier))
+        send_message(connection, ("ready", client.settings.tier))
         supervisor.serve()
     except ZygoteLost as error:
         print(f"sandbox: {error}", file=sys.stderr)
