@@ -11,15 +11,13 @@ from typing import Any, Literal
 
 import pytest
 
-from lit_rl.data.basics.basics_task import HELD_OUT, TRAINED
-from lit_rl.data.basics.cases import NUM_CASES
-from lit_rl.data.basics.problems import Draw, Family, Rendering, Trees, build_problem, draw, normalised
+from lit_rl.data.basics.families import FAMILIES, NUM_CASES, Draw, Family, draw
+from lit_rl.data.basics.problems import Rendering, Trees, build_problem, normalised
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.languages import how_to_install, toolchain
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
-FAMILIES = (*TRAINED, *HELD_OUT)
 EXCEPTIONS = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, NameError)
 COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 
@@ -117,19 +115,12 @@ def passes(source: str, problem: Problem) -> bool:
         return False
 
 
-def test_there_are_24_trained_families_and_two_more_held_out() -> None:
-    assert len(TRAINED) >= 24
-    assert len(HELD_OUT) == 2
-    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
-    assert set(ORACLES) == {family.name for family in FAMILIES}
-    assert all(len(set(family.wordings)) >= 2 for family in FAMILIES)
-
-
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_constants(
     family: Family,
 ) -> None:
-    for d, problem in drawn(family, 60):
+    assert len(FAMILIES) == len(ORACLES) == 28
+    for d, problem in drawn(family, 30):
         for arguments, expected in problem.check.cases:
             assert ORACLES[family.name](d.slots, *arguments) == expected, (problem.reference, arguments)
         assert 6 <= len(problem.check.cases) <= NUM_CASES
@@ -260,15 +251,15 @@ def other_inputs(d: Draw, rng: Random) -> list[tuple[Any, ...]]:
             return "".join(rng.choice(letters) for _ in range(length))
         return {rng.choice((d.slots.get("w", "hen"), "fox", "owl", "red")): number() for _ in range(length % 4)}
 
-    own = [arguments for _ in range(20) for arguments in d.family.inputs(rng, d.slots)]
-    return own + [tuple(other(kind) for kind in d.family.parameters) for _ in range(400)]
+    own = [arguments for _ in range(10) for arguments in d.draw_inputs(rng)]
+    return own + [tuple(other(kind) for kind in d.family.parameters) for _ in range(200)]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_mutant_passes_only_if_it_computes_the_same(family: Family) -> None:
     """A mutant that survives the cases must agree with the reference on hundreds of other inputs too."""
     num_mutants = 0
-    for d, problem in drawn(family, 6):
+    for d, problem in drawn(family, 4):
         name = problem.check.entry_point
         pool = other_inputs(d, Random(f"pool {problem.task_id}"))
         reference = function_of(problem.reference, name)
@@ -278,24 +269,16 @@ def test_a_mutant_passes_only_if_it_computes_the_same(family: Family) -> None:
                 changed = function_of(mutant, name)
                 differing = [a for a in pool if answer(changed, a) != answer(reference, a)]
                 assert not differing, (mutant, problem.reference, differing[:2])
-    assert num_mutants >= 6 * 4
-
-
-def test_normalising_sees_through_wording_names_and_layout_but_not_through_constants() -> None:
-    plain = "def f(x):\n    return x * 3 + 4\n"
-    reworded = 'def g(xs):\n    """Other words."""\n    # remark\n    return (xs * 3)   +  4\n'
-    assert normalised(plain) == normalised(reworded)
-    assert normalised(plain) != normalised("def f(x):\n    return x * 4 + 3\n")
-    assert normalised("def f(x, y):\n    return x - y\n") != normalised("def f(x, y):\n    return y - x\n")
+    assert num_mutants >= 4 * 4
 
 
 def test_trees_that_are_put_together_are_those_of_the_programs() -> None:
     """Numbers are filled into the tree of another program of the same shape."""
     for family in FAMILIES:
         trees, rng = Trees(), Random(7)
-        for _ in range(40):
+        for _ in range(20):
             drawn = draw(family, rng)
-            assert trees.of(drawn) == normalised(drawn.program(drawn.render(family.body))), family.name
+            assert trees.of(drawn) == normalised(drawn.program(drawn.bodies()[0])), family.name
 
 
 @pytest.mark.parametrize("language", ["python", "javascript"])
@@ -304,7 +287,9 @@ def test_the_sandbox_agrees_that_references_pass_and_bugs_do_not(
 ) -> None:
     if language == "javascript" and toolchain(language) is None:
         pytest.skip(how_to_install(language))
-    problems = [problem for family in FAMILIES for _, problem in drawn(family, 3, language)]
+    problems = [
+        problem for family in FAMILIES for _, problem in drawn(family, 1 if language == "javascript" else 3, language)
+    ]
     right = [(str(problem.reference), problem.check) for problem in problems]
     wrong = [(f"{problem.prompt}{problem.fields['bug']}", problem.check) for problem in problems]
     verdicts = [outcome.verdict for outcome in sandbox.judge_many([*right, *wrong])]

@@ -14,56 +14,22 @@ from typing import Any, Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError, require_at_least
-from lit_rl.data.basics.cases import (
-    ANY,
-    BOUNDS,
-    MAX_PUBLIC_CASES,
-    one_text,
-)
-from lit_rl.data.basics.collection_families import DICTIONARIES, LISTS, STRINGS
-from lit_rl.data.basics.number_families import ARITHMETIC, COMPARISONS, CONDITIONS, LOOPS
-from lit_rl.data.basics.problems import Family, Rendering, problems_of
+from lit_rl.data.basics.cases import MAX_PUBLIC_CASES
+from lit_rl.data.basics.families import FAMILIES
+from lit_rl.data.basics.problems import Rendering, problems_of
 from lit_rl.data.prompts import Form, chat, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.languages import Language
 from lit_rl.types import Problem
 
-TRAINED = (*ARITHMETIC, *COMPARISONS, *STRINGS, *LISTS, *DICTIONARIES, *LOOPS, *CONDITIONS)
-
-TELLABLE = tuple(family for family in TRAINED if family.tellable)
-
-HELD_OUT = (
-    Family(
-        name="spread",
-        functions=("spread", "wide"),
-        parameters=("list",),
-        slots={"k": ANY, "op": BOUNDS},
-        wordings=(
-            "True if largest minus smallest of {x} is {op[2]} {k}.",
-            "Is the spread of {x} {op[2]} {k}?",
-        ),
-        body="    return max({x}) - min({x}) {op[0]} {k}",
-        bug="    return max({x}) {op[0]} {k}",
-        inputs=lambda rng, slots: [
-            ([low, low + slots["k"] + extra, low + 1],)
-            for low, extra in zip((-50, 5, 9, -70, 40, 3, 7, 0), (0, -1, 1, 1, -1, 0, 30, -2), strict=True)
-        ],
-    ),
-    Family(
-        name="suffix_repeated",
-        functions=("tail", "echo"),
-        parameters=("text",),
-        slots={"k": range(2, 21), "c": range(2, 21)},
-        wordings=("The last {k} letters of {x}, {c} times.", "Repeat the last {k} letters of {x} {c} times."),
-        body="    return {x}[-{k}:] * {c}",
-        bug="    return {x}[:-{k}] * {c}",
-        inputs=lambda rng, slots: [(one_text(rng, slots["k"] + extra),) for extra in (-1, 0, 1, 2, 3, 5, 8, 13)],
-    ),
-)
-
-
-_FAMILIES = {"trained": TRAINED, "held_out": HELD_OUT, "tellable": TELLABLE}
+TRAINED = tuple(family for family in FAMILIES if not family.held_out)
+HELD_OUT = tuple(family for family in FAMILIES if family.held_out)
+_FAMILIES = {
+    "trained": TRAINED,
+    "held_out": HELD_OUT,
+    "tellable": tuple(family for family in TRAINED if family.tellable),
+}
 
 SOLVED = (
     ('def mean(xs):\n    """Mean of xs, or 5 if xs is empty."""\n', "    return sum(xs) / len(xs) if xs else 5"),
