@@ -6,7 +6,7 @@ import gzip
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,7 +188,8 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         try:
             value = parse(row)
         except (AttributeError, LookupError, TypeError, ValueError, SyntaxError) as fault:
-            error = fault if isinstance(fault, RowError) else _stumbled(row, fault)
+            named = f"{type(fault).__name__}: {fault}"
+            error = fault if isinstance(fault, RowError) else _row_error(row.source, row.number, named)
             if bad_rows == "error":
                 _refuse(error)
             else:
@@ -207,10 +208,8 @@ def _read_file(path: Path) -> Iterator[Row]:
             yield from _read_lines(path)
         elif path.name.endswith(JSON_LISTS):
             yield from _read_list(path)
-        elif path.name.endswith(".parquet"):
-            yield from _read_parquet(path)
-        elif path.name.endswith(".arrow"):
-            yield from _read_arrow(path)
+        elif path.name.endswith((".parquet", ".arrow")):
+            yield from _read_batches(path)
         else:
             raise UsageError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as fault:
@@ -251,35 +250,24 @@ def _read_list(path: Path) -> Iterator[Row]:
         yield from _rows(str(path), number, values)
 
 
-def _read_parquet(path: Path) -> Iterator[Row]:
+def _read_batches(path: Path) -> Iterator[Row]:
+    """Rows of Parquet, or of a stream of record batches, as ``save_to_disk`` writes."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise _extra_missing("pyarrow", str(path)) from None
     try:
-        number = 0
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1024):
-                for values in batch.to_pylist():
-                    number += 1
-                    yield from _rows(str(path), number, values)
-    except pyarrow.ArrowInvalid as fault:
-        raise UsageError(f"{path} cannot be read as Parquet ({fault}): fetch it again") from None
-
-
-def _read_arrow(path: Path) -> Iterator[Row]:
-    """A stream of record batches, as ``save_to_disk`` writes."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise _extra_missing("pyarrow", str(path)) from None
-    number = 0
-    with pyarrow.memory_map(str(path)) as file, pyarrow.ipc.open_stream(file) as stream:
-        for batch in stream:
-            for values in batch.to_pylist():
-                number += 1
+        with ExitStack() as files:
+            if path.suffix == ".parquet":
+                batches = files.enter_context(pyarrow.parquet.ParquetFile(path)).iter_batches(batch_size=1024)
+            else:
+                file = files.enter_context(pyarrow.memory_map(str(path)))
+                batches = files.enter_context(pyarrow.ipc.open_stream(file))
+            for number, values in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
                 yield from _rows(str(path), number, values)
+    except pyarrow.ArrowInvalid as fault:
+        raise UsageError(f"{path} cannot be read ({fault}): fetch it again") from None
 
 
 def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
@@ -306,10 +294,6 @@ def _rows(source: str, number: int, values: Any) -> Iterator[Row]:
         yield Row(source, number, values)
     else:
         _refuse(_row_error(source, number, f"needs a JSON object, got {_typed(values)}"))
-
-
-def _stumbled(row: Row, fault: Exception) -> RowError:
-    return _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
 
 
 def _row_error(source: str, where: int | str, fault: str) -> RowError:

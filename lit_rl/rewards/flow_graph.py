@@ -82,6 +82,7 @@ _ENTRIES_A_STEP = 16  # of a state that is copied or united
 _NESTED_LOOPS = 4  # deeper loops are walked once: walking twice at each depth doubles the work
 _SKIPPED = frozenset({"import_statement", "import_from_statement", "future_import_statement", "comment"})
 _SKIPPED |= {"type", "qualified_identifier", "global_statement", "nonlocal_statement", "preproc_include"}
+_READ_FIELDS = {"attribute": "object", "keyword_argument": "value"}  # their other names are no variables
 _COMPREHENSIONS = ("list_comprehension", "set_comprehension", "dictionary_comprehension", "generator_expression")
 _PARTS = frozenset({"attribute", "subscript", "field_expression", "subscript_expression", "pointer_expression"})
 
@@ -134,6 +135,8 @@ class _Walker:
             return self._read(node, state)
         if kind in _SKIPPED:
             return []
+        if kind in _READ_FIELDS:
+            return self.visit(node.child_by_field_name(_READ_FIELDS[kind]), state)
         handler = _HANDLERS.get(kind)
         return self._each(node.named_children, state) if handler is None else handler(self, node, state)
 
@@ -388,14 +391,6 @@ class _Walker:
         self.store(node.child_by_field_name("left"), sources, state)
         return sources
 
-    def attribute(self, node: Any, state: State) -> list[str]:
-        """The attribute's name is not a variable."""
-        return self.visit(node.child_by_field_name("object"), state)
-
-    def keyword(self, node: Any, state: State) -> list[str]:
-        """The argument's name is not a variable."""
-        return self.visit(node.child_by_field_name("value"), state)
-
 
 _HANDLERS: dict[str, Callable[[_Walker, Any, State], list[str]]] = {
     **dict.fromkeys(("assignment", "augmented_assignment", "named_expression"), _Walker.assignment),
@@ -415,6 +410,4 @@ _HANDLERS: dict[str, Callable[[_Walker, Any, State], list[str]]] = {
     "match_statement": _Walker.cases,
     "switch_statement": _Walker.switch,
     "for_in_clause": _Walker.clause,
-    "attribute": _Walker.attribute,
-    "keyword_argument": _Walker.keyword,
 }

@@ -105,29 +105,20 @@ class Basics(TaskDataModule):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if not 0 <= bug_share <= 1:
-            raise UsageError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
+        for key, share in (("bug_share", bug_share), ("second_turn_share", second_turn_share)):
+            if not 0 <= share <= 1:
+                raise UsageError(f"{key} is a share in [0, 1], got {share}: use 0.6 for 60%")
         if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
-            raise ArgumentError(
-                "num_public_cases",
-                f"0 to {MAX_PUBLIC_CASES}",
-                str(num_public_cases),
-                "at least half of the 8 cases stay hidden",
-            )
-        if show_public_cases and num_public_cases == 0:
-            raise ArgumentError("show_public_cases", "cases to show", "num_public_cases=0", "set it to 1 or more")
-        if (untold_constants or second_turn_share) and num_public_cases == 0:
+            remedy = "at least half of the 8 cases stay hidden"
+            raise ArgumentError("num_public_cases", f"0 to {MAX_PUBLIC_CASES}", str(num_public_cases), remedy)
+        if (show_public_cases or untold_constants or second_turn_share) and num_public_cases == 0:
             raise UsageError(
-                "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
+                "show_public_cases, untold_constants and second_turn_share need a public case, got num_public_cases=0: "
+                "set it to 1 or more"
             )
-        if not 0 <= second_turn_share <= 1:
-            raise UsageError(f"second_turn_share is a share in [0, 1], got {second_turn_share}: use 0.5 for half")
         if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
-            raise ArgumentError(
-                "few_shot",
-                f"0 to {len(SOLVED)} in instruct form and 0 in completion form",
-                f"{few_shot} in {form} form",
-            )
+            expected = f"0 to {len(SOLVED)} in instruct form and 0 in completion form"
+            raise ArgumentError("few_shot", expected, f"{few_shot} in {form} form")
         if form == "instruct" and second_turn_share:
             raise UsageError(
                 f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
