@@ -248,7 +248,7 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"bug_share": 60}, r"bug_share is a share in \[0, 1\], got 60"),
     ({"families": "heldout"}, "families: expected one of .*'tellable', got 'heldout'"),
     ({"num_public_cases": 5}, "num_public_cases: expected 0 to 4, got 5; at least half of the 8 cases stay hidden"),
-    ({"show_public_cases": True}, "show_public_cases: expected cases to show, got num_public_cases=0"),
+    ({"show_public_cases": True}, "need a public case, got num_public_cases=0: set it to 1 or more"),
     ({"untold_constants": True}, "need a public case, got num_public_cases=0: set it to 1 or more"),
     ({"second_turn_share": 0.5}, "need a public case, got num_public_cases=0: set it to 1 or more"),
     ({"num_public_cases": 1, "second_turn_share": 50}, r"second_turn_share is a share in \[0, 1\], got 50"),

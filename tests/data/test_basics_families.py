@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from random import Random
@@ -138,90 +139,61 @@ def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_c
         assert not problem.fields["demonstration"].endswith("\n")
 
 
+COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+
+
+def variants(node: ast.AST) -> Iterator[ast.AST]:
+    """What may stand in place of a node: a constant off by one, another operator, another order, a part of it."""
+
+    def other(**fields: Any) -> ast.AST:
+        return type(node)(**{**dict(ast.iter_fields(node)), **fields})
+
+    match node:
+        case ast.Constant(value=int(value)):
+            yield from map(ast.Constant, (value + 1, value - 1, 0))
+        case ast.Constant(value=str(value)):
+            yield from map(ast.Constant, (value[1:], value[:-1]))
+        case ast.Compare(left=left, ops=ops, comparators=[*between, right]):
+            for i in range(len(ops)):
+                yield from (other(ops=[*ops[:i], kind(), *ops[i + 1 :]]) for kind in COMPARISONS)
+            yield other(left=right, comparators=[*between, left])
+        case ast.BinOp(left=left, right=right):
+            yield from (other(op=kind()) for kind in OPERATORS)
+            yield from (other(left=right, right=left), left)
+        case ast.BoolOp(values=values):
+            yield from values
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (other(body=orelse, orelse=body), body, orelse)
+        case ast.Call(args=[one]):
+            yield one
+        case ast.Call(args=[*args, last]) if args:
+            yield from (other(args=[last, *reversed(args)]), other(args=args))
+        case ast.Slice(lower=lower, upper=upper):
+            yield from (other(lower=upper, upper=lower), other(step=None))
+
+
 class Mutant(ast.NodeTransformer):
-    """Changes the one place it is told to: a constant by one, an operator, a name, an order, a slice."""
+    """Puts one of all variants in its place."""
 
-    COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
-    OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+    def __init__(self, number: int) -> None:
+        self.left = number
 
-    def __init__(self, target: int | None) -> None:
-        self.target = target
-        self.place = -1
-
-    def _here(self) -> bool:
-        self.place += 1
-        return self.place == self.target
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        for change in (1, -1, 0):
-            if self._here():
-                if isinstance(node.value, int):
-                    return ast.Constant(node.value + change if change else 0)
-                return ast.Constant(str(node.value)[change:])
-        return node
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+    def visit(self, node: ast.AST) -> ast.AST:
         self.generic_visit(node)
-        for place in range(len(node.ops)):
-            for other in self.COMPARISONS:
-                if self._here():
-                    node.ops[place] = other()
-        if self._here():
-            node.left, node.comparators[-1] = node.comparators[-1], node.left
-        return node
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        self.generic_visit(node)
-        for other in self.OPERATORS:
-            if self._here():
-                node.op = other()
-        if self._here():
-            node.left, node.right = node.right, node.left
-        if self._here():
-            return node.left
-        return node
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        self.generic_visit(node)
-        for place in range(len(node.values)):
-            if self._here():
-                return node.values[place]
-        return node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
-        if self._here():
-            node.body, node.orelse = node.orelse, node.body
-        for part in (node.body, node.orelse):
-            if self._here():
-                return part
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        if len(node.args) > 1:
-            if self._here():
-                node.args.reverse()
-            if self._here():
-                node.args.pop()
-        if len(node.args) == 1 and self._here():
-            return node.args[0]
-        return node
-
-    def visit_Slice(self, node: ast.Slice) -> ast.AST:
-        self.generic_visit(node)
-        if self._here():
-            node.lower, node.upper = node.upper, node.lower
-        if self._here():
-            node.step = None
+        for variant in variants(node):
+            self.left -= 1
+            if self.left == -1:
+                return variant
         return node
 
 
 def mutants(source: str) -> Iterator[str]:
-    counter = Mutant(None)
-    counter.visit(ast.parse(source))
-    for target in range(counter.place + 1):
-        changed = ast.unparse(ast.fix_missing_locations(Mutant(target).visit(ast.parse(source))))
+    for number in itertools.count():
+        mutant = Mutant(number)
+        changed = ast.unparse(ast.fix_missing_locations(mutant.visit(ast.parse(source))))
+        if mutant.left >= 0:
+            return
         if normalised(changed) != normalised(source):
             yield changed
 

@@ -66,20 +66,6 @@ def test_a_restored_loader_goes_on_with_the_next_batch(stop: int) -> None:
     assert stream(second, 0 if stop < 4 else 1, 9 - stop) == whole[stop:]
 
 
-def test_epochs_differ_and_are_the_same_again() -> None:
-    loader = ProblemLoader(problems(12), 3, shuffle=True, seed=1)
-    orders = []
-    for epoch in (0, 1, 0):
-        loader.set_epoch(epoch)
-        orders.append([ids(batch) for batch in loader])
-    assert orders[0] == orders[2] != orders[1]
-
-
-def test_too_few_problems_for_a_batch_is_one_clear_error() -> None:
-    with pytest.raises(ValueError, match=r"a training batch needs 6 problems .* got 5: lower batch_size"):
-        ProblemLoader(problems(5), 3, drop_last=True, world_size=2)
-
-
 class Five(TaskDataModule):
     name = "five"
 
@@ -214,23 +200,6 @@ def test_a_changed_order_in_the_middle_of_an_epoch_is_told(recwarn: pytest.Warni
     for other, what in ((make(seed=2), "seed 1.* seed 2"), (make(15), "12 problems.* 15 problems")):
         with pytest.warns(UserWarning, match=what + r".*some problems of this epoch come twice"):
             other.load_state_dict(first.state_dict())
-
-
-def test_problems_are_loaded_once_also_where_some_are_left_out_later() -> None:
-    loads: list[Split] = []
-
-    class Counted(TaskDataModule):
-        def load_problems(self, split: Split) -> list[Problem]:
-            loads.append(split)
-            return problems(5)
-
-    task = Counted()
-    assert len(task.problems("train")) == 5
-    task.keep_only(lambda problem: len(problem.prompt) > 2)
-    assert len(task.problems("train")) == 3
-    task.keep_only(lambda problem: len(problem.prompt) > 3)
-    assert len(task.problems("train")) == 2 and task.left_out["train"] == 3
-    assert loads == ["train"]
 
 
 def test_the_maximum_of_problems_measured_on_holds_for_the_test_split_too() -> None:

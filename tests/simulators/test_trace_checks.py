@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from lit_rl.data.robots.trace_checks import (
     CheckError,
-    conjuncts,
     fraction_of_conjuncts,
     holds,
     part_of,
@@ -59,12 +58,6 @@ def test_first_and_last_differ_when_there_are_two_matches():
 
 
 # --- events -----------------------------------------------------------------------------------------------
-
-
-def test_an_event_is_searched_ignoring_case_in_the_same_kind():
-    trace = [["Say", "Dinner is READY", None]]
-    assert holds(["exists", "trace", ["Say", "ready"]], trace)
-    assert not holds(["exists", "trace", ["GoTo", "ready"]], trace)
 
 
 def test_one_option_of_an_ask_must_match_if_a_second_pattern_is_given():
@@ -128,18 +121,7 @@ def test_any_visit_is_the_repeated_first_visit_of_what_is_left(pairs):
         assert holds(["act_at_any_visit", "trace", "hall", event], rest) == found
 
 
-@given(TRACES, PATTERNS)
-def test_acting_at_the_first_visit_is_acting_at_some_visit(trace, event):
-    at_first = holds(["act_at_first", "trace", "hall", event], trace)
-    assert not at_first or holds(["act_at_any_visit", "trace", "hall", event], trace)
-
-
 # --- conjuncts --------------------------------------------------------------------------------------------
-
-
-def test_only_the_top_level_and_is_flattened():
-    check = ["and", ["and", True, ["or", ["and", True, True]]], ["not", ["and", True, True]]]
-    assert conjuncts(check) == [True, ["or", ["and", True, True]], ["not", ["and", True, True]]]
 
 
 @given(TRACES, st.lists(PATTERNS, min_size=1, max_size=5))
