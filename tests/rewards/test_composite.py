@@ -1,5 +1,5 @@
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,16 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.completions import batch, inside, judged, problem
 
+from lit_rl.data.toys.toy_tasks import sorting_problem
+from lit_rl.execution.checks import ReferenceText, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
     Composite,
+    CorridorReward,
     DataflowReward,
+    LengthPenalty,
+    LintReward,
     LLMJudgeReward,
+    OverlongPenalty,
     RewardTerm,
     ServerGrader,
+    SimulatorReward,
+    SortingReward,
     Span,
+    SyntaxReward,
     TermScore,
+    TestsReward,
 )
 from lit_rl.types import Completions, Judgement, Problem, Program
 
@@ -141,17 +151,41 @@ class Sure(RewardTerm):
         return [TermScore(1.0)] * len(completions)
 
 
-def test_bad_compositions_are_refused_with_the_key() -> None:
-    with pytest.raises(ValueError, match="rewards is empty"):
-        Composite([])
-    with pytest.raises(ValueError, match=r"Composite\.terms\[0\]: expected RewardTerm, got 'tests'"):
-        Composite(["tests"])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match=r"Composite\.terms\[1\]\.name is 'fixed' a second time"):
-        Composite([fixed(1.0), fixed(1.0)])
-    with pytest.raises(ValueError, match=r"Composite\.clip_low must not exceed clip_high, got 1 and 0"):
-        Composite([fixed(1.0)], clip_low=1, clip_high=0)
-    with pytest.raises(ValueError, match=r"Composite\.clip_high: expected float or None, got 'high'"):
-        Composite([fixed(1.0)], clip_high="high")  # type: ignore[arg-type]
+TEXT, CPP = ReferenceText("x"), StdioTests((("", ""),), language="cpp")
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: Composite([]), "rewards is empty"),
+    (lambda: Composite(["tests"]), r"Composite\.terms\[0\]: expected RewardTerm, got 'tests'"),  # type: ignore[list-item]
+    (lambda: Composite([fixed(1.0), fixed(1.0)]), r"Composite\.terms\[1\]\.name is 'fixed' a second time"),
+    (lambda: Composite([fixed(1.0)], 1, 0), r"Composite\.clip_low must not exceed clip_high, got 1 and 0"),
+    (lambda: Fixed([], math.nan), r"Fixed\.weight: expected a finite number, got nan"),
+    (lambda: TestsReward(mode="some"), r"TestsReward\.mode: .*got 'some'"),  # type: ignore[arg-type]
+    (lambda: TestsReward(grades={"fine": 1.0}), r"TestsReward\.grades has an unknown verdict 'fine'"),
+    (lambda: TestsReward().check_problem(problem(TEXT)), "TestsReward .*ReferenceText"),
+    (lambda: SimulatorReward().check_problem(problem()), "SimulatorReward .*AssertTests"),
+    (lambda: SimulatorReward(grades={"python_error": 0.9}), r"SimulatorReward\.grades .*\[0.9, 0.3, 0.6, 1.0\]"),
+    (lambda: LintReward(select=[]), r"LintReward\.select is empty"),
+    (lambda: LintReward(severities={"E": -1}), r"LintReward\.severities\[E\]: .*got -1"),
+    (lambda: LintReward().check_problem(problem(CPP)), "LintReward .*'cpp'"),
+    (lambda: SyntaxReward().check_problem(problem(ReferenceText("x", "fortran"))), "SyntaxReward .*'fortran'"),
+    (lambda: DataflowReward().check_problem(problem()), "DataflowReward .* reference"),
+    (lambda: DataflowReward().check_problem(problem(TEXT)), "DataflowReward .*'text'"),
+    (lambda: BleuReward().check_problem(problem()), "BleuReward .* reference"),
+    (lambda: BleuReward(tokenize="words"), r"BleuReward\.tokenize: .*got 'words'"),
+    (lambda: LengthPenalty(alpha=-1), r"LengthPenalty\.alpha: .*got -1"),
+    (lambda: OverlongPenalty(max_tokens=10, buffer_tokens=11), r"OverlongPenalty\.buffer_tokens: .*\[1, 10\], got 11"),
+    (lambda: SortingReward().check_problem(problem(TEXT)), "TokenTarget.*ReferenceText"),
+    (lambda: CorridorReward().check_problem(sorting_problem([3, 1, 2])), "num_cells, start"),
+]
+
+
+def test_arguments_and_problems_that_a_term_cannot_use_are_refused_with_the_key() -> None:
+    for build, message in REFUSED:
+        with pytest.raises(ValueError, match=message) as refused:
+            build()
+        assert "\n" not in str(refused.value)
+    for term in (TestsReward(), LintReward(), SyntaxReward()):
+        term.check_problem(problem())
+    DataflowReward().check_problem(problem(CPP, reference="int x;"))
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.completions import batch, judged, problem, reward_of
+from support.completions import batch, judged, reward_of
 
-from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import Composite, LintReward
 
 # Twenty completions and the Qwen2.5 tokens that overlap ruff's findings under the default rules.
@@ -115,12 +114,3 @@ def test_a_missing_ruff_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "ruff", None)
     with pytest.raises(ModuleNotFoundError, match=r"LintReward needs the package ruff: pip install .*rewards"):
         LintReward().setup()
-
-
-def test_wrong_arguments_and_languages_are_named() -> None:
-    with pytest.raises(ValueError, match=r"LintReward\.select is empty"):
-        LintReward(select=[])
-    with pytest.raises(ValueError, match=r"LintReward\.severities\[E\]: expected a number in \[0.0, inf\], got -1"):
-        LintReward(severities={"E": -1})
-    with pytest.raises(ValueError, match="LintReward reads python, but its programs are written in 'cpp'"):
-        LintReward().check_problem(problem(StdioTests((("", ""),), language="cpp")))

@@ -6,10 +6,10 @@ import parso
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.completions import batch, judged, problem, reward_of, with_stop_reasons
+from support.completions import batch, judged, reward_of, with_stop_reasons
 
 import lit_rl
-from lit_rl.execution.checks import ReferenceText, StdioTests
+from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import Composite, SyntaxReward
 from lit_rl.rewards.python_prefix import _viable, first_rejected, lexemes
 from lit_rl.types import StopReason
@@ -146,11 +146,3 @@ CPP_CASES = [
 @pytest.mark.parametrize(("text", "tokens"), CPP_CASES)
 def test_the_first_error_of_cpp_is_flagged(flagged: Callable[..., list[str]], text: str, tokens: list[str]) -> None:
     assert flagged(SyntaxReward(), text, check=CPP) == tokens
-
-
-def test_an_unknown_language_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="SyntaxReward reads python, c, cpp, but its programs are written in 'fortran'"
-    ):
-        SyntaxReward().check_problem(problem(ReferenceText("x", "fortran")))
-    SyntaxReward().check_problem(problem(CPP))

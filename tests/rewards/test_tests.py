@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.completions import PASSED, batch, judged, problem, reward_of
+from support.completions import PASSED, batch, judged, reward_of
 from support.small_runs import fit
 from support.two_turns import LastTurn, PlaysPPO, drawn, rows_of
 
-from lit_rl.execution.checks import AssertTests, CallTests, ReferenceText, StdioTests
+from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.models import SeparateCritic
 from lit_rl.rewards import (
@@ -93,21 +93,6 @@ def test_a_program_that_passed_a_blank_line_and_one_that_is_not_there_are_not_bl
     assert flagged(TestsReward(), DIVISION, Outcome(Verdict.PASSED, line=2)) == []
     for line in (2, 9, None):
         assert flagged(TestsReward(), "x = 1\n\ny = 2\n", failed(line)) == []
-
-
-def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match=r"TestsReward\.mode: expected one of .all., .fraction., .graded., got 'some'"):
-        TestsReward(mode="some")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"TestsReward\.grades has an unknown verdict 'fine'"):
-        TestsReward(grades={"fine": 1.0})
-    with pytest.raises(ValueError, match=r"TestsReward\.grades\['passed'\]: expected float, got 'one'"):
-        TestsReward(grades={"passed": "one"})  # type: ignore[dict-item]
-
-
-def test_a_task_without_tests_is_refused() -> None:
-    with pytest.raises(ValueError, match="TestsReward needs tests, but its check is ReferenceText"):
-        TestsReward().check_problem(problem(ReferenceText("x")))
-    TestsReward().check_problem(problem())
 
 
 ROWS = rows_of([[1]] * 20, [drawn(str(i)) for i in range(20)])
@@ -218,10 +203,6 @@ def test_overlong_grows_through_the_buffer(letters: int, value: float) -> None:
     assert reward_of(OverlongPenalty(max_tokens=10, buffer_tokens=4), "x" * letters).rewards.item() == value
 
 
-def test_length_costs_alpha_a_hundred_tokens_and_limits_out_of_range_are_named() -> None:
+def test_length_costs_alpha_a_hundred_tokens() -> None:
     # 249 letters and EOS
     assert reward_of(LengthPenalty(alpha=0.03), "x" * 249).rewards.item() == pytest.approx(-0.03 * 2.5)
-    with pytest.raises(ValueError, match=r"LengthPenalty\.alpha: expected a number in \[0.0, inf\], got -1"):
-        LengthPenalty(alpha=-1)
-    with pytest.raises(ValueError, match=r"OverlongPenalty\.buffer_tokens: expected a number in \[1, 10\], got 11"):
-        OverlongPenalty(max_tokens=10, buffer_tokens=11)
