@@ -14,6 +14,7 @@ from typing import IO, Any, Literal, TypeVar
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
+from lit_rl.lazy import load_extra
 
 BadRows = Literal["error", "skip"]
 _MISSING = object()
@@ -49,7 +50,6 @@ def collecting(errors: list[RowError]) -> Iterator[None]:
 
 
 def _refuse(error: RowError) -> None:
-    """Raise an error, or collect it."""
     errors = _collected.get()
     if errors is None:
         raise error from None
@@ -252,15 +252,11 @@ def _read_list(path: Path) -> Iterator[Row]:
 
 def _read_batches(path: Path) -> Iterator[Row]:
     """Rows of Parquet, or of a stream of record batches, as ``save_to_disk`` writes."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise _extra_missing("pyarrow", str(path)) from None
+    pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     try:
         with ExitStack() as files:
             if path.suffix == ".parquet":
-                batches = files.enter_context(pyarrow.parquet.ParquetFile(path)).iter_batches(batch_size=1024)
+                batches = files.enter_context(parquet.ParquetFile(path)).iter_batches(batch_size=1024)
             else:
                 file = files.enter_context(pyarrow.memory_map(str(path)))
                 batches = files.enter_context(pyarrow.ipc.open_stream(file))
@@ -271,10 +267,7 @@ def _read_batches(path: Path) -> Iterator[Row]:
 
 
 def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
-    try:
-        import datasets
-    except ImportError:
-        raise _extra_missing("datasets", name) from None
+    datasets = load_extra("datasets", name, "data")
     try:
         rows = datasets.load_dataset(name, subset, split=split, streaming=True)
     except Exception as fault:
@@ -301,10 +294,6 @@ def _row_error(source: str, where: int | str, fault: str) -> RowError:
     place = str(where).partition(", ")[2]
     error.kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
     return error
-
-
-def _extra_missing(package: str, source: str) -> ModuleNotFoundError:
-    return ModuleNotFoundError(f"{source} needs the package {package}: pip install 'lit-rl[data]'")
 
 
 def _typed(value: Any) -> str:

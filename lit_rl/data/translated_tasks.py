@@ -115,7 +115,6 @@ class TranslatedTask(CutTask):
         return [self._problem(row) for row in tested]
 
     def _translation(self, row: Row) -> _Translation:
-        """The parts of a row."""
         raise NotImplementedError
 
     def _problem(self, row: _Translation) -> Problem:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from lit_rl.rewards.term import load_extra
+from lit_rl.lazy import load_extra
 
 _LEAST_LEFT = 4  # a quarter of the characters
 _NAME = rb"[A-Z][A-Z0-9_]{2,80}"
@@ -125,9 +125,9 @@ def grammar(language: str, needed_by: str) -> Any:
     Raises:
         ModuleNotFoundError: tree-sitter or its grammar is missing.
     """
-    tree_sitter = load_extra("tree_sitter", needed_by)
+    tree_sitter = load_extra("tree_sitter", needed_by, "rewards")
     name = "tree_sitter_python" if language == "python" else "tree_sitter_cpp"
-    return tree_sitter.Language(load_extra(name, needed_by).language())
+    return tree_sitter.Language(load_extra(name, needed_by, "rewards").language())
 
 
 def parse(source: bytes, language: str, needed_by: str) -> Any:
@@ -147,8 +147,9 @@ def parse(source: bytes, language: str, needed_by: str) -> Any:
     def read(offset: int, _point: object) -> bytes:
         return source[offset : offset + _CHUNK]
 
+    parser = load_extra("tree_sitter", needed_by, "rewards").Parser(known)
     try:
-        return load_extra("tree_sitter", needed_by).Parser(known).parse(read, progress_callback=cancel).root_node
+        return parser.parse(read, progress_callback=cancel).root_node
     except ValueError:
         raise TooCostly(f"the parser needs more than {allowed} rounds for {len(source)} bytes") from None
 

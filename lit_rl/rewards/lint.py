@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from lit_rl.arguments import UsageError, require_number
+from lit_rl.lazy import load_extra
 from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
-from lit_rl.rewards.term import RewardTerm, Span, TermScore, load_extra
+from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 Finding = Mapping[str, Any]
@@ -154,7 +155,7 @@ class LintReward(RewardTerm):
 
     def _run(self, folder: str) -> subprocess.CompletedProcess[str]:
         version = f"py3{min(sys.version_info.minor, 14)}"
-        command = [load_extra("ruff", "LintReward").find_ruff_bin(), "check", "--isolated", "--no-cache"]
+        command = [load_extra("ruff", "LintReward", "rewards").find_ruff_bin(), "check", "--isolated", "--no-cache"]
         command += ["--quiet", "--exit-zero", "--ignore-noqa", "--output-format=json"]
         command += [f"--target-version={version}", f"--select={','.join(self.select)}"]
         command += [f"--ignore={','.join(self.ignore)}", "--", folder]

@@ -128,7 +128,6 @@ class LLMJudgeReward(RewardTerm):
         return failed
 
     def _prompt(self, completion: str, problem: Problem, program: Program) -> str:
-        """The whole prompt for one row."""
         fields = {
             "prompt": problem.prompt_text,
             "program": program.source,
@@ -159,7 +158,6 @@ class LLMJudgeReward(RewardTerm):
 
 
 def _fields_of(template: str) -> set[str]:
-    """Names of the fields in a template."""
     try:
         names = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
     except ValueError as error:

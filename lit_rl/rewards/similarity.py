@@ -7,10 +7,11 @@ from functools import cache, lru_cache
 from typing import Any
 
 from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, data_flow
 from lit_rl.rewards.grammars import TooCostly, grammar
 from lit_rl.rewards.places import check_language, unread
-from lit_rl.rewards.term import RewardTerm, TermScore, load_extra
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 NO_REFERENCE = TermScore(None, reason="the problem has no reference")
@@ -69,7 +70,7 @@ class BleuReward(RewardTerm):
             ModuleNotFoundError: it is not installed.
         """
         if self._bleu is None:
-            metrics = load_extra("sacrebleu.metrics", "BleuReward")
+            metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
             self._bleu = metrics.BLEU(tokenize=self.tokenize, effective_order=True)
 
     def check_problem(self, problem: Problem) -> None:

@@ -20,6 +20,7 @@ def tokenizer() -> Any:
     return AutoTokenizer.from_pretrained(TOKENIZER_FOLDER)
 
 
+@pytest.mark.slow
 def test_the_shipped_files_are_what_the_corpus_gives_again(tmp_path: Path) -> None:
     build_tokenizer(folder=tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):

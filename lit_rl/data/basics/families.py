@@ -204,7 +204,6 @@ _SETS = {"ANY": ANY, "BOUNDS": BOUNDS, "SIGNS": SIGNS, "WORDS": WORDS}
 
 
 def _read(name: str, row: Mapping[str, Any]) -> Family:
-    """A row of the table."""
     return Family(
         name,
         tuple(row["functions"]),
