@@ -253,15 +253,10 @@ def test_trees_that_are_put_together_are_those_of_the_programs() -> None:
             assert trees.of(drawn) == normalised(drawn.program(drawn.bodies()[0])), family.name
 
 
-@pytest.mark.parametrize("language", ["python", "javascript"])
-def test_the_sandbox_agrees_that_references_pass_and_bugs_do_not(
-    sandbox: Sandbox, language: Literal["python", "javascript"]
-) -> None:
-    if language == "javascript" and toolchain(language) is None:
-        pytest.skip(how_to_install(language))
-    problems = [
-        problem for family in FAMILIES for _, problem in drawn(family, 1 if language == "javascript" else 3, language)
-    ]
+def test_the_sandbox_agrees_in_javascript_that_references_pass_and_bugs_do_not(sandbox: Sandbox) -> None:
+    if toolchain("javascript") is None:
+        pytest.skip(how_to_install("javascript"))
+    problems = [problem for family in FAMILIES for _, problem in drawn(family, 1, "javascript")]
     right = [(str(problem.reference), problem.check) for problem in problems]
     wrong = [(f"{problem.prompt}{problem.fields['bug']}", problem.check) for problem in problems]
     verdicts = [outcome.verdict for outcome in sandbox.judge_many([*right, *wrong])]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.json_rows import write_rows
 
 from lit_rl.data.contests.deepcoder import CONFIGURATIONS, CONTEST_IMPORTS, LIVE_CODE_BENCH_IMPORTS, DeepCoder
 from lit_rl.data.rows import RowError
@@ -75,14 +76,8 @@ ROWS = {
 }
 
 
-def write(folder: Path, *rows: dict) -> str:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 def load(folder: Path, *rows: dict, **options):
-    return DeepCoder(train=[write(folder, *rows)], **options).problems("train")
+    return DeepCoder(train=[write_rows(folder, *rows)], **options).problems("train")
 
 
 @pytest.mark.parametrize("shape", ROWS)
@@ -229,7 +224,7 @@ def test_a_row_says_how_its_output_is_compared(tmp_path):
         ("tokens", 1e-6),
         ("lines", 1e-3),
     ]
-    own = DeepCoder(train=[write(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
+    own = DeepCoder(train=[write_rows(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
     assert (own[0].check.compare, own[0].check.tolerance) == ("tokens", 0.5)
 
 
@@ -313,7 +308,7 @@ def test_a_configuration_without_the_split_is_refused_at_once_and_a_missing_file
 
 def test_fewer_problems_than_a_batch_are_repeated_under_their_own_ids(tmp_path):
     rows = [ROWS["codeforces"] | {"problem": name} for name in "abc"]
-    data = DeepCoder(train=[write(tmp_path, *rows)], batch_size=8)
+    data = DeepCoder(train=[write_rows(tmp_path, *rows)], batch_size=8)
     loader = data.train_dataloader()
     (batch,) = list(loader)
     assert len(loader) == 1

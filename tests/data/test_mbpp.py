@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 import gzip
 import json
-from pathlib import Path
 
 import pytest
+from support.json_rows import write_rows
 from support.named_jobs import judge_named, not_among
 from support.slow_cases import slow_but
 
@@ -30,15 +30,9 @@ def full(number: int) -> dict:
     }
 
 
-def write(folder: Path, *rows: dict) -> str:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 @pytest.fixture
 def path(tmp_path):
-    return write(tmp_path, *(full(number) for number in (1, 2, 3, 4, 10, 11, 510, 511, 600, 601, 974)))
+    return write_rows(tmp_path, *(full(number) for number in (1, 2, 3, 4, 10, 11, 510, 511, 600, 601, 974)))
 
 
 def numbers(problems: list) -> list[int]:
@@ -57,7 +51,7 @@ def test_parts_go_by_task_id(path):
 
 def test_a_full_row_keeps_setup_and_tests_with_unix_line_ends(tmp_path):
     row = full(11) | {"test_setup_code": "one = 1\r\ntwo = 2"}
-    problem = MBPP(write(tmp_path, row)).problems("test")[0]
+    problem = MBPP(write_rows(tmp_path, row)).problems("test")[0]
     assert problem.check == AssertTests(
         "one = 1\ntwo = 2\nassert add(0) == 11\nassert add(1) == 12\nassert add(2) == 13\n", None, 10.0
     )
@@ -70,7 +64,7 @@ def test_the_public_check_holds_the_shown_asserts_and_what_they_need(tmp_path):
     sanitized = {k: v for k, v in full(12).items() if k not in ("text", "test_setup_code", "challenge_test_list")}
     sanitized |= {"prompt": "Add.", "test_imports": ["import math"], "source_file": "x"}
     origin = sanitized | {"task_id": 13, "test": "def check(candidate):\n    assert add(5) == 18\n\ncheck(add)\n"}
-    path = write(tmp_path, row, sanitized, origin)
+    path = write_rows(tmp_path, row, sanitized, origin)
     for count in (1, 2):
         problems = MBPP(path, shown_tests=count).problems("test")
         asserts = [[f"assert add({x}) == {x + number}\n" for x in range(count)] for number in (11, 12, 12)]
@@ -86,7 +80,7 @@ def test_the_public_check_holds_the_shown_asserts_and_what_they_need(tmp_path):
 
 def test_completion_form_is_a_docstring_that_quotes_cannot_end(tmp_path):
     row = full(11) | {"text": 'Say """hi""" "'}
-    problem = MBPP(write(tmp_path, row), form="completion", shown_tests=1).problems("test")[0]
+    problem = MBPP(write_rows(tmp_path, row), form="completion", shown_tests=1).problems("test")[0]
     assert problem.prompt == '"""\nSay \'\'\'hi\'\'\' "\nassert add(0) == 11\n"""\n'
     assert isinstance(ast.parse(problem.prompt).body[0].value, ast.Constant)
     assert problem.stop_strings == ("\nassert", "\nprint", "\nif", '\n"""')
@@ -108,7 +102,7 @@ def test_an_example_never_explains_itself(path):
 
 
 def test_examples_that_are_not_in_the_file_are_named(tmp_path):
-    data = MBPP(write(tmp_path, full(2), full(11)), few_shot=2)
+    data = MBPP(write_rows(tmp_path, full(2), full(11)), few_shot=2)
     with pytest.raises(ValueError, match=r"needs the rows with task_id \[2, 3\], .* lacks \[3\]"):
         data.problems("test")
     with pytest.raises(ValueError, match="few_shot: expected 0 to 3 examples, got 4"):

@@ -218,7 +218,7 @@ def programs(**options: Any) -> Mixture:
 
 
 def test_a_run_logs_each_task_and_resumes_with_moving_shares(byte_tokenizer: str, tmp_path: Path) -> None:
-    def build(max_rollouts: int = 12) -> Any:
+    def build(max_rollouts: int = 9) -> Any:
         return build_module(byte_tokenizer, sandbox=Late, rewards=[PassedAndEven()], max_rollouts=max_rollouts)
 
     whole, resumed = whole_and_resumed(build, tmp_path, 7, data=programs(least=0.25))

@@ -144,9 +144,6 @@ def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_pa
     assert first.reference is None
 
 
-# --- a real checkout --------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def checkout() -> Path:
     folder = os.environ.get("LIT_RL_CODEBOTLER")

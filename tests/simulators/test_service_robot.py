@@ -37,21 +37,12 @@ def found(stored: str, text: str) -> bool:
     return re.search(stored, text, re.IGNORECASE) is not None
 
 
-# --- get_current_location, get_all_rooms ----------------------------------------------------------------
-
-
-# --- is_in_room -------------------------------------------------------------------------------------------
-
-
 @given(st.lists(NAMES, max_size=4), st.lists(NAMES, max_size=3), ANY_TEXT)
 def test_is_in_room_is_true_if_a_stored_object_or_agent_is_found_in_the_text(labels, people, entity):
     robot = ServiceRobot(state({"start_loc": labels}, {"start_loc": [(name, ["yes"]) for name in people]}))
     assert robot.is_in_room(entity) == any(found(name, entity) for name in labels + people)
     assert robot.trace == [["CheckEntity", entity.strip(), None]]
     assert not any(ServiceRobot(state({"kitchen": labels})).is_in_room(label) for label in labels), "elsewhere"
-
-
-# --- go_to ------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(NAMES, min_size=1, max_size=5, unique=True), ANY_TEXT)
@@ -66,9 +57,6 @@ def test_go_to_takes_the_first_matching_room_and_records_the_attempt_as_written(
             robot.go_to(wanted)
         assert robot.get_current_location() == rooms[0]
     assert robot.trace == [["GoTo", wanted.strip(), None]]
-
-
-# --- ask --------------------------------------------------------------------------------------------------
 
 
 @given(st.sampled_from(["yes", "no", "red|tea", "hot", "xyz"]), st.sampled_from(["hot out?", "tea"]), OPTIONS)
@@ -117,9 +105,6 @@ def test_ask_that_cannot_be_answered_is_a_robot_error_after_the_trace(agents, ar
     assert robot.trace == [["Ask", "ok?", arguments[2]]]
 
 
-# --- what is no text, in any call ----------------------------------------------------------------------------
-
-
 @given(NOT_TEXT)
 def test_something_else_than_text_is_a_robot_error_without_a_trace(wrong):
     everything = state({"start_loc": [".*"]}, {"start_loc": [(".*", ["yes"])]})
@@ -136,12 +121,6 @@ def test_something_else_than_text_is_a_robot_error_without_a_trace(wrong):
         with pytest.raises(RobotError, match=f"^Robot{error}Error"):
             getattr(robot, call)(*arguments)
         assert robot.trace == [], call
-
-
-# --- say --------------------------------------------------------------------------------------------------
-
-
-# --- pick and place ---------------------------------------------------------------------------------------
 
 
 @given(st.lists(NAMES, max_size=5), ANY_TEXT)
@@ -203,9 +182,6 @@ def test_a_placed_text_stands_for_itself_whatever_it_would_mean_as_a_pattern(tex
     assert robot.holding == text
 
 
-# --- a program cannot hold up or fill the process that keeps the world -----------------------------------
-
-
 @pytest.mark.parametrize("text", ["(a+)+$", "a.*b", "(a|a)*$", "a?" * 30 + "a" * 30, "a" * 2000 + "b"])
 def test_a_placed_text_is_looked_for_in_linear_time(text):
     robot = ServiceRobot(state({"start_loc": ["a"]}))
@@ -251,9 +227,6 @@ def test_a_trace_stops_growing_but_the_run_goes_on():
 @given(st.sampled_from(["a", "b|c", "^a", r"\bc", "$", ".*b", "(a)"]), st.text("abc\n", max_size=8))
 def test_leaving_out_a_leading_repetition_does_not_change_what_is_found(pattern, text):
     assert bool(compile_search(".*" + pattern).search(text)) == found(".*" + pattern, text)
-
-
-# --- the world that is given ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,6 @@ def goes(*places):
     return [["GoTo", place, None] for place in places]
 
 
-# --- traces -----------------------------------------------------------------------------------------------
-
-
 @given(TRACES, st.sampled_from(["after_first", "before_first", "after_last", "before_last"]))
 def test_if_nothing_matches_the_part_is_the_trace_itself(trace, cut):
     assert part_of([cut, "trace", NEVER], trace) == trace
@@ -57,9 +54,6 @@ def test_first_and_last_differ_when_there_are_two_matches():
     assert part_of(nested, trace) == goes("a")
 
 
-# --- events -----------------------------------------------------------------------------------------------
-
-
 def test_one_option_of_an_ask_must_match_if_a_second_pattern_is_given():
     trace = [["Ask", "tea or coffee?", ["Tea", "Coffee"]]]
     assert holds(["exists", "trace", ["Ask", "coffee", "^tea$"]], trace)
@@ -68,9 +62,6 @@ def test_one_option_of_an_ask_must_match_if_a_second_pattern_is_given():
     assert holds(["exists", "trace", ["Ask", "coffee"]], trace)
     with pytest.raises(TypeError):
         holds(["exists", "trace", ["Ask", ".*", ".*"]], [["Ask", "how many?", [1, 2]]])
-
-
-# --- formulas ---------------------------------------------------------------------------------------------
 
 
 @given(TRACES, PATTERNS, PATTERNS)
@@ -121,9 +112,6 @@ def test_any_visit_is_the_repeated_first_visit_of_what_is_left(pairs):
         assert holds(["act_at_any_visit", "trace", "hall", event], rest) == found
 
 
-# --- conjuncts --------------------------------------------------------------------------------------------
-
-
 @given(TRACES, st.lists(PATTERNS, min_size=1, max_size=5))
 def test_all_conjuncts_true_means_the_check_is_true(trace, events):
     check = ["and", *(["exists", "trace", event] for event in events)]
@@ -135,9 +123,6 @@ def test_all_conjuncts_true_means_the_check_is_true(trace, events):
 def test_a_conjunct_that_cannot_be_evaluated_counts_as_false():
     trace = [["Ask", "how many?", [1]]]
     assert fraction_of_conjuncts(["and", True, ["exists", "trace", ["Ask", ".*", "1"]]], trace) == 0.5
-
-
-# --- malformed checks -------------------------------------------------------------------------------------
 
 
 MALFORMED = (
