@@ -218,11 +218,12 @@ class _Walker:
                 self.store(declarator, [], state)
         return []
 
-    def update(self, node: Any, state: State) -> list[str]:
-        """``x++``."""
-        argument = node.child_by_field_name("argument")
-        sources = self.visit(argument, state)
-        self.store(argument, sources, state)
+    def one_store(self, node: Any, state: State) -> list[str]:
+        """``x++``; ``for x in y`` of a comprehension; ``value as name`` of ``with`` and ``except``."""
+        target = _field_of(node, "argument", "left", "alias")
+        sources = self.visit(_field_of(node, "argument", "right") or node.named_children[0], state)
+        if target is not None:
+            self.store(target, sources, state)
         return sources
 
     def statement(self, node: Any, state: State) -> list[str]:
@@ -237,14 +238,6 @@ class _Walker:
         if root is not None and _name_of(root) in state:
             self._define(_name_of(root), root.start_byte, sources, state, adds=True)
         return reads + sources
-
-    def named_target(self, node: Any, state: State) -> list[str]:
-        """``value as name`` of ``with`` and ``except``."""
-        sources = self.visit(node.named_children[0], state)
-        alias = node.child_by_field_name("alias")
-        if alias is not None:
-            self.store(alias, sources, state)
-        return sources
 
     def shift(self, node: Any, state: State) -> list[str]:
         """C++: ``cin >> x`` stores in x."""
@@ -385,12 +378,6 @@ class _Walker:
         reads = self._each(node.named_children[1:], inside)
         return reads + self.visit(node.named_children[0], inside)
 
-    def clause(self, node: Any, state: State) -> list[str]:
-        """``for x in y`` of a comprehension."""
-        sources = self.visit(node.child_by_field_name("right"), state)
-        self.store(node.child_by_field_name("left"), sources, state)
-        return sources
-
 
 _HANDLERS: dict[str, Callable[[_Walker, Any, State], list[str]]] = {
     **dict.fromkeys(("assignment", "augmented_assignment", "named_expression"), _Walker.assignment),
@@ -399,15 +386,13 @@ _HANDLERS: dict[str, Callable[[_Walker, Any, State], list[str]]] = {
     **dict.fromkeys(("function_definition", "lambda", "lambda_expression"), _Walker.function),
     **dict.fromkeys(("class_definition", "class_specifier", "struct_specifier"), _Walker.scope),
     **dict.fromkeys(_COMPREHENSIONS, _Walker.comprehension),
+    **dict.fromkeys(("update_expression", "for_in_clause", "as_pattern"), _Walker.one_store),
     "declaration": _Walker.declaration,
-    "update_expression": _Walker.update,
     "expression_statement": _Walker.statement,
-    "as_pattern": _Walker.named_target,
     "binary_expression": _Walker.shift,
     "argument_list": _Walker.arguments,
     "if_statement": _Walker.branches,
     "try_statement": _Walker.guarded,
     "match_statement": _Walker.cases,
     "switch_statement": _Walker.switch,
-    "for_in_clause": _Walker.clause,
 }
