@@ -4,8 +4,8 @@ import json
 from math import nan
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, pair_of, write_pairs
 from lit_rl.data.rows import RowError

@@ -1,9 +1,9 @@
 import math
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from support.completions import PASSED, batch, problem, reward_of
+from support.few_examples import given
 
 from lit_rl.data.numerical.build_judge import text_bleu
 from lit_rl.execution.checks import AssertTests, ReferenceText

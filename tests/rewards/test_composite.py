@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
 from support.completions import batch, inside, judged, problem
+from support.few_examples import given
 
 from lit_rl.data.toys.toy_tasks import sorting_problem
 from lit_rl.execution.checks import ReferenceText, StdioTests

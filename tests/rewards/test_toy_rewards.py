@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 from support.sampling import sample
 
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy

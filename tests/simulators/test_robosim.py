@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 
 from lit_rl.data.robots.robosim import PATIENCE, ROOMS, InventedWorld
 from lit_rl.data.robots.service_robot import RobotError

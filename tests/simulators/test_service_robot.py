@@ -7,8 +7,8 @@ import re
 import time
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 
 from lit_rl.data.robots.robot_program import explore_memberships, lower_double_quoted, prepare
 from lit_rl.data.robots.service_robot import (

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 
 from lit_rl.data.robots.trace_checks import (
     CheckError,
