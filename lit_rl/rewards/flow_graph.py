@@ -87,7 +87,7 @@ _COMPREHENSIONS = ("list_comprehension", "set_comprehension", "dictionary_compre
 _PARTS = frozenset({"attribute", "subscript", "field_expression", "subscript_expression", "pointer_expression"})
 
 
-def data_flow(source: str, language: str, needed_by: str) -> Flow:
+def data_flow(source: str, language: str) -> Flow:
     """Edges ``(kind, target, source)`` of a program and how often each occurs.
 
     Variables are numbered by their first appearance, so renaming them all changes nothing. Broken programs
@@ -98,7 +98,7 @@ def data_flow(source: str, language: str, needed_by: str) -> Flow:
     """
     walker = _Walker()
     try:
-        walker.visit(parse(utf8(source), language, needed_by), {})
+        walker.visit(parse(utf8(source), language), {})
     except RecursionError:
         return Counter()
     return walker.flow()

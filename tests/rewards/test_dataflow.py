@@ -67,7 +67,7 @@ PYTHON = [
 
 @pytest.mark.parametrize(("source", "edges"), PYTHON)
 def test_python_edges(source: str, edges: Counter[tuple[str, int, int]]) -> None:
-    assert data_flow(source, "python", "test") == edges
+    assert data_flow(source, "python") == edges
 
 
 CPP = [
@@ -88,9 +88,9 @@ CPP = [
 
 @pytest.mark.parametrize(("source", "edges"), CPP)
 def test_cpp_edges(source: str, edges: Counter[tuple[str, int, int]]) -> None:
-    assert data_flow(source, "cpp", "test") == edges
+    assert data_flow(source, "cpp") == edges
     if "vector" not in source and "std" not in source and "&" not in source:
-        assert data_flow(source, "c", "test") == edges
+        assert data_flow(source, "c") == edges
 
 
 REFERENCE = "def f(a, b):\n    c = a + b\n    return c\n"
@@ -113,6 +113,6 @@ def test_the_value_is_the_share_of_the_references_edges(text: str, value: float)
 
 
 def test_deep_nesting_has_no_flow_and_many_loops_end() -> None:
-    assert data_flow("x = " + "(" * 3000 + "x" + ")" * 3000, "python", "test") == Counter()
+    assert data_flow("x = " + "(" * 3000 + "x" + ")" * 3000, "python") == Counter()
     nest = "".join("    " * depth + f"for i{depth} in range(i):\n" for depth in range(60))
-    assert data_flow("i = 1\n" + nest + "    " * 60 + "i += 1\n", "python", "test")
+    assert data_flow("i = 1\n" + nest + "    " * 60 + "i += 1\n", "python")

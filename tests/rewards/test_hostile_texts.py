@@ -138,14 +138,14 @@ def test_a_repeated_pattern_is_scored_in_bounded_work(language: str, step: int) 
 def test_a_table_costs_the_parser_too_much() -> None:
     for language in ("python", "c", "cpp"):
         with pytest.raises(TooCostly, match="more than"):
-            parse(b"|---" * 575, language, "test")
+            parse(b"|---" * 575, language)
 
 
 def test_updates_nested_in_updates_cost_the_walk_too_much() -> None:
     """Each level reads the one below it twice: forty levels would take 2**40 visits."""
     source = f"int main() {{ int a[9]; {'a[' * 40 + '0' + ']++' * 40}; }}\n"
     with pytest.raises(TooCostly, match="steps"):
-        data_flow(source, "c", "test")
+        data_flow(source, "c")
     task = Problem("p/0", "Write it.", StdioTests((("", ""),), "c"), reference="int main() { int a = 1; return a; }\n")
     (score,) = DataflowReward().score(batch([source]), [judged(source, problem=task)])
     assert score.value == 0.0
@@ -163,4 +163,4 @@ def test_a_long_real_program_is_within_the_limits() -> None:
 
     source = inspect.getsource(argparse)
     assert len(source) > 90_000
-    assert data_flow(source, "python", "test").total() > 1000
+    assert data_flow(source, "python").total() > 1000
