@@ -1,4 +1,4 @@
-"""What is loaded when it is first used: public names of a package, and packages that an extra brings."""
+"""Loading at the first use: of public names of a package, and of packages that an extra brings."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
 
 
 def _fault_of(score: Any, turns: Sequence[Turn]) -> str:
-    """What cannot be used in a row's score, and what to do; empty if all can."""
+    """Return what cannot be used in a row's score, and what to do; empty if all can."""
     if not isinstance(score, TermScore):
         return f"{score!r:.80}: return TermScore(value)"
     if len(score.turn_values) > len(turns):

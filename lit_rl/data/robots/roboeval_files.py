@@ -45,7 +45,7 @@ class RoboEvalTask:
 
 @dataclass(frozen=True)
 class _Unknown:
-    """What depends on the trace, in the check language."""
+    """Something that depends on the trace, in the check language."""
 
     json: Any
 

@@ -43,7 +43,7 @@ class Placed(str):
 
 
 class Robot:
-    """What is the same in every world: place, hand and trace.
+    """Parts that are the same in every world: place, hand and trace.
 
     Args:
         location: the room it starts in.
