@@ -1,10 +1,11 @@
-"""Public names of a package that are loaded where they are defined, when they are first used."""
+"""Loading at the first use: of public names of a package, and of packages that an extra brings."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from types import ModuleType
 
 
 def load_when_used(
@@ -29,3 +30,17 @@ def load_when_used(
         return sorted(sys.modules[package].__all__)
 
     return load, names
+
+
+def load_extra(module: str, needed_by: str, extra: str) -> ModuleType:
+    """Import a package that only some parts of the library need.
+
+    Raises:
+        ModuleNotFoundError: it is not installed; the message names the extra.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{needed_by} needs the package {error.name}: pip install 'lit-rl[{extra}]'", name=error.name
+        ) from error

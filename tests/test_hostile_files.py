@@ -7,6 +7,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,66 +48,48 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "sprung"
 
 
-def configuration(tokenizer: str) -> dict[str, Any]:
+TRAPPED = {"class_path": "trap.Trap"}
+PLANTED: list[dict[str, Any]] = [
+    {"update": {"optimizer": {"class_path": "trap.run", "init_args": {"lr": 0.1}}}},
+    {"rewards": [TRAPPED]},
+    {"rewards": "[{class_path: trap.Trap}]"},
+    {"sandbox": {"class_path": "trap.run", "init_args": {"command": "true"}}},
+    {"sandbox": {"class_path": "subprocess.Popen", "init_args": {"args": ["touch", "sprung"]}}},
+    {"policy": TRAPPED},
+    {"objective": {"loss": TRAPPED}},
+]
+
+
+def configuration(tokenizer: str, **planted: Any) -> dict[str, Any]:
     policy = {"class_path": "lit_rl.models.CausalLM", "init_args": {"config": TINY_QWEN2, "tokenizer": tokenizer}}
     arguments = {"policy": policy, "rewards": [{"class_path": "lit_rl.rewards.LengthPenalty"}], "max_rollouts": 1}
-    return {"class_path": "lit_rl.modules.GRPO", "init_args": arguments}
+    return {"class_path": "lit_rl.modules.GRPO", "init_args": arguments | planted}
 
 
-def optimizer(config: dict[str, Any]) -> None:
-    config["init_args"]["update"] = {"optimizer": {"class_path": "trap.run", "init_args": {"lr": 0.1}}}
-
-
-def reward(config: dict[str, Any]) -> None:
-    config["init_args"]["rewards"] = [{"class_path": "trap.Trap"}]
-
-
-def reward_as_text(config: dict[str, Any]) -> None:
-    config["init_args"]["rewards"] = "[{class_path: trap.Trap}]"
-
-
-def sandbox(config: dict[str, Any]) -> None:
-    config["init_args"]["sandbox"] = {"class_path": "trap.run", "init_args": {"command": "true"}}
-
-
-def sandbox_of_python(config: dict[str, Any]) -> None:
-    config["init_args"]["sandbox"] = {"class_path": "subprocess.Popen", "init_args": {"args": ["touch", "sprung"]}}
-
-
-def policy(config: dict[str, Any]) -> None:
-    config["init_args"]["policy"] = {"class_path": "trap.Trap"}
-
-
-def loss(config: dict[str, Any]) -> None:
-    config["init_args"]["objective"] = {"loss": {"class_path": "trap.Trap"}}
-
-
-def module(config: dict[str, Any]) -> None:
-    config["class_path"] = "trap.Trap"
-
-
-PLANTED = [optimizer, reward, reward_as_text, sandbox, sandbox_of_python, policy, loss, module]
-
-
-def checkpoint(folder: Path, config: dict[str, Any], tokenizer: str) -> Path:
-    """The checkpoint of an honest run, with the configuration of a stranger."""
+@cache
+def honest_weights(tokenizer: str) -> dict[str, Any]:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(PolicyModule, "model")
     honest = parser.instantiate_classes(parser.parse_object({"model": configuration(tokenizer)})).model
     honest.load_weights()
-    state = {"state_dict": honest.state_dict(), "rollout_step": 1, "global_step": 1, "policy_version": 1}
+    weights: dict[str, Any] = honest.state_dict()
+    return weights
+
+
+def checkpoint(folder: Path, config: dict[str, Any], tokenizer: str) -> Path:
+    """The checkpoint of an honest run, with the configuration of a stranger."""
+    state = {"state_dict": honest_weights(tokenizer), "rollout_step": 1, "global_step": 1, "policy_version": 1}
     state |= {"pytorch-lightning_version": "2.6.6", "config": yaml.safe_dump({"model": config})}
     torch.save(state, folder / "stranger.ckpt")
     return folder / "stranger.ckpt"
 
 
-@pytest.mark.parametrize("plant", PLANTED)
+@pytest.mark.parametrize("planted", [*PLANTED, None], ids=str)
 def test_a_checkpoint_builds_no_class_that_only_it_names(
-    plant: Callable[[dict[str, Any]], None], mark: Path, byte_tokenizer: str, tmp_path: Path
+    planted: dict[str, Any] | None, mark: Path, byte_tokenizer: str, tmp_path: Path
 ) -> None:
-    config = configuration(byte_tokenizer)
-    plant(config)
-    file = checkpoint(tmp_path, config, byte_tokenizer)
+    config = configuration(byte_tokenizer, **(planted or {}))
+    file = checkpoint(tmp_path, config if planted else config | TRAPPED, byte_tokenizer)
     with pytest.raises(ValueError, match=r"stranger\.ckpt") as caught:
         PolicyModule.load_from_checkpoint(file)
     assert not mark.exists() and "trap" not in sys.modules
@@ -114,15 +97,13 @@ def test_a_checkpoint_builds_no_class_that_only_it_names(
 
 
 def test_a_checkpoint_builds_what_the_user_names_too(mark: Path, byte_tokenizer: str, tmp_path: Path) -> None:
-    config = configuration(byte_tokenizer)
-    reward(config)
+    config = configuration(byte_tokenizer, rewards=[TRAPPED])
     loaded = GRPO.load_from_checkpoint(checkpoint(tmp_path, config, byte_tokenizer), trust=["trap"])
     assert mark.exists() and type(loaded.rewards.terms[0]).__name__ == "Trap"
 
 
 def test_a_refusal_leaves_the_parser_as_it_was(mark: Path, byte_tokenizer: str, tmp_path: Path) -> None:
-    config = configuration(byte_tokenizer)
-    reward(config)
+    config = configuration(byte_tokenizer, rewards=[TRAPPED])
     with pytest.raises(ValueError, match=r"trap\.Trap"):
         GRPO.load_from_checkpoint(checkpoint(tmp_path, config, byte_tokenizer))
     parser = ArgumentParser(exit_on_error=False)
@@ -134,8 +115,7 @@ def test_a_refusal_leaves_the_parser_as_it_was(mark: Path, byte_tokenizer: str, 
 def test_export_builds_no_policy_that_only_the_checkpoint_names(
     mark: Path, byte_tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = configuration(byte_tokenizer)
-    policy(config)
+    config = configuration(byte_tokenizer, policy=TRAPPED)
     with pytest.raises(SystemExit):
         main(["export", str(checkpoint(tmp_path, config, byte_tokenizer)), str(tmp_path / "out")])
     said = capsys.readouterr().err
@@ -150,11 +130,10 @@ def test_replay_builds_no_class_that_only_the_run_names(
         "model": {"class_path": "lit_rl.modules.GRPO", "init_args": {"rewards": [{"class_path": "TestsReward"}]}},
         "data": {"class_path": "lit_rl.data.Basics"},
     }
-    named = {"class_path": "trap.Trap"}
     if part == "data":
-        config["data"] = named
+        config["data"] = TRAPPED
     else:
-        config["model"]["init_args"][part] = [named] if part == "rewards" else named
+        config["model"]["init_args"][part] = [TRAPPED] if part == "rewards" else TRAPPED
     folder = write_run(tmp_path / "run", {1: [row(0, "1", 0.0, task_id="one")]})
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     with pytest.raises(SystemExit):

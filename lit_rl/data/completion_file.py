@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
@@ -57,7 +56,7 @@ class CompletionFile(TaskDataModule):
         """
         if split != "train":
             return []
-        rows = list(self._rows())
+        rows = self._rows()
         kept: dict[tuple[str, ...], RecordedRow] = {}
         for row in rows:
             if row.tokens and (self.keep == "all" or row.verdict == "passed"):  # others were cut to fit a file
@@ -72,16 +71,14 @@ class CompletionFile(TaskDataModule):
         )
         return [self._problem(row, number) for number, row in enumerate(kept.values())]
 
-    def _rows(self) -> Iterator[RecordedRow]:
+    def _rows(self) -> list[RecordedRow]:
         path = local_path(self.path)
         if not path.is_file():
             raise FileNotFoundError(f"no completions at {path}: lit-rl predict with CompletionWriter writes them")
-        found = False
-        for rollout in read_rollouts(path):
-            found = True
-            yield from rollout.rows
-        if not found:
+        rows = [row for rollout in read_rollouts(path) for row in rollout.rows]
+        if not rows:
             raise UsageError(f"{path} holds no completions: give a file that CompletionWriter wrote")
+        return rows
 
     def _problem(self, row: RecordedRow, number: int) -> Problem:
         prompt = row.prompt if isinstance(row.prompt, str) else tuple(dict(message) for message in row.prompt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -79,15 +80,13 @@ def find_overlaps(
         )
     grams = [word_ngrams(statement(problem), ngram_words) for problem in held_out]
     holders: dict[tuple[str, ...], list[int]] = {}
-    for index, own in enumerate(grams):
-        for gram in own:
+    for index, of_one in enumerate(grams):
+        for gram in of_one:
             holders.setdefault(gram, []).append(index)
     overlaps = []
     for problem in train:
-        common: dict[int, int] = {}
-        for gram in word_ngrams(statement(problem), ngram_words):
-            for index in holders.get(gram, ()):
-                common[index] = common.get(index, 0) + 1
+        own = word_ngrams(statement(problem), ngram_words)
+        common = Counter(index for gram in own for index in holders.get(gram, ()))
         for index, count in common.items():
             if (share := count / len(grams[index])) >= min_share:
                 overlaps.append(Overlap(problem.task_id, held_out[index].task_id, share))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-import random
 import re
-from typing import Literal, Unpack
+from typing import Unpack
 
 from lit_rl.arguments import UsageError
+from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.data.mbpp_plus import comparing_test, plain_test
-from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.data.task import TaskOptions
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
-
-TRAIN_SHARE = 0.8  # 131 of 164
 
 EXAMPLE_TOLERANCE = 1e-6
 """Floats count as equal to those of a docstring's example within this."""
@@ -26,7 +23,7 @@ WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 14
 """Rows whose docstrings show examples that their references, and their tests, contradict."""
 
 
-class HumanEval(TaskDataModule):
+class HumanEval(CutTask):
     r"""HumanEval, to measure on, or cut in two to train on one part and measure on the other.
 
     ==========  ===============  ================================
@@ -65,7 +62,7 @@ class HumanEval(TaskDataModule):
         self,
         path: str = "openai/openai_humaneval",
         *,
-        split: Literal["all", "train", "test"] = "all",
+        split: Cut = "all",
         split_seed: int = 0,
         form: Form = "completion",
         few_shot: int = 0,
@@ -75,37 +72,16 @@ class HumanEval(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         self.path = path
-        self.split = split
+        self.split: Cut = split
         self.split_seed = split_seed
         self.form: Form = form
         self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds
         self.name = name
 
-    def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of a split, in the order of the file; see the table in the class."""
-        if split == "train" and self.split != "train":
-            return []
-        problems = list(parse_rows(read_rows(self.path, split="test"), self._problem))
-        if self.split == "all":
-            return problems
-        indices = range(len(problems))
-        drawn = random.Random(self.split_seed).sample(indices, round(TRAIN_SHARE * len(problems)))
-        train = set(drawn)
-        return [problems[index] for index in indices if (index in train) == (split == "train")]
-
-    def train_dataloader(self) -> ProblemLoader:
-        """Shuffled batches of the training part.
-
-        Raises:
-            ValueError: ``split`` leaves nothing to train on.
-        """
-        if self.split != "train":
-            raise UsageError(
-                f"HumanEval with split={self.split!r} is only measured on: split='train' trains on 131 "
-                "problems and measures on the other 33"
-            )
-        return super().train_dataloader()
+    def read_problems(self) -> list[Problem]:
+        """All problems, in the order of the file."""
+        return list(parse_rows(read_rows(self.path, split="test"), self._problem))
 
     def _problem(self, row: Row) -> Problem:
         prompt, entry_point = row.text("prompt"), row.text("entry_point")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from lit_rl.arguments import with_variables
@@ -54,12 +53,9 @@ def data_files(folder: Path, subset: str | None = None, split: str | None = None
     wanted = [_ALIASES.get(part, part) for part in split.split("+")]
     chosen = [path for part in wanted for path, name in zip(files, names, strict=True) if name == part]
     if not chosen:
-        raise FileNotFoundError(f"{folder} has no {split} files, only {_listed(names)}: name one of these splits")
+        found = " and ".join(sorted(name or "others" for name in set(names)))
+        raise FileNotFoundError(f"{folder} has no {split} files, only {found}: name one of these splits")
     return chosen
-
-
-def _listed(names: Sequence[str | None]) -> str:
-    return " and ".join(sorted(name or "others" for name in set(names)))
 
 
 def _split_of(path: Path) -> str | None:

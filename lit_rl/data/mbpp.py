@@ -161,7 +161,10 @@ class MBPP(TaskDataModule):
             public_check=self._check(task, _lines(*task.before_shown, *shown)) if shown else None,
             reference=task.program,
             stop_strings=stops,
-            fields={"entry_point": tested_function(task), "statement": task.text},
+            fields={
+                "entry_point": task.entry_point or called_function(task.program, "\n".join(task.shown)),
+                "statement": task.text,
+            },
         )
 
     def _check(self, task: MBPPTask, test: str) -> AssertTests:
@@ -247,11 +250,6 @@ def _parse_plus(row: Row) -> MBPPTask:
     shown = tuple(line for line in lines if line.startswith("assert"))
     test = reference_test(row, int(number))
     return MBPPTask(int(number), text, shown, row.text("canonical_solution"), test, entry_point=row.text("entry_point"))
-
-
-def tested_function(task: MBPPTask) -> str | None:
-    """The function of the reference that the tests call; ``None`` where they call none directly."""
-    return task.entry_point or called_function(task.program, "\n".join(task.shown))
 
 
 def _uses_classes(program: str, test: str) -> bool:

@@ -211,7 +211,6 @@ class ProblemLoader:
         return epoch, self._batch(self._order(epoch, ahead=ends), position)
 
     def _batch(self, order: Sequence[int], position: int) -> tuple[Problem, ...]:
-        """This rank's part of a global batch."""
         global_batch = self.batch_size * self.world_size
         start = position * global_batch
         mine = order[start : start + global_batch][self.rank :: self.world_size]
@@ -265,7 +264,6 @@ class ProblemLoader:
 
 @lru_cache(maxsize=2)
 def _shuffled(seed: int, epoch: int, number: int) -> tuple[int, ...]:
-    """The order of an epoch."""
     # One stream per seed, of which each epoch takes the next order: neighbouring seeds share none.
     generator = torch.Generator().manual_seed(seed)
     orders = (torch.randperm(number, generator=generator) for _ in range(epoch + 1))

@@ -6,7 +6,7 @@ import gzip
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import IO, Any, Literal, TypeVar
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
+from lit_rl.lazy import load_extra
 
 BadRows = Literal["error", "skip"]
 _MISSING = object()
@@ -49,7 +50,6 @@ def collecting(errors: list[RowError]) -> Iterator[None]:
 
 
 def _refuse(error: RowError) -> None:
-    """Raise an error, or collect it."""
     errors = _collected.get()
     if errors is None:
         raise error from None
@@ -188,7 +188,8 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         try:
             value = parse(row)
         except (AttributeError, LookupError, TypeError, ValueError, SyntaxError) as fault:
-            error = fault if isinstance(fault, RowError) else _stumbled(row, fault)
+            named = f"{type(fault).__name__}: {fault}"
+            error = fault if isinstance(fault, RowError) else _row_error(row.source, row.number, named)
             if bad_rows == "error":
                 _refuse(error)
             else:
@@ -207,10 +208,8 @@ def _read_file(path: Path) -> Iterator[Row]:
             yield from _read_lines(path)
         elif path.name.endswith(JSON_LISTS):
             yield from _read_list(path)
-        elif path.name.endswith(".parquet"):
-            yield from _read_parquet(path)
-        elif path.name.endswith(".arrow"):
-            yield from _read_arrow(path)
+        elif path.name.endswith((".parquet", ".arrow")):
+            yield from _read_batches(path)
         else:
             raise UsageError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as fault:
@@ -251,42 +250,24 @@ def _read_list(path: Path) -> Iterator[Row]:
         yield from _rows(str(path), number, values)
 
 
-def _read_parquet(path: Path) -> Iterator[Row]:
+def _read_batches(path: Path) -> Iterator[Row]:
+    """Rows of Parquet, or of a stream of record batches, as ``save_to_disk`` writes."""
+    pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise _extra_missing("pyarrow", str(path)) from None
-    try:
-        number = 0
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1024):
-                for values in batch.to_pylist():
-                    number += 1
-                    yield from _rows(str(path), number, values)
-    except pyarrow.ArrowInvalid as fault:
-        raise UsageError(f"{path} cannot be read as Parquet ({fault}): fetch it again") from None
-
-
-def _read_arrow(path: Path) -> Iterator[Row]:
-    """A stream of record batches, as ``save_to_disk`` writes."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise _extra_missing("pyarrow", str(path)) from None
-    number = 0
-    with pyarrow.memory_map(str(path)) as file, pyarrow.ipc.open_stream(file) as stream:
-        for batch in stream:
-            for values in batch.to_pylist():
-                number += 1
+        with ExitStack() as files:
+            if path.suffix == ".parquet":
+                batches = files.enter_context(parquet.ParquetFile(path)).iter_batches(batch_size=1024)
+            else:
+                file = files.enter_context(pyarrow.memory_map(str(path)))
+                batches = files.enter_context(pyarrow.ipc.open_stream(file))
+            for number, values in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
                 yield from _rows(str(path), number, values)
+    except pyarrow.ArrowInvalid as fault:
+        raise UsageError(f"{path} cannot be read ({fault}): fetch it again") from None
 
 
 def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
-    try:
-        import datasets
-    except ImportError:
-        raise _extra_missing("datasets", name) from None
+    datasets = load_extra("datasets", name, "data")
     try:
         rows = datasets.load_dataset(name, subset, split=split, streaming=True)
     except Exception as fault:
@@ -308,19 +289,11 @@ def _rows(source: str, number: int, values: Any) -> Iterator[Row]:
         _refuse(_row_error(source, number, f"needs a JSON object, got {_typed(values)}"))
 
 
-def _stumbled(row: Row, fault: Exception) -> RowError:
-    return _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
-
-
 def _row_error(source: str, where: int | str, fault: str) -> RowError:
     error = RowError(f"{source}, row {where}: {fault}; fix or remove the row")
     place = str(where).partition(", ")[2]
     error.kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
     return error
-
-
-def _extra_missing(package: str, source: str) -> ModuleNotFoundError:
-    return ModuleNotFoundError(f"{source} needs the package {package}: pip install 'lit-rl[data]'")
 
 
 def _typed(value: Any) -> str:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import random
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Unpack
+from typing import ClassVar, Unpack
 
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, UsageError, shown
-from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.arguments import ArgumentError, shown
+from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.data.prompts import Form, chat, fenced
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.data.task import TaskOptions
 from lit_rl.execution.checks import UNIT_TESTS, Language, UnitTests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.types import Problem
-
-TRAIN_SHARE = 0.8
 
 STOPS: dict[Language, tuple[str, ...]] = {
     "cpp": ("\nint main", "\n#include", "\n/*"),
@@ -58,7 +55,7 @@ class _Translation:
     solution: str | None = None
 
 
-class TranslatedTask(TaskDataModule):
+class TranslatedTask(CutTask):
     """Base of tasks whose rows are functions to finish in one of several languages, with tests in it.
 
     Completion form: the prompt is the row's and begins the program; the completion ends with the function's closing
@@ -83,7 +80,7 @@ class TranslatedTask(TaskDataModule):
         path: str,
         language: Language,
         *,
-        split: Literal["all", "train", "test"] = "all",
+        split: Cut = "all",
         split_seed: int = 0,
         form: Form = "completion",
         timeout_seconds: float = 10.0,
@@ -100,16 +97,14 @@ class TranslatedTask(TaskDataModule):
             )
         self.path = path
         self.language: Language = language
-        self.split = split
+        self.split: Cut = split
         self.split_seed = split_seed
         self.form: Form = form
         self.timeout_seconds = timeout_seconds
         self.name = name or f"{type(self).__name__.lower()}_{language}"
 
-    def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of a split, in the order of the file; rows that test nothing are left out and counted."""
-        if split == "train" and self.split != "train":
-            return []
+    def read_problems(self) -> list[Problem]:
+        """All problems, in the order of the file; rows that test nothing are left out and counted."""
         rows = list(parse_rows(read_rows(self.path, split="test"), self._translation))
         tested = [row for row in rows if row.test]
         if len(tested) < len(rows):
@@ -117,28 +112,9 @@ class TranslatedTask(TaskDataModule):
             rank_zero_info(
                 f"{self.name}: {len(rows) - len(tested)} of {len(rows)} rows left out, no test runs: {names}"
             )
-        problems = [self._problem(row) for row in tested]
-        if self.split == "all":
-            return problems
-        indices = range(len(problems))
-        train = set(random.Random(self.split_seed).sample(indices, round(TRAIN_SHARE * len(problems))))
-        return [problems[index] for index in indices if (index in train) == (split == "train")]
-
-    def train_dataloader(self) -> ProblemLoader:
-        """Shuffled batches of the training part.
-
-        Raises:
-            ValueError: ``split`` leaves nothing to train on.
-        """
-        if self.split != "train":
-            raise UsageError(
-                f"{type(self).__name__} with split={self.split!r} is only measured on: split='train' trains on four "
-                "fifths and measures on the others"
-            )
-        return super().train_dataloader()
+        return [self._problem(row) for row in tested]
 
     def _translation(self, row: Row) -> _Translation:
-        """The parts of a row."""
         raise NotImplementedError
 
     def _problem(self, row: _Translation) -> Problem:
@@ -257,8 +233,7 @@ def _function(beginning: str, row: Row) -> str:
 
 
 def _request(beginning: str, language: Language) -> str:
-    spec = LANGUAGES[language]
     return (
-        f"Finish this {spec.title} function. Answer with the whole source, with imports and all that is given here, in "
-        f"one fenced block.\n\n{fenced(beginning, language)}"
+        f"Finish this {LANGUAGES[language].title} function. Answer with the whole source, with imports and all that is "
+        f"given here, in one fenced block.\n\n{fenced(beginning, language)}"
     )

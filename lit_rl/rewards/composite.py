@@ -15,7 +15,7 @@ from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_
 from lit_rl.rewards.places import Parts, TokenPlaces, utf8
 from lit_rl.rewards.program_tests import TestsReward
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.types import Completions, Judgement, Problem
+from lit_rl.types import Completions, Judgement, Problem, Turn
 
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
 """Exceptions that mistakes in a term's own code raise."""
@@ -184,32 +184,29 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
             f"{name} gave {len(scores)} scores for {len(completions)} completions: return one TermScore for each"
         )
     for i, score in enumerate(scores):
-        if not isinstance(score, TermScore):
-            raise UsageError(f"{name} must give row {i} a TermScore, got {score!r:.80}: return TermScore(value)")
-        num_turns = len(completions.turns[i])
-        if len(score.turn_values) > num_turns:
-            raise UsageError(
-                f"{name} gave row {i} {len(score.turn_values)} turn_values for {num_turns} turns: give each turn "
-                "one at most"
-            )
-        size = len(utf8(completions.turns[i][-1].text)) or 1  # of nothing but EOS, that is what a span may be about
-        for span in score.spans:
-            if not isinstance(span, Span) or not 0 <= span.start <= span.end <= size:
-                raise UsageError(
-                    f"{name} gave row {i} {shown(span)}, and the text of its last turn has {size} bytes of UTF-8: give "
-                    "a Span of bytes inside it"
-                )
-        numbers = [*(span.value for span in score.spans), *score.turn_values]
-        numbers += [] if score.value is None else [score.value]
-        for number in numbers:
-            if not isinstance(number, SupportsFloat):
-                raise UsageError(f"{name} must give row {i} a number, got {number!r:.80}")
-        if not all(map(math.isfinite, numbers)):
-            raise UsageError(
-                f"{name} gave row {i} a value that is not finite: {score}; use TermScore(None, reason=...) where the "
-                "term has none"
-            )
+        if fault := _fault_of(score, completions.turns[i]):
+            raise UsageError(f"{name} gave row {i} {fault}")
     return list(scores)
+
+
+def _fault_of(score: Any, turns: Sequence[Turn]) -> str:
+    """Return what cannot be used in a row's score, and what to do; empty if all can."""
+    if not isinstance(score, TermScore):
+        return f"{score!r:.80}: return TermScore(value)"
+    if len(score.turn_values) > len(turns):
+        return f"{len(score.turn_values)} turn_values for {len(turns)} turns: give each turn one at most"
+    size = len(utf8(turns[-1].text)) or 1  # of nothing but EOS, that is what a span may be about
+    for span in score.spans:
+        if not isinstance(span, Span) or not 0 <= span.start <= span.end <= size:
+            return f"{shown(span)}, and its last turn has {size} bytes of UTF-8: give a Span of bytes inside it"
+    numbers = [*(span.value for span in score.spans), *score.turn_values]
+    numbers += [] if score.value is None else [score.value]
+    for number in numbers:
+        if not isinstance(number, SupportsFloat):
+            return f"{number!r:.80}: give a number"
+    if not all(map(math.isfinite, numbers)):
+        return f"a value that is not finite: {score}; use TermScore(None, reason=...) where the term has none"
+    return ""
 
 
 def _values(scores: list[TermScore]) -> Tensor:

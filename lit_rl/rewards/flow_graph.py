@@ -82,11 +82,12 @@ _ENTRIES_A_STEP = 16  # of a state that is copied or united
 _NESTED_LOOPS = 4  # deeper loops are walked once: walking twice at each depth doubles the work
 _SKIPPED = frozenset({"import_statement", "import_from_statement", "future_import_statement", "comment"})
 _SKIPPED |= {"type", "qualified_identifier", "global_statement", "nonlocal_statement", "preproc_include"}
+_READ_FIELDS = {"attribute": "object", "keyword_argument": "value"}  # their other names are no variables
 _COMPREHENSIONS = ("list_comprehension", "set_comprehension", "dictionary_comprehension", "generator_expression")
 _PARTS = frozenset({"attribute", "subscript", "field_expression", "subscript_expression", "pointer_expression"})
 
 
-def data_flow(source: str, language: str, needed_by: str) -> Flow:
+def data_flow(source: str, language: str) -> Flow:
     """Edges ``(kind, target, source)`` of a program and how often each occurs.
 
     Variables are numbered by their first appearance, so renaming them all changes nothing. Broken programs
@@ -97,7 +98,7 @@ def data_flow(source: str, language: str, needed_by: str) -> Flow:
     """
     walker = _Walker()
     try:
-        walker.visit(parse(utf8(source), language, needed_by), {})
+        walker.visit(parse(utf8(source), language), {})
     except RecursionError:
         return Counter()
     return walker.flow()
@@ -134,6 +135,8 @@ class _Walker:
             return self._read(node, state)
         if kind in _SKIPPED:
             return []
+        if kind in _READ_FIELDS:
+            return self.visit(node.child_by_field_name(_READ_FIELDS[kind]), state)
         handler = _HANDLERS.get(kind)
         return self._each(node.named_children, state) if handler is None else handler(self, node, state)
 
@@ -215,11 +218,12 @@ class _Walker:
                 self.store(declarator, [], state)
         return []
 
-    def update(self, node: Any, state: State) -> list[str]:
-        """``x++``."""
-        argument = node.child_by_field_name("argument")
-        sources = self.visit(argument, state)
-        self.store(argument, sources, state)
+    def one_store(self, node: Any, state: State) -> list[str]:
+        """``x++``; ``for x in y`` of a comprehension; ``value as name`` of ``with`` and ``except``."""
+        target = _field_of(node, "argument", "left", "alias")
+        sources = self.visit(_field_of(node, "argument", "right") or node.named_children[0], state)
+        if target is not None:
+            self.store(target, sources, state)
         return sources
 
     def statement(self, node: Any, state: State) -> list[str]:
@@ -234,14 +238,6 @@ class _Walker:
         if root is not None and _name_of(root) in state:
             self._define(_name_of(root), root.start_byte, sources, state, adds=True)
         return reads + sources
-
-    def named_target(self, node: Any, state: State) -> list[str]:
-        """``value as name`` of ``with`` and ``except``."""
-        sources = self.visit(node.named_children[0], state)
-        alias = node.child_by_field_name("alias")
-        if alias is not None:
-            self.store(alias, sources, state)
-        return sources
 
     def shift(self, node: Any, state: State) -> list[str]:
         """C++: ``cin >> x`` stores in x."""
@@ -382,20 +378,6 @@ class _Walker:
         reads = self._each(node.named_children[1:], inside)
         return reads + self.visit(node.named_children[0], inside)
 
-    def clause(self, node: Any, state: State) -> list[str]:
-        """``for x in y`` of a comprehension."""
-        sources = self.visit(node.child_by_field_name("right"), state)
-        self.store(node.child_by_field_name("left"), sources, state)
-        return sources
-
-    def attribute(self, node: Any, state: State) -> list[str]:
-        """The attribute's name is not a variable."""
-        return self.visit(node.child_by_field_name("object"), state)
-
-    def keyword(self, node: Any, state: State) -> list[str]:
-        """The argument's name is not a variable."""
-        return self.visit(node.child_by_field_name("value"), state)
-
 
 _HANDLERS: dict[str, Callable[[_Walker, Any, State], list[str]]] = {
     **dict.fromkeys(("assignment", "augmented_assignment", "named_expression"), _Walker.assignment),
@@ -404,17 +386,13 @@ _HANDLERS: dict[str, Callable[[_Walker, Any, State], list[str]]] = {
     **dict.fromkeys(("function_definition", "lambda", "lambda_expression"), _Walker.function),
     **dict.fromkeys(("class_definition", "class_specifier", "struct_specifier"), _Walker.scope),
     **dict.fromkeys(_COMPREHENSIONS, _Walker.comprehension),
+    **dict.fromkeys(("update_expression", "for_in_clause", "as_pattern"), _Walker.one_store),
     "declaration": _Walker.declaration,
-    "update_expression": _Walker.update,
     "expression_statement": _Walker.statement,
-    "as_pattern": _Walker.named_target,
     "binary_expression": _Walker.shift,
     "argument_list": _Walker.arguments,
     "if_statement": _Walker.branches,
     "try_statement": _Walker.guarded,
     "match_statement": _Walker.cases,
     "switch_statement": _Walker.switch,
-    "for_in_clause": _Walker.clause,
-    "attribute": _Walker.attribute,
-    "keyword_argument": _Walker.keyword,
 }

@@ -96,7 +96,6 @@ class ServerGrader(Grader):
         return Answer(None, reason)
 
     def _post(self, prompt: str) -> str:
-        """The server's answer to one prompt."""
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": prompt}],

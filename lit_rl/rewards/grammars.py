@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from lit_rl.rewards.term import load_extra
+from lit_rl.lazy import load_extra
 
 _LEAST_LEFT = 4  # a quarter of the characters
 _NAME = rb"[A-Z][A-Z0-9_]{2,80}"
@@ -118,25 +118,29 @@ class TooCostly(Exception):
     """
 
 
+def _load(package: str) -> Any:
+    return load_extra(package, "reading programs as trees", "rewards")
+
+
 @cache
-def grammar(language: str, needed_by: str) -> Any:
+def grammar(language: str) -> Any:
     """A language of tree-sitter. C is read by the grammar of C++, which accepts nearly all of it.
 
     Raises:
         ModuleNotFoundError: tree-sitter or its grammar is missing.
     """
-    tree_sitter = load_extra("tree_sitter", needed_by)
+    tree_sitter = _load("tree_sitter")
     name = "tree_sitter_python" if language == "python" else "tree_sitter_cpp"
-    return tree_sitter.Language(load_extra(name, needed_by).language())
+    return tree_sitter.Language(_load(name).language())
 
 
-def parse(source: bytes, language: str, needed_by: str) -> Any:
+def parse(source: bytes, language: str) -> Any:
     """Root node of the source's tree.
 
     Raises:
         TooCostly: the parser, which tries many repairs of a broken source, takes too long.
     """
-    known = grammar(language, needed_by)
+    known = grammar(language)
     # tree-sitter asks after each hundred steps; a program takes a call for about 60 bytes.
     allowed = _ALLOWED_CALLS + len(source) // _BYTES_A_CALL
     calls = itertools.count(1)
@@ -147,8 +151,9 @@ def parse(source: bytes, language: str, needed_by: str) -> Any:
     def read(offset: int, _point: object) -> bytes:
         return source[offset : offset + _CHUNK]
 
+    parser = _load("tree_sitter").Parser(known)
     try:
-        return load_extra("tree_sitter", needed_by).Parser(known).parse(read, progress_callback=cancel).root_node
+        return parser.parse(read, progress_callback=cancel).root_node
     except ValueError:
         raise TooCostly(f"the parser needs more than {allowed} rounds for {len(source)} bytes") from None
 
@@ -162,7 +167,7 @@ def walk(node: Any) -> Iterator[Any]:
         stack.extend(reversed(node.children))
 
 
-def first_error(source: bytes, language: str, needed_by: str, *, prefix: bool = False) -> tuple[int, int] | None:
+def first_error(source: bytes, language: str, *, prefix: bool = False) -> tuple[int, int] | None:
     """Bytes of the first ERROR or MISSING node; ``None`` if there is none, perhaps once likely macros are removed.
 
     An approximation: tree-sitter chooses its own repairs, so an ERROR node can begin before the token that a
@@ -172,23 +177,22 @@ def first_error(source: bytes, language: str, needed_by: str, *, prefix: bool = 
     Args:
         source: the program.
         language: ``c`` or ``cpp``.
-        needed_by: who asks, for the message about missing packages.
         prefix: whether the source may continue; then errors that reach its end do not count.
 
     Raises:
         TooCostly: see :func:`parse`.
     """
-    place = _first_fault(source, language, needed_by, prefix)
+    place = _first_fault(source, language, prefix)
     if place is not None:
         for masked in without_macros(source):
-            place = _first_fault(masked, language, needed_by, prefix)
+            place = _first_fault(masked, language, prefix)
             if place is None:
                 break
     return place
 
 
-def _first_fault(source: bytes, language: str, needed_by: str, prefix: bool) -> tuple[int, int] | None:
-    root = parse(source, language, needed_by)
+def _first_fault(source: bytes, language: str, prefix: bool) -> tuple[int, int] | None:
+    root = parse(source, language)
     if not root.has_error:
         return None
     end = len(source.rstrip())

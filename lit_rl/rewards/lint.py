@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from lit_rl.arguments import UsageError, require_number
+from lit_rl.lazy import load_extra
 from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
-from lit_rl.rewards.term import RewardTerm, Span, TermScore, load_extra
+from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 Finding = Mapping[str, Any]
@@ -116,15 +117,13 @@ class LintReward(RewardTerm):
             return
         try:
             findings |= self._findings(sources)
-        except _RuffEndedBadly as error:
-            if len(sources) > 1 and self._works():
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            if isinstance(error, _RuffEndedBadly) and len(sources) > 1 and self._works():
                 half = len(sources) // 2
                 self._lint(sources[:half], findings, failed)
                 self._lint(sources[half:], findings, failed)
             else:
                 failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
-            failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
 
     def _works(self) -> bool:
         try:
@@ -156,7 +155,7 @@ class LintReward(RewardTerm):
 
     def _run(self, folder: str) -> subprocess.CompletedProcess[str]:
         version = f"py3{min(sys.version_info.minor, 14)}"
-        command = [load_extra("ruff", "LintReward").find_ruff_bin(), "check", "--isolated", "--no-cache"]
+        command = [load_extra("ruff", "LintReward", "rewards").find_ruff_bin(), "check", "--isolated", "--no-cache"]
         command += ["--quiet", "--exit-zero", "--ignore-noqa", "--output-format=json"]
         command += [f"--target-version={version}", f"--select={','.join(self.select)}"]
         command += [f"--ignore={','.join(self.ignore)}", "--", folder]
@@ -172,18 +171,18 @@ class LintReward(RewardTerm):
             return TermScore(None, reason=failed[program.source])
         places = Places(text, program)
         found = findings[program.source]
-        broken = next((finding for finding in found if _is_syntax(finding)), None)
+        broken = next((finding for finding in found if finding["code"] in (None, SYNTAX)), None)
         if broken is not None:
             span = _fault(program.source, broken, places)
             return TermScore(-1.0, () if span is None else (span,))
         costs = [self._cost(finding, places) for finding in found]
         kept = [(cost, span) for cost, span in costs if cost]
-        total = sum(cost for cost, _ in kept)
+        total = counted = sum(cost for cost, _ in kept)
         if self.per_lines:
             lines = sum(bool(line.strip()) for line in program.source.splitlines())
-            total *= self.per_lines / max(lines, self.per_lines)
-        value = min(total, 1.0)
-        scale = value / sum(cost for cost, _ in kept) if kept else 0.0
+            counted *= self.per_lines / max(lines, self.per_lines)
+        value = min(counted, 1.0)
+        scale = value / total if kept else 0.0
         spans = [Span(span.start, span.end, -cost * scale) for cost, span in kept if span is not None]
         return TermScore(-value, tuple(spans))
 
@@ -200,10 +199,6 @@ class LintReward(RewardTerm):
 def _is_text(source: str) -> bool:
     """Return whether a source can be written to a file: a lone surrogate cannot, and no interpreter reads it."""
     return source.encode("utf-8", "replace") == source.encode("utf-8", "surrogatepass")
-
-
-def _is_syntax(finding: Finding) -> bool:
-    return finding["code"] in (None, SYNTAX)
 
 
 def _span(finding: Finding, places: Places, value: float = 0.0) -> Span | None:

@@ -12,10 +12,10 @@ from string import Formatter
 
 from lit_rl.arguments import ArgumentError, UsageError, require_number
 from lit_rl.rewards.graders import Answer, Grader
-from lit_rl.rewards.places import utf8
+from lit_rl.rewards.places import rows, utf8
 from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, reference_of
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.types import Completions, Judgement, Problem
+from lit_rl.types import Completions, Judgement, Problem, Program
 
 TEMPLATE = """\
 Grade a program against a reference that solves the same task.
@@ -98,17 +98,19 @@ class LLMJudgeReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places; equal prompts are asked once."""
-        compares = "reference" in self._fields
-        gradable = [not compares or reference_of(judgement.problem) is not None for judgement in judgements]
-        rows = zip(completions.texts, judgements, gradable, strict=True)
-        prompts = [self._prompt(text, judgement) if can else None for text, judgement, can in rows]
-        keys = [None if prompt is None else self._key(prompt) for prompt in prompts]
-        pairs = zip(keys, prompts, strict=True)
-        asked = {key: prompt for key, prompt in pairs if key and prompt and key not in self._scores}
-        failed = self._ask(asked)
-        unasked = [TermScore(0.0) if can else NO_REFERENCE for can in gradable]
-        scored = zip(keys, unasked, strict=True)
-        return [failed.get(key) or TermScore(self._scores[key]) if key else score for key, score in scored]
+        prompts: dict[str, str] = {}
+        found: list[TermScore | str] = []  # of each row the score, or the key of its prompt
+        for text, judgement in rows(completions, judgements):
+            if "reference" in self._fields and reference_of(judgement.problem) is None:
+                found.append(NO_REFERENCE)
+            elif judgement.program is None:
+                found.append(TermScore(0.0))
+            else:
+                prompt = self._prompt(text, judgement.problem, judgement.program)
+                found.append(key := self._key(prompt))
+                prompts[key] = prompt
+        failed = self._ask({key: prompt for key, prompt in prompts.items() if key not in self._scores})
+        return [one if isinstance(one, TermScore) else failed.get(one) or TermScore(self._scores[one]) for one in found]
 
     def _ask(self, asked: dict[str, str]) -> dict[str, TermScore]:
         """Put the prompts to the grader and keep its scores; those that got none, with the reason."""
@@ -125,15 +127,12 @@ class LLMJudgeReward(RewardTerm):
                     cache.write(json.dumps({"key": key, "score": score.value}) + "\n")
         return failed
 
-    def _prompt(self, completion: str, judgement: Judgement) -> str | None:
-        """The whole prompt for one row; ``None`` without a program."""
-        if judgement.program is None:
-            return None
+    def _prompt(self, completion: str, problem: Problem, program: Program) -> str:
         fields = {
-            "prompt": judgement.problem.prompt_text,
-            "program": judgement.program.source,
+            "prompt": problem.prompt_text,
+            "program": program.source,
             "completion": completion,
-            "reference": reference_of(judgement.problem),
+            "reference": reference_of(problem),
         }
         # Python takes a lone surrogate for text; tokenizers and servers do not.
         return utf8(self.template.format(**fields)).decode("utf-8", "replace")
@@ -159,7 +158,6 @@ class LLMJudgeReward(RewardTerm):
 
 
 def _fields_of(template: str) -> set[str]:
-    """Names of the fields in a template."""
     try:
         names = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
     except ValueError as error:

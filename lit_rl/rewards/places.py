@@ -234,7 +234,6 @@ class TokenPlaces:
         return parts.flagged.index_add(0, self.evenly, each.expand(count))
 
     def _places(self, scores: Sequence[tuple[float, TermScore]]) -> list[_Place]:
-        """All places, term by term."""
         places = []
         for weight, score in scores:
             for span in score.spans:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Literal
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import UsageError
+from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, data_flow
 from lit_rl.rewards.grammars import TooCostly, grammar
 from lit_rl.rewards.places import check_language, unread
-from lit_rl.rewards.term import RewardTerm, TermScore, load_extra
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 NO_REFERENCE = TermScore(None, reason="the problem has no reference")
@@ -29,7 +30,7 @@ def check_reference(term: str, problem: Problem) -> None:
         raise UsageError(f"{term} compares with a reference, and this problem has none")
 
 
-TOKENIZERS = ("13a", "char", "intl", "none")
+Tokenizer = Literal["13a", "char", "intl", "none"]
 
 
 class BleuReward(RewardTerm):
@@ -55,10 +56,8 @@ class BleuReward(RewardTerm):
 
     default_name = "bleu"
 
-    def __init__(self, weight: float = 1.0, name: str | None = None, tokenize: str = "13a") -> None:
+    def __init__(self, weight: float = 1.0, name: str | None = None, tokenize: Tokenizer = "13a") -> None:
         super().__init__(weight, name)
-        if tokenize not in TOKENIZERS:
-            raise ArgumentError("BleuReward.tokenize", f"one of {', '.join(TOKENIZERS)}", f"{tokenize!r}")
         self.tokenize = tokenize
         self._bleu: Any = None
 
@@ -69,7 +68,7 @@ class BleuReward(RewardTerm):
             ModuleNotFoundError: it is not installed.
         """
         if self._bleu is None:
-            metrics = load_extra("sacrebleu.metrics", "BleuReward")
+            metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
             self._bleu = metrics.BLEU(tokenize=self.tokenize, effective_order=True)
 
     def check_problem(self, problem: Problem) -> None:
@@ -126,7 +125,7 @@ class DataflowReward(RewardTerm):
         """Raise ValueError if the problem has no reference, or its language no grammar here."""
         check_language("DataflowReward", problem)
         check_reference("DataflowReward", problem)
-        grammar(problem.check.language, "DataflowReward")
+        grammar(problem.check.language)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
@@ -153,6 +152,6 @@ def _score(judgement: Judgement) -> TermScore:
 def _flow(source: str, language: str) -> Flow | None:
     """The graph of a source; ``None`` if parser or walk would take too long."""
     try:
-        return data_flow(source, language, "DataflowReward")
+        return data_flow(source, language)
     except TooCostly:
         return None

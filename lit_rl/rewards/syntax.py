@@ -37,7 +37,7 @@ class SyntaxReward(RewardTerm):
         """Raise ValueError if the problem's language has no grammar here."""
         check_language("SyntaxReward", problem)
         if problem.check.language != "python":
-            grammar(problem.check.language, "SyntaxReward")
+            grammar(problem.check.language)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""
@@ -66,7 +66,7 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
 def _first_wrong(source: str, language: str, prefix: bool) -> tuple[int, int] | None:
     """Bytes of the first wrong place of a source."""
     if language != "python":
-        return first_error(utf8(source), language, "SyntaxReward", prefix=prefix)
+        return first_error(utf8(source), language, prefix=prefix)
     place = first_rejected(source, prefix=prefix)
     return place and (len(utf8(source[: place[0]])), len(utf8(source[: place[1]])))
 

@@ -5,12 +5,10 @@ Letters: N completions, T completion tokens (padded on the right).
 
 from __future__ import annotations
 
-import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 from torch import Tensor
 
@@ -122,17 +120,3 @@ class RewardOutput:
     def known_rewards(self) -> Tensor:
         """[N] float32, NaN where not ``valid``."""
         return self.rewards.masked_fill(~self.valid, math.nan)
-
-
-def load_extra(module: str, needed_by: str, extra: str = "rewards") -> ModuleType:
-    """Import a package that only some terms need.
-
-    Raises:
-        ModuleNotFoundError: it is not installed; the message names the extra.
-    """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{needed_by} needs the package {error.name}: pip install 'lit-rl[{extra}]'", name=error.name
-        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from random import Random
@@ -11,15 +12,13 @@ from typing import Any, Literal
 
 import pytest
 
-from lit_rl.data.basics.basics_task import HELD_OUT, TRAINED
-from lit_rl.data.basics.cases import NUM_CASES
-from lit_rl.data.basics.problems import Draw, Family, Rendering, Trees, build_problem, draw, normalised
+from lit_rl.data.basics.families import FAMILIES, NUM_CASES, Draw, Family, draw
+from lit_rl.data.basics.problems import Rendering, Trees, build_problem, normalised
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.languages import how_to_install, toolchain
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
-FAMILIES = (*TRAINED, *HELD_OUT)
 EXCEPTIONS = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, NameError)
 COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 
@@ -117,19 +116,12 @@ def passes(source: str, problem: Problem) -> bool:
         return False
 
 
-def test_there_are_24_trained_families_and_two_more_held_out() -> None:
-    assert len(TRAINED) >= 24
-    assert len(HELD_OUT) == 2
-    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
-    assert set(ORACLES) == {family.name for family in FAMILIES}
-    assert all(len(set(family.wordings)) >= 2 for family in FAMILIES)
-
-
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_constants(
     family: Family,
 ) -> None:
-    for d, problem in drawn(family, 60):
+    assert len(FAMILIES) == len(ORACLES) == 28
+    for d, problem in drawn(family, 30):
         for arguments, expected in problem.check.cases:
             assert ORACLES[family.name](d.slots, *arguments) == expected, (problem.reference, arguments)
         assert 6 <= len(problem.check.cases) <= NUM_CASES
@@ -147,90 +139,61 @@ def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_c
         assert not problem.fields["demonstration"].endswith("\n")
 
 
+COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+
+
+def variants(node: ast.AST) -> Iterator[ast.AST]:
+    """What may stand in place of a node: a constant off by one, another operator, another order, a part of it."""
+
+    def other(**fields: Any) -> ast.AST:
+        return type(node)(**{**dict(ast.iter_fields(node)), **fields})
+
+    match node:
+        case ast.Constant(value=int(value)):
+            yield from map(ast.Constant, (value + 1, value - 1, 0))
+        case ast.Constant(value=str(value)):
+            yield from map(ast.Constant, (value[1:], value[:-1]))
+        case ast.Compare(left=left, ops=ops, comparators=[*between, right]):
+            for i in range(len(ops)):
+                yield from (other(ops=[*ops[:i], kind(), *ops[i + 1 :]]) for kind in COMPARISONS)
+            yield other(left=right, comparators=[*between, left])
+        case ast.BinOp(left=left, right=right):
+            yield from (other(op=kind()) for kind in OPERATORS)
+            yield from (other(left=right, right=left), left)
+        case ast.BoolOp(values=values):
+            yield from values
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (other(body=orelse, orelse=body), body, orelse)
+        case ast.Call(args=[one]):
+            yield one
+        case ast.Call(args=[*args, last]) if args:
+            yield from (other(args=[last, *reversed(args)]), other(args=args))
+        case ast.Slice(lower=lower, upper=upper):
+            yield from (other(lower=upper, upper=lower), other(step=None))
+
+
 class Mutant(ast.NodeTransformer):
-    """Changes the one place it is told to: a constant by one, an operator, a name, an order, a slice."""
+    """Puts one of all variants in its place."""
 
-    COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
-    OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+    def __init__(self, number: int) -> None:
+        self.left = number
 
-    def __init__(self, target: int | None) -> None:
-        self.target = target
-        self.place = -1
-
-    def _here(self) -> bool:
-        self.place += 1
-        return self.place == self.target
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        for change in (1, -1, 0):
-            if self._here():
-                if isinstance(node.value, int):
-                    return ast.Constant(node.value + change if change else 0)
-                return ast.Constant(str(node.value)[change:])
-        return node
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+    def visit(self, node: ast.AST) -> ast.AST:
         self.generic_visit(node)
-        for place in range(len(node.ops)):
-            for other in self.COMPARISONS:
-                if self._here():
-                    node.ops[place] = other()
-        if self._here():
-            node.left, node.comparators[-1] = node.comparators[-1], node.left
-        return node
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        self.generic_visit(node)
-        for other in self.OPERATORS:
-            if self._here():
-                node.op = other()
-        if self._here():
-            node.left, node.right = node.right, node.left
-        if self._here():
-            return node.left
-        return node
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        self.generic_visit(node)
-        for place in range(len(node.values)):
-            if self._here():
-                return node.values[place]
-        return node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
-        if self._here():
-            node.body, node.orelse = node.orelse, node.body
-        for part in (node.body, node.orelse):
-            if self._here():
-                return part
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        if len(node.args) > 1:
-            if self._here():
-                node.args.reverse()
-            if self._here():
-                node.args.pop()
-        if len(node.args) == 1 and self._here():
-            return node.args[0]
-        return node
-
-    def visit_Slice(self, node: ast.Slice) -> ast.AST:
-        self.generic_visit(node)
-        if self._here():
-            node.lower, node.upper = node.upper, node.lower
-        if self._here():
-            node.step = None
+        for variant in variants(node):
+            self.left -= 1
+            if self.left == -1:
+                return variant
         return node
 
 
 def mutants(source: str) -> Iterator[str]:
-    counter = Mutant(None)
-    counter.visit(ast.parse(source))
-    for target in range(counter.place + 1):
-        changed = ast.unparse(ast.fix_missing_locations(Mutant(target).visit(ast.parse(source))))
+    for number in itertools.count():
+        mutant = Mutant(number)
+        changed = ast.unparse(ast.fix_missing_locations(mutant.visit(ast.parse(source))))
+        if mutant.left >= 0:
+            return
         if normalised(changed) != normalised(source):
             yield changed
 
@@ -260,15 +223,15 @@ def other_inputs(d: Draw, rng: Random) -> list[tuple[Any, ...]]:
             return "".join(rng.choice(letters) for _ in range(length))
         return {rng.choice((d.slots.get("w", "hen"), "fox", "owl", "red")): number() for _ in range(length % 4)}
 
-    own = [arguments for _ in range(20) for arguments in d.family.inputs(rng, d.slots)]
-    return own + [tuple(other(kind) for kind in d.family.parameters) for _ in range(400)]
+    own = [arguments for _ in range(10) for arguments in d.draw_inputs(rng)]
+    return own + [tuple(other(kind) for kind in d.family.parameters) for _ in range(200)]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_mutant_passes_only_if_it_computes_the_same(family: Family) -> None:
     """A mutant that survives the cases must agree with the reference on hundreds of other inputs too."""
     num_mutants = 0
-    for d, problem in drawn(family, 6):
+    for d, problem in drawn(family, 4):
         name = problem.check.entry_point
         pool = other_inputs(d, Random(f"pool {problem.task_id}"))
         reference = function_of(problem.reference, name)
@@ -278,33 +241,22 @@ def test_a_mutant_passes_only_if_it_computes_the_same(family: Family) -> None:
                 changed = function_of(mutant, name)
                 differing = [a for a in pool if answer(changed, a) != answer(reference, a)]
                 assert not differing, (mutant, problem.reference, differing[:2])
-    assert num_mutants >= 6 * 4
-
-
-def test_normalising_sees_through_wording_names_and_layout_but_not_through_constants() -> None:
-    plain = "def f(x):\n    return x * 3 + 4\n"
-    reworded = 'def g(xs):\n    """Other words."""\n    # remark\n    return (xs * 3)   +  4\n'
-    assert normalised(plain) == normalised(reworded)
-    assert normalised(plain) != normalised("def f(x):\n    return x * 4 + 3\n")
-    assert normalised("def f(x, y):\n    return x - y\n") != normalised("def f(x, y):\n    return y - x\n")
+    assert num_mutants >= 4 * 4
 
 
 def test_trees_that_are_put_together_are_those_of_the_programs() -> None:
     """Numbers are filled into the tree of another program of the same shape."""
     for family in FAMILIES:
         trees, rng = Trees(), Random(7)
-        for _ in range(40):
+        for _ in range(20):
             drawn = draw(family, rng)
-            assert trees.of(drawn) == normalised(drawn.program(drawn.render(family.body))), family.name
+            assert trees.of(drawn) == normalised(drawn.program(drawn.bodies()[0])), family.name
 
 
-@pytest.mark.parametrize("language", ["python", "javascript"])
-def test_the_sandbox_agrees_that_references_pass_and_bugs_do_not(
-    sandbox: Sandbox, language: Literal["python", "javascript"]
-) -> None:
-    if language == "javascript" and toolchain(language) is None:
-        pytest.skip(how_to_install(language))
-    problems = [problem for family in FAMILIES for _, problem in drawn(family, 3, language)]
+def test_the_sandbox_agrees_in_javascript_that_references_pass_and_bugs_do_not(sandbox: Sandbox) -> None:
+    if toolchain("javascript") is None:
+        pytest.skip(how_to_install("javascript"))
+    problems = [problem for family in FAMILIES for _, problem in drawn(family, 1, "javascript")]
     right = [(str(problem.reference), problem.check) for problem in problems]
     wrong = [(f"{problem.prompt}{problem.fields['bug']}", problem.check) for problem in problems]
     verdicts = [outcome.verdict for outcome in sandbox.judge_many([*right, *wrong])]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from lit_rl.data.contamination import Overlap, find_overlaps, word_ngrams
+from lit_rl.data.contamination import Overlap, find_overlaps
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.mbpp import MBPP
 from lit_rl.execution.checks import TokenTarget
@@ -15,12 +13,6 @@ WORDS = [f"w{number}" for number in range(20)]
 
 def problem(task_id: str, text: str, **fields: str) -> Problem:
     return Problem(task_id, ({"role": "user", "content": text},), TokenTarget(), fields=fields)
-
-
-def test_ngrams_ignore_case_punctuation_and_line_ends():
-    assert word_ngrams("Add, TWO\nnumbers.", 2) == {("add", "two"), ("two", "numbers")}
-    assert word_ngrams("add two", 3) == {("add", "two")}
-    assert word_ngrams("...", 3) == frozenset()
 
 
 def test_the_share_is_that_of_the_held_out_ngrams():
@@ -46,12 +38,6 @@ def test_wording_that_all_prompts_share_is_no_overlap():
     held_out = [problem("b", f"Add numbers. {wording}", statement="Add numbers.")]
     assert find_overlaps(train, held_out, ngram_words=3) == []
     assert find_overlaps([problem("a", wording)], [problem("b", wording)], ngram_words=3) != []
-
-
-def test_wrong_arguments_are_refused():
-    for options in ({"ngram_words": 0}, {"min_share": 0.0}, {"min_share": 1.5}):
-        with pytest.raises(ValueError, match="needs ngram_words >= 1"):
-            find_overlaps([], [], **options)
 
 
 def test_real_benchmarks_are_found_in_themselves_and_not_in_each_other(real_data):

@@ -11,7 +11,6 @@ from lit_rl.data.contests import contest_tests
 from lit_rl.data.contests.contest_tests import (
     ContestTest,
     contest_check,
-    longest_tests,
     normalise_tests,
     read_hidden_tests,
 )
@@ -30,20 +29,16 @@ CALL = [ContestTest(([1, 2], "a"), [3], "solve")]
         ([{"input": "1 2\n", "output": "3\n"}], None, STDIN),
         # primeintellect: fn_name is null for stdin
         ([{"input": "1 2\n", "output": "3\n", "type": "stdin_stdout", "fn_name": None}], None, STDIN),
-        ([{"input": ["1 2", ""], "output": ["3", ""], "type": "stdin_stdout", "fn_name": None}], None, STDIN),
         ([{"input": [[1, 2], "a"], "output": [[3]], "type": "function_call", "fn_name": "solve"}], None, CALL),
         # lcbv5: JSON values, one per line; the name stands in the test or in the row
         ([FUNCTIONAL], "solve", CALL),
         ([{**FUNCTIONAL, "metadata": {"func_name": "solve"}}], None, CALL),
-        ([{"input": "1 2\n", "output": "3\n", "testtype": "stdin"}], None, STDIN),
         # one bare dictionary
         ({"input": "1 2\n", "output": "3\n"}, None, STDIN),
         # taco: columns
         ({"inputs": ["1 2\n"], "outputs": ["3\n"]}, None, STDIN),
-        ({"inputs": ["1 2\n"], "outputs": [["3\n"]]}, None, [ContestTest("1 2\n", "3")]),
         ({"inputs": [["1", "2"]], "outputs": [["YES", "NO"]]}, None, [ContestTest("1\n2", "YES\nNO")]),
         ({"inputs": [["1\n", "2\n"]], "outputs": [["YES\n", "NO\n"]]}, None, [ContestTest("1\n2", "YES\nNO")]),
-        ([{"input": "1", "output": ["YES", "NO"]}], None, [ContestTest("1", "YES\nNO")]),
         ([{"input": "1", "output": [[1, 2], [3]]}], None, [ContestTest("1", "1 2\n3")]),
         ([{"input": "1", "accepted_outputs": ["1 2", ["2", "1"]]}], None, [ContestTest("1", ("1 2", "2\n1"))]),
         (
@@ -54,7 +49,6 @@ CALL = [ContestTest(([1, 2], "a"), [3], "solve")]
         ({"inputs": [[[1, 2], "a"]], "outputs": [[[3]]], "fn_name": "solve"}, None, CALL),
         ({"inputs": ["a", "b"], "outputs": ["c"]}, None, [ContestTest("a", "c"), ContestTest("b", "c")]),
         ({"inputs": [], "outputs": []}, None, []),
-        ([], None, []),
     ],
 )
 def test_every_stored_shape_comes_to_the_same_form(stored, function, expected):
@@ -96,12 +90,6 @@ def test_a_tuple_is_taken_for_the_list_that_json_stores_at_any_depth():
     assert not matches(({1, 2}, [3]), check.cases[0][1], check)
 
 
-def test_the_tests_with_the_longest_inputs_are_kept_in_order():
-    tests = [ContestTest("x" * length, "") for length in (3, 1, 5, 2)]
-    assert [len(test.given) for test in longest_tests(tests, 2)] == [3, 5]
-    assert longest_tests(tests, None) == longest_tests(tests, 9) == tests
-
-
 def packed(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content)).decode()
 
@@ -110,11 +98,6 @@ def packed(content: bytes) -> str:
 @pytest.mark.parametrize("text", ["[]", json.dumps([{"input": "ä" * 300, "output": "\U0001f600"}])])
 def test_a_pickled_text_is_read_by_every_protocol(protocol, text):
     assert read_hidden_tests(packed(pickle.dumps(text, protocol))) == json.loads(text)
-
-
-def test_hidden_tests_may_be_plain_or_packed_json():
-    assert read_hidden_tests("[1]") == [1]
-    assert read_hidden_tests(packed(b"[1]")) == [1]
 
 
 class Trap:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.json_rows import write_rows
 
 from lit_rl.data.contests.deepcoder import CONFIGURATIONS, CONTEST_IMPORTS, LIVE_CODE_BENCH_IMPORTS, DeepCoder
 from lit_rl.data.rows import RowError
@@ -75,14 +76,8 @@ ROWS = {
 }
 
 
-def write(folder: Path, *rows: dict) -> str:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 def load(folder: Path, *rows: dict, **options):
-    return DeepCoder(train=[write(folder, *rows)], **options).problems("train")
+    return DeepCoder(train=[write_rows(folder, *rows)], **options).problems("train")
 
 
 @pytest.mark.parametrize("shape", ROWS)
@@ -201,28 +196,6 @@ def test_contests_are_taken_by_date_with_both_ends(tmp_path, window, held):
     assert [problem.task_id for problem in load(tmp_path, *rows, **window)] == [f"rows/{n}" for n in held]
 
 
-@pytest.mark.parametrize(
-    ("window", "message"),
-    [
-        ({"start_date": "August"}, "start_date: expected a day such as 2024-08-01, got 'August'"),
-        ({"end_date": "2024-01-01"}, "expected rows in the window, got 1 train rows of .* whose contest_date is not"),
-        ({"start_date": "2024-01-01"}, r"row 2, field 'contest_date': is missing"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:left out")
-def test_a_window_without_a_row_or_a_row_without_a_date_is_told(tmp_path, window, message):
-    rows = [ROWS["livecodebench"] | {"contest_date": DAYS[0]}, *([ROWS["livecodebench"]] * ("is missing" in message))]
-    with pytest.raises(ValueError, match=message):
-        load(tmp_path, *rows, **window)
-
-
-def test_a_contest_date_may_have_a_zone_and_has_to_be_a_date(tmp_path):
-    row, window = ROWS["livecodebench"], {"start_date": "2024-08-01"}
-    assert len(load(tmp_path, row | {"contest_date": "2024-08-01T00:00:00+00:00"}, **window)) == 1
-    with pytest.raises(RowError, match="field 'contest_date': needs a date such as 2024-08-01T00:00:00"):
-        load(tmp_path, row | {"contest_date": "soon"}, **window)
-
-
 def test_a_program_of_livecodebench_may_leave_out_imports_and_call_itself_deeply(tmp_path, sandbox):
     test = {"input": "20000\n", "output": "20000\n", "testtype": "stdin"}
     row = {"question_content": "Count.", "public_test_cases": json.dumps([test]), "private_test_cases": "[]"}
@@ -234,16 +207,6 @@ def test_a_program_of_livecodebench_may_leave_out_imports_and_call_itself_deeply
     (other,) = load(tmp_path, row | {"public_test_cases": json.dumps([shown])})
     jobs = [(problem.program_prefix + program, problem.check), (other.program_prefix + program, other.check)]
     assert [outcome.passed for outcome in sandbox.judge_many(jobs)] == [False, True]
-
-
-def test_the_prompt_names_what_the_tests_need(tmp_path):
-    starter, name, stdin = load(tmp_path, ROWS["lcbv5"], ROWS["primeintellect"], ROWS["codeforces"])
-    assert [message["role"] for message in starter.prompt] == ["system", "user"]
-    assert f"```python\n{STARTER.strip()}\n```" in starter.prompt[1]["content"]
-    assert "function named double" in name.prompt[1]["content"]
-    assert "from stdin" in stdin.prompt[1]["content"] and "to stdout" in stdin.prompt[1]["content"]
-    for problem in load(tmp_path, *({field: "Double it.", "tests": STDIO_TESTS} for field in ("question", "prompt"))):
-        assert "Double it." in problem.prompt[1]["content"]
 
 
 def test_a_row_says_how_its_output_is_compared(tmp_path):
@@ -261,21 +224,8 @@ def test_a_row_says_how_its_output_is_compared(tmp_path):
         ("tokens", 1e-6),
         ("lines", 1e-3),
     ]
-    own = DeepCoder(train=[write(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
+    own = DeepCoder(train=[write_rows(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
     assert (own[0].check.compare, own[0].check.tolerance) == ("tokens", 0.5)
-
-
-@pytest.mark.parametrize(
-    ("field", "message"),
-    [
-        ({"compare": "spaces"}, r"row 1: .*compare: expected one of lines, decimals, tokens, got 'spaces'"),
-        ({"tolerance": -1.0}, r"row 1: .*tolerance: expected a finite number of at least 0, got -1.0"),
-        ({"tests": json.dumps([{"input": "1", "accepted_outputs": []}])}, r"row 1: .*at least one output"),
-    ],
-)
-def test_a_rule_that_makes_no_sense_names_the_row(tmp_path, field, message):
-    with pytest.raises(RowError, match=message):
-        load(tmp_path, ROWS["codeforces"] | field)
 
 
 def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
@@ -333,14 +283,6 @@ def test_rows_without_statement_or_tests_are_left_out_and_counted(tmp_path):
         assert len(load(tmp_path, ROWS["taco"], no_tests, no_tests)) == 1
 
 
-def test_a_bad_row_is_named_or_skipped_as_asked(tmp_path):
-    rows = [ROWS["codeforces"], ROWS["codeforces"] | {"tests": "{"}]
-    with pytest.raises(RowError, match=r"rows.jsonl, row 2, field 'tests': needs JSON"):
-        load(tmp_path, *rows)
-    with pytest.warns(UserWarning, match="left out 1 rows"):
-        assert len(load(tmp_path, *rows, bad_rows="skip")) == 1
-
-
 def test_a_local_folder_has_a_folder_per_configuration_and_files_per_split(tmp_path):
     for configuration, splits in CONFIGURATIONS.items():
         for split in splits:
@@ -366,7 +308,7 @@ def test_a_configuration_without_the_split_is_refused_at_once_and_a_missing_file
 
 def test_fewer_problems_than_a_batch_are_repeated_under_their_own_ids(tmp_path):
     rows = [ROWS["codeforces"] | {"problem": name} for name in "abc"]
-    data = DeepCoder(train=[write(tmp_path, *rows)], batch_size=8)
+    data = DeepCoder(train=[write_rows(tmp_path, *rows)], batch_size=8)
     loader = data.train_dataloader()
     (batch,) = list(loader)
     assert len(loader) == 1
@@ -374,17 +316,6 @@ def test_fewer_problems_than_a_batch_are_repeated_under_their_own_ids(tmp_path):
         ["rows/0", "rows/1", "rows/2", "rows/0#2", "rows/1#2", "rows/2#2", "rows/0#3", "rows/1#3"]
     )
     assert len(data.problems("train")) == 3, "only the loader repeats"
-
-
-def test_enough_problems_are_not_repeated_and_come_round_over_epochs(tmp_path):
-    rows = [ROWS["codeforces"] | {"problem": name} for name in "abcde"]
-    loader = DeepCoder(train=[write(tmp_path, *rows)], batch_size=2).train_dataloader()
-    seen = []
-    for epoch in range(6):
-        loader.set_epoch(epoch)
-        seen.append([problem.task_id for batch in loader for problem in batch])
-    assert all(len(set(epoch)) == len(epoch) == 4 for epoch in seen), "two full batches, one problem left over"
-    assert {task_id for epoch in seen for task_id in epoch} == {f"rows/{n}" for n in range(5)}
 
 
 def test_a_source_without_any_statement_or_test_is_refused_with_the_names_of_the_fields(tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.data.numerical.cactus import read_thorns, thorn_folders
+from lit_rl.data.numerical.cactus import read_thorns
 from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit, thorn_prompt
 from lit_rl.execution import ReferenceText
 
@@ -48,10 +48,6 @@ def rows(tree):
     return {(row.thorn_name, row.src_filename): row for row in read_thorns(tree)}
 
 
-def test_thorns_are_folders_with_a_ccl_file_and_sources(tree):
-    assert [folder.name for folder in thorn_folders(tree)] == ["Boundary", "Library", "Wave"]
-
-
 def test_every_source_file_that_somebody_wrote_is_a_row(tree):
     assert sorted(rows(tree)) == [
         ("CactusBase/Boundary", "Boundary.h"),
@@ -86,10 +82,6 @@ def test_other_encodings_and_line_ends_are_read(tree):
     assert found["CactusBase/Boundary", "make.code.defn"].src_code == "SRCS = Check.c\n"
 
 
-def test_a_root_that_is_an_arrangement_still_names_it(tree):
-    assert {name for name, _ in rows(tree / "CactusBase")} == {"CactusBase/Boundary"}
-
-
 def test_a_tree_without_thorns_says_what_to_give(tmp_path):
     with pytest.raises(FileNotFoundError, match="arrangements"):
         list(read_thorns(tmp_path))
@@ -108,15 +100,6 @@ def test_context_and_declarations_are_cut_with_a_mark(tree):
     assert "r" * shown + "...more..." in request and "r" * (shown + 1) not in request
     assert row.code in request
     assert request.count("...more...") == 2
-
-
-def test_documents_leave_room_for_the_code(tree):
-    write(tree / "CactusBase" / "Boundary" / "README", "r" * 12_000)
-    write(tree / "CactusBase" / "Boundary" / "src" / "Boundary.h", "c" * 12_000)
-    request = thorn_prompt(rows(tree)["CactusBase/Boundary", "Check.c"])[-1]["content"]
-    documents, code = 2_500 - len("// README\n"), 7_500 - len("// src/Boundary.h\n")
-    assert "r" * documents + "...more..." in request and "r" * (documents + 1) not in request
-    assert "c" * code + "...more..." in request and "c" * (code + 1) not in request
 
 
 LANGUAGES = {
@@ -155,11 +138,6 @@ def test_problems_ask_for_a_file_and_hold_it_as_the_reference(tree):
     assert "'Check.c'" in request and "'CactusBase/Boundary'" in request and "return 0" not in request
     text = EinsteinToolkit(str(tree), validation_share=0, form="completion").problems("train")[0].prompt
     assert text.endswith("The code of 'Boundary.h':\n```\n")
-
-
-def test_the_tree_may_be_named_by_a_variable(tree, monkeypatch):
-    monkeypatch.setenv("THORNS", str(tree))
-    assert EinsteinToolkit("$THORNS/CactusBase").problems("train")
 
 
 def test_a_thorn_is_on_one_side_of_the_split(tree):

@@ -81,27 +81,6 @@ def test_what_save_to_disk_wrote_is_read(tmp_path: Path) -> None:
     assert names(tmp_path / "several", split="test") == ["test 0", "test 1", "test 2"]
 
 
-def test_streams_of_record_batches_are_read_without_the_package_that_wrote_them(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    table = pa.table({"name": ["a", "b"]})
-    with pa.OSFile(str(tmp_path / "data-0.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
-        stream.write_table(table)
-    (tmp_path / "dataset_info.json").write_text("{}")
-    (tmp_path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-0.arrow"}]}))
-    assert names(tmp_path) == ["a", "b"]
-
-
-def test_contests_of_one_folder_keep_their_splits(tmp_path: Path) -> None:
-    for split in ("train", "test"):
-        file = tmp_path / "own" / f"{split}.jsonl"
-        file.parent.mkdir(exist_ok=True)
-        tests = json.dumps([{"input": "1\n", "output": "1\n"}])
-        file.write_text(json.dumps({"problem": split, "tests": tests}) + "\n")
-    data = DeepCoder(train=[str(tmp_path / "own")], validation=[str(tmp_path / "own")])
-    assert [p.fields["statement"] for p in data.problems("train")] == ["train"]
-    assert [p.fields["statement"] for p in data.problems("validation")] == ["test"]
-
-
 @pytest.mark.parametrize("written", ["$LIT_RL_NOWHERE/HumanEval.jsonl.gz", "${LIT_RL_NOWHERE}/HumanEval.jsonl.gz"])
 def test_a_variable_that_is_not_set_is_one_line_with_the_remedy(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LIT_RL_NOWHERE", raising=False)

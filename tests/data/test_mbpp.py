@@ -3,13 +3,13 @@ from __future__ import annotations
 import ast
 import gzip
 import json
-from pathlib import Path
 
 import pytest
+from support.json_rows import write_rows
 from support.named_jobs import judge_named, not_among
 from support.slow_cases import slow_but
 
-from lit_rl.data.mbpp import MBPP, PARTS, MBPPPlus
+from lit_rl.data.mbpp import MBPP, MBPPPlus
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.judging.calls import plan_of
 
@@ -30,15 +30,9 @@ def full(number: int) -> dict:
     }
 
 
-def write(folder: Path, *rows: dict) -> str:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 @pytest.fixture
 def path(tmp_path):
-    return write(tmp_path, *(full(number) for number in (1, 2, 3, 4, 10, 11, 510, 511, 600, 601, 974)))
+    return write_rows(tmp_path, *(full(number) for number in (1, 2, 3, 4, 10, 11, 510, 511, 600, 601, 974)))
 
 
 def numbers(problems: list) -> list[int]:
@@ -57,7 +51,7 @@ def test_parts_go_by_task_id(path):
 
 def test_a_full_row_keeps_setup_and_tests_with_unix_line_ends(tmp_path):
     row = full(11) | {"test_setup_code": "one = 1\r\ntwo = 2"}
-    problem = MBPP(write(tmp_path, row)).problems("test")[0]
+    problem = MBPP(write_rows(tmp_path, row)).problems("test")[0]
     assert problem.check == AssertTests(
         "one = 1\ntwo = 2\nassert add(0) == 11\nassert add(1) == 12\nassert add(2) == 13\n", None, 10.0
     )
@@ -65,27 +59,12 @@ def test_a_full_row_keeps_setup_and_tests_with_unix_line_ends(tmp_path):
     assert problem.fields == {"entry_point": "add", "statement": "Add 11."}
 
 
-def test_a_sanitized_row_imports_before_its_tests(tmp_path):
-    row = {k: v for k, v in full(11).items() if k not in ("text", "test_setup_code", "challenge_test_list")}
-    row |= {"prompt": "Add.", "test_imports": ["import math"], "source_file": "x"}
-    problem = MBPP(write(tmp_path, row)).problems("test")[0]
-    assert problem.check.test.startswith("import math\nassert add(0)")
-    assert "Add." in problem.prompt[0]["content"]
-
-
-def test_instruct_form_shows_as_many_asserts_as_asked(path):
-    shown = [
-        MBPP(path, shown_tests=count).problems("test")[0].prompt[0]["content"].count("assert") for count in (0, 1, 3)
-    ]
-    assert shown == [0, 1, 3]
-
-
 def test_the_public_check_holds_the_shown_asserts_and_what_they_need(tmp_path):
     row = full(11) | {"test_setup_code": "one = 1"}
     sanitized = {k: v for k, v in full(12).items() if k not in ("text", "test_setup_code", "challenge_test_list")}
     sanitized |= {"prompt": "Add.", "test_imports": ["import math"], "source_file": "x"}
     origin = sanitized | {"task_id": 13, "test": "def check(candidate):\n    assert add(5) == 18\n\ncheck(add)\n"}
-    path = write(tmp_path, row, sanitized, origin)
+    path = write_rows(tmp_path, row, sanitized, origin)
     for count in (1, 2):
         problems = MBPP(path, shown_tests=count).problems("test")
         asserts = [[f"assert add({x}) == {x + number}\n" for x in range(count)] for number in (11, 12, 12)]
@@ -101,7 +80,7 @@ def test_the_public_check_holds_the_shown_asserts_and_what_they_need(tmp_path):
 
 def test_completion_form_is_a_docstring_that_quotes_cannot_end(tmp_path):
     row = full(11) | {"text": 'Say """hi""" "'}
-    problem = MBPP(write(tmp_path, row), form="completion", shown_tests=1).problems("test")[0]
+    problem = MBPP(write_rows(tmp_path, row), form="completion", shown_tests=1).problems("test")[0]
     assert problem.prompt == '"""\nSay \'\'\'hi\'\'\' "\nassert add(0) == 11\n"""\n'
     assert isinstance(ast.parse(problem.prompt).body[0].value, ast.Constant)
     assert problem.stop_strings == ("\nassert", "\nprint", "\nif", '\n"""')
@@ -123,26 +102,11 @@ def test_an_example_never_explains_itself(path):
 
 
 def test_examples_that_are_not_in_the_file_are_named(tmp_path):
-    data = MBPP(write(tmp_path, full(2), full(11)), few_shot=2)
+    data = MBPP(write_rows(tmp_path, full(2), full(11)), few_shot=2)
     with pytest.raises(ValueError, match=r"needs the rows with task_id \[2, 3\], .* lacks \[3\]"):
         data.problems("test")
     with pytest.raises(ValueError, match="few_shot: expected 0 to 3 examples, got 4"):
         MBPP(few_shot=4)
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [({"task_id": "x"}, "task_id"), ({"test_list": "assert"}, "test_list"), ({"code": None}, "code")],
-)
-def test_a_bad_row_names_file_row_and_field(tmp_path, change, field):
-    with pytest.raises(ValueError, match=rf"rows.jsonl, row 2, field '{field}'"):
-        MBPP(write(tmp_path, full(1), full(2) | change)).problems("test")
-
-
-def test_the_full_file_has_the_parts_of_the_paper(real_data):
-    data = {part: MBPP(str(real_data / FULL), test_split=part) for part in PARTS}
-    sizes = {part: len(task.problems("test")) for part, task in data.items()}
-    assert sizes == {"prompt": 10, "test": 500, "validation": 90, "train": 374}
 
 
 REAL_ROWS = [(FULL, 974), (SANITIZED, 427), (ORIGIN, 378), (PLUS, 378)]
@@ -162,14 +126,6 @@ def test_every_real_row_is_read_and_its_reference_passes_its_public_check(real_d
     if file != FULL:
         jobs = {problem.task_id: (problem.reference, problem.public_check) for problem in problems}
         assert not_among(judge_named(sandbox, jobs), "passed") == {}
-
-
-def test_mbpp_plus_measures_on_every_row_and_trains_on_none(real_data):
-    data = MBPPPlus(str(real_data / ORIGIN))
-    problems = data.problems("validation")
-    assert (len(data.problems("train")), len(problems)) == (0, 378)
-    assert data.validation_task_names == ("mbpp_plus",)
-    assert problems[0].prompt[0]["content"].count("assert") == 1
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from lit_rl.data.mbpp_plus import Shape, argument_shapes, plain_test, reference_test, restored_inputs
+from lit_rl.data.mbpp_plus import Shape, plain_test, reference_test, restored_inputs
 from lit_rl.data.rows import Row, RowError, read_rows
 
 
@@ -47,11 +47,6 @@ def test_json_values_get_back_the_types_of_the_examples(seen, stored, restored):
     shape.see(seen)
     found = shape.restore(stored)
     assert repr(found) == repr(restored), "repr tells (1,) from [1] and 1 from True"
-
-
-def test_shapes_are_read_from_literal_arguments_only():
-    shapes = argument_shapes("import math\nassert f((1,), x) == [2]\nassert not f([3 * 3], {4})", "f")
-    assert [shape.kinds for shape in shapes] == [{tuple}, {set}]
 
 
 def test_inputs_that_are_no_arguments_name_the_row():

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 
 import pytest
+from support.json_rows import write_rows
 
 from lit_rl.data.open_code_instruct import OpenCodeInstruct
-from lit_rl.data.prompts import called_function
 
 
 def row(number: int, score: str = "1.0", judged: int = 5) -> dict[str, str]:
@@ -26,18 +25,12 @@ def row(number: int, score: str = "1.0", judged: int = 5) -> dict[str, str]:
     }
 
 
-def write(folder: Path, rows: list[dict], name: str = "rows.jsonl") -> str:
-    path = folder / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 def ids(problems: list) -> list[int]:
     return [int(problem.task_id, 16) for problem in problems]
 
 
 def test_a_row_becomes_a_problem_with_all_its_asserts_and_one_shown(tmp_path):
-    (problem,) = OpenCodeInstruct(write(tmp_path, [row(4)])).problems("train")
+    (problem,) = OpenCodeInstruct(write_rows(tmp_path, row(4))).problems("train")
     assert problem.check.test == "assert add(0) == 4\nassert add(1) == 5\nassert add(2) == 6\n"
     assert problem.public_check.test == "assert add(0) == 4\n"
     assert problem.reference == "def add(x):\n    return x + 4\n"
@@ -47,14 +40,14 @@ def test_a_row_becomes_a_problem_with_all_its_asserts_and_one_shown(tmp_path):
 
 def test_a_prompt_may_show_no_assert_and_asserts_may_be_stored_as_python_writes_a_list(tmp_path):
     stored = row(4) | {"unit_tests": "['assert add(0) == 4', \"assert add(1) == 5\"]"}
-    (problem,) = OpenCodeInstruct(write(tmp_path, [stored]), shown_tests=0).problems("train")
+    (problem,) = OpenCodeInstruct(write_rows(tmp_path, stored), shown_tests=0).problems("train")
     assert problem.check.test == "assert add(0) == 4\nassert add(1) == 5\n"
     assert problem.public_check is None
 
 
 def test_rows_below_the_scores_and_rows_without_tests_are_left_out(tmp_path):
     rows = [row(0), row(1, score="0.9"), row(2, judged=3), row(3) | {"unit_tests": "[]"}]
-    path = write(tmp_path, rows)
+    path = write_rows(tmp_path, *rows)
     assert sorted(ids(OpenCodeInstruct(path).problems("train"))) == [0, 2]
     assert sorted(ids(OpenCodeInstruct(path, min_test_score=0.5).problems("train"))) == [0, 1, 2]
     assert ids(OpenCodeInstruct(path, min_judge_score=4).problems("train")) == [0]
@@ -62,25 +55,19 @@ def test_rows_below_the_scores_and_rows_without_tests_are_left_out(tmp_path):
 
 def test_the_subset_depends_on_the_seed_and_not_on_order_or_files(tmp_path):
     rows = [row(number) for number in range(60)]
-    drawn = ids(OpenCodeInstruct(write(tmp_path, rows), num_problems=10).problems("train"))
+    drawn = ids(OpenCodeInstruct(write_rows(tmp_path, *rows), num_problems=10).problems("train"))
     assert len(set(drawn)) == 10 and drawn != sorted(drawn)
     shuffled = random.Random(1).sample(rows, 60)
     shards = tmp_path / "shards"
     shards.mkdir()
-    write(shards, shuffled[:25], "a.jsonl")
-    write(shards, shuffled[25:], "b.jsonl")
+    write_rows(shards, *shuffled[:25], name="a.jsonl")
+    write_rows(shards, *shuffled[25:], name="b.jsonl")
     assert ids(OpenCodeInstruct(str(shards), num_problems=10).problems("train")) == drawn
     path = str(tmp_path / "rows.jsonl")
     assert ids(OpenCodeInstruct(path, num_problems=10, subset_seed=1).problems("train")) != drawn
-    assert ids(OpenCodeInstruct(path, num_problems=12).problems("train"))[:10] == drawn
-
-
-def test_validation_problems_are_drawn_beside_the_training_problems(tmp_path):
-    path = write(tmp_path, [row(number) for number in range(20)])
-    data = OpenCodeInstruct(path, num_problems=12, num_validation_problems=5)
-    assert (len(data.problems("train")), len(data.problems("validation"))) == (12, 5)
-    assert not set(ids(data.problems("train"))) & set(ids(data.problems("validation")))
-    assert OpenCodeInstruct(path, num_problems=12).problems("validation") == []
+    more = OpenCodeInstruct(path, num_problems=12, num_validation_problems=5)
+    train, validation = ids(more.problems("train")), ids(more.problems("validation"))
+    assert train[:10] == drawn and (len(train), len(validation)) == (12, 5) and not {*train} & {*validation}
 
 
 @pytest.mark.parametrize(
@@ -93,19 +80,6 @@ def test_validation_problems_are_drawn_beside_the_training_problems(tmp_path):
     ],
 )
 def test_a_bad_row_is_named_or_skipped_as_asked(tmp_path, change, message):
-    path = write(tmp_path, [row(0) | change, row(1)])
+    path = write_rows(tmp_path, row(0) | change, row(1))
     with pytest.raises(ValueError, match=message):
         OpenCodeInstruct(path).problems("train")
-
-
-def test_a_judgement_that_lacks_a_score_is_named_only_where_it_is_asked_for(tmp_path):
-    path = write(tmp_path, [row(0) | {"llm_judgement": "{}"}])
-    assert len(OpenCodeInstruct(path).problems("train")) == 1
-    with pytest.raises(ValueError, match="row 1: KeyError: 'requirement_conformance'"):
-        OpenCodeInstruct(path, min_judge_score=1).problems("train")
-
-
-def test_the_function_under_test_is_the_first_that_is_defined_and_called():
-    assert called_function("def helper(): ...\ndef f(): ...", "assert len(f(1)) == 2") == "f"
-    assert called_function("def f(): ...", "assert g(1)") is None
-    assert called_function("no python", "assert f(1)") is None

@@ -4,8 +4,8 @@ import json
 from math import nan
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, make_pairs, pair_of, write_pairs
 from lit_rl.data.rows import RowError
@@ -48,13 +48,6 @@ def test_without_a_cap_every_pair_is_there_once(rewards, margin):
         if None not in (rewards[int(a)], rewards[int(b)]) and rewards[int(a)] - rewards[int(b)] >= margin
     }
     assert set(pairs) == wanted and len(pairs) == len(wanted)
-
-
-def test_wrong_arguments_are_refused():
-    with pytest.raises(ValueError, match="margin: expected a number above 0, got 0"):
-        make_pairs(PROBLEM, [], [], margin=0)
-    with pytest.raises(ValueError, match="one reward per completion, got 1 for 2"):
-        make_pairs(PROBLEM, ["a", "b"], [1.0], margin=0.5)
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -116,15 +109,3 @@ def test_a_bad_row_is_named(tmp_path, change, message):
     with pytest.raises(RowError) as error:
         PreferencePairs(str(path)).problems("train")
     assert message in str(error.value)
-
-
-def test_validation_pairs_come_from_their_own_file(tmp_path):
-    pair = PreferencePair("t", "p", "a", "b", 1.0, 0.0)
-    write_pairs(tmp_path / "train.jsonl", [pair] * 4)
-    write_pairs(tmp_path / "validation.jsonl", [pair])
-    data = PreferencePairs(
-        str(tmp_path / "train.jsonl"), validation_path=str(tmp_path / "validation.jsonl"), batch_size=2
-    )
-    assert [len(batch) for batch in data.train_dataloader()] == [2, 2]
-    assert len(data.problems("validation")) == 1
-    assert PreferencePairs(str(tmp_path / "train.jsonl")).problems("validation") == []

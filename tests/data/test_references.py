@@ -134,17 +134,13 @@ def plus_rows(real_data) -> Iterator[dict]:
 
 def test_references_pass_humaneval_plus_without_numpy_and_fail_when_they_lie_once(real_data, sandbox, tmp_path):
     file = tmp_path / "plus.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in plus_rows(real_data)))
+    rows = list(plus_rows(real_data))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows[::4]))
     problems = HumanEval(str(file)).problems("test")
-    assert len(problems) > 130
+    assert len(rows) > 130 and len(problems) > 32
     assert all(plan_asserts(problem.check.test, problem.check.entry_point) for problem in problems)
     assert failing(sandbox, problems) == set()
     assert passing_once_wrong(sandbox, problems) == []
-
-
-def test_nearly_all_humaneval_tests_are_literal_calls_that_need_no_grader(real_data):
-    checks = [problem.check for problem in HumanEval(str(real_data / HUMANEVAL)).problems("test")]
-    assert sum(plan_asserts(check.test, check.entry_point) is not None for check in checks) == 157
 
 
 def test_the_instruct_prefix_and_the_function_alone_make_a_whole_program(real_data, sandbox):
@@ -280,10 +276,3 @@ def test_more_than_a_thousand_lies_do_not_pass(real_data):
     assert len(lies) > 1000
     with Sandbox(num_workers=2, memory_bytes=2 << 30) as sandbox:
         assert among(judge_named(sandbox, lies), "passed", "infrastructure_failure") == {}
-
-
-@pytest.mark.slow
-def test_200_leetcode_references_fail_when_they_lie_once(real_data, sandbox):
-    problems = DeepCoder(validation=[str(real_data / LEETCODE)]).problems("test")
-    step = len(problems) // 200
-    assert passing_once_wrong(sandbox, problems[: 200 * step : step]) == []

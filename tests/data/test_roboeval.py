@@ -15,12 +15,6 @@ from lit_rl.data.robots.roboeval_files import TaskFileError, read_task, read_tas
 from lit_rl.data.robots.trace_checks import holds
 from lit_rl.execution import InventedWorlds
 
-HEAD = """
-import sys
-sys.path.append("../..")
-raise_if_run = undefined_name if False else 0
-"""
-
 TASK = """
 import sys
 from typing import List
@@ -132,15 +126,11 @@ def test_reading_runs_nothing(tmp_path, plain_task):
     assert not marker.exists()
 
 
-def test_an_endless_loop_in_a_task_file_ends_with_an_error(tmp_path, plain_task):
+def test_an_endless_loop_in_a_task_file_ends_with_an_error(tmp_path, plain_task, monkeypatch):
+    monkeypatch.setattr("lit_rl.data.robots.roboeval_files._MAX_STEPS", 1000)
     source = plain_task.replace("for room in rooms:", "for room in range(10000000):", 1)
     with pytest.raises(TaskFileError, match="too many steps"):
         read_task(write(tmp_path, source))
-
-
-def test_a_folder_without_task_files_says_what_to_give(tmp_path):
-    with pytest.raises(FileNotFoundError, match="codebotler"):
-        read_tasks(tmp_path)
 
 
 def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_path, plain_task):
@@ -154,9 +144,6 @@ def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_pa
     assert first.reference is None
 
 
-# --- a real checkout --------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def checkout() -> Path:
     folder = os.environ.get("LIT_RL_CODEBOTLER")
@@ -168,25 +155,7 @@ def checkout() -> Path:
 def test_the_benchmark_has_16_tasks_with_5_wordings_and_52_tests(checkout):
     tasks = read_tasks(checkout)
     counts = {task.name: len(task.tests) for task in tasks}
-    assert counts == {
-        "CountSavory": 4,
-        "ElevatorTour": 3,
-        "FindBackpack": 3,
-        "GetDrink": 3,
-        "GrilledCheese": 1,
-        "HalloweenList": 3,
-        "HalloweenShopping": 5,
-        "LunchBreak": 4,
-        "LunchTime": 2,
-        "MailDelivery": 4,
-        "MovieMessenger": 3,
-        "SayGoodDay": 4,
-        "SetTemperature": 2,
-        "StaplerDelivery": 3,
-        "StaplerSupply": 3,
-        "WeatherPoll": 5,
-    }
-    assert {len(task.prompts) for task in tasks} == {5}
+    assert (len(counts), sum(counts.values()), {len(task.prompts) for task in tasks}) == (16, 52, {5})
     waiting = {(task.name, i) for task in tasks for i, test in enumerate(task.tests) if test.should_timeout}
     assert waiting == {("ElevatorTour", 1), ("ElevatorTour", 2), ("WeatherPoll", 4)}
     json.dumps([[test.state, test.check] for task in tasks for test in task.tests])
@@ -226,11 +195,6 @@ def test_usable_rows_become_problems_with_runnable_references(path):
     assert second.fields["instruction"] == "Say bye."
     assert first.check == InventedWorlds(num_worlds=20, timeout_seconds=2.0)
     assert first.prompt[-1]["content"] == first.fields["instruction"]
-
-
-def test_the_first_instruction_can_be_read_instead_of_the_revision(path):
-    first = RoboInstruct(path, use_revision=False, form="completion").problems("train")[0]
-    assert first.prompt.endswith("# Greet the attic.\ndef task_program():\n")
 
 
 def test_validation_is_a_part_of_its_own(path):

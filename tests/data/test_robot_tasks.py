@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import ast
 import json
 import os
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,9 @@ from lit_rl.data.robots.roboeval_files import read_tasks
 from lit_rl.data.robots.robot_families import FAMILIES, PEOPLE, ROOMS, THINGS
 from lit_rl.data.robots.robot_tasks import RobotTasks, generate
 from lit_rl.data.robots.service_robot import FUNCTIONS
-from lit_rl.data.robots.trace_checks import conjuncts, validate
+from lit_rl.data.robots.trace_checks import validate
 
-TASKS = generate(4 * len(FAMILIES) * 5)
+TASKS = generate(10 * len(FAMILIES))
 
 
 def test_every_reference_succeeds_in_every_world():
@@ -39,20 +37,9 @@ def test_a_reference_without_one_of_its_calls_fails_and_so_does_doing_nothing_or
         assert not succeeds(everywhere, task.tests), task.instruction
 
 
-def test_each_task_has_several_worlds_and_several_conjuncts():
-    assert all(len(task.tests) >= 2 for task in TASKS)
-    assert all(len(conjuncts(test.check)) >= 2 for task in TASKS for test in task.tests)
-
-
-def test_the_families_take_turns():
-    verbs = Counter(len(task.tests) for task in TASKS)
-    assert set(verbs) == {2, 4}
-    assert len({task.instruction for task in TASKS}) == len(TASKS)
-
-
 @pytest.mark.parametrize("errands", [1, 3])
 def test_a_longer_list_begins_with_a_shorter_one(errands):
-    assert generate(50, num_errands=errands)[:20] == generate(20, num_errands=errands)
+    assert generate(30, num_errands=errands)[:20] == generate(20, num_errands=errands)
     assert generate(20, seed=1, num_errands=errands) != generate(20, num_errands=errands)
 
 
@@ -65,10 +52,10 @@ def test_asking_for_more_than_there_is_says_so(monkeypatch):
 
 @pytest.mark.parametrize("errands", [1, 3])
 def test_validation_instructions_do_not_occur_in_training(errands):
-    data = RobotTasks(num_train=200, num_validation=50, num_errands=errands)
+    data = RobotTasks(num_train=40, num_validation=10, num_errands=errands)
     train = {problem.fields["instruction"] for problem in data.problems("train")}
     validation = {problem.fields["instruction"] for problem in data.problems("validation")}
-    assert len(train) == 200 and len(validation) == 50 and not train & validation
+    assert len(train) == 40 and len(validation) == 10 and not train & validation
     assert data.problems("test") == data.problems("validation")
 
 
@@ -84,12 +71,6 @@ def test_problems_hold_what_a_policy_and_a_judge_need():
     json.dumps([test.state for test in instruct.check.tests] + [test.check for test in instruct.check.tests])
     for name in FUNCTIONS:
         assert f"def {name}(" in instruct.prompt[0]["content"] and f"def {name}(" in completion.prompt
-
-
-def test_the_interface_is_python():
-    completion = RobotTasks(num_train=1, num_validation=0, form="completion").problems("train")[0]
-    *_, last = ast.parse(completion.prompt + "    pass").body
-    assert isinstance(last, ast.FunctionDef) and last.name == "task_program"
 
 
 def test_names_do_not_occur_in_the_benchmark():

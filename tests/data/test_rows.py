@@ -105,20 +105,6 @@ def test_a_field_of_a_wrong_type_says_what_came(read, value, message):
     assert len(str(error.value)) < 200
 
 
-def test_fields_with_a_default_may_be_missing():
-    row = Row("file", 1, {"number": "0.5", "json": "[1]", "list": [2]})
-    assert row.text("no", default="") == "" and row.texts("no", default=[]) == []
-    assert row.number_of("number") == 0.5
-    assert row.json("json") == [1] and row.json("list") == [2] and row.json("no", default={}) == {}
-    assert "number" in row and "no" not in row
-
-
-def test_a_parser_that_stumbles_names_the_row():
-    rows = iter([Row("file", 1, {"a": {}})])
-    with pytest.raises(RowError, match="file, row 1: KeyError: 'b'"):
-        list(parse_rows(rows, lambda row: row.json("a")["b"]))
-
-
 def test_rows_that_cannot_be_read_are_skipped_with_a_warning_if_asked():
     rows = [Row("file", number, {"a": value}) for number, value in enumerate(["x", 1, "y", 2], 1)]
     with pytest.warns(UserWarning, match="left out 2 rows .* the first: file, row 2, field 'a'"):
@@ -155,13 +141,3 @@ def test_a_hub_data_set_is_streamed_split_by_split(monkeypatch):
     rows = list(read_rows("owner/name", subset="full", split="train+test"))
     assert [row.text("split") for row in rows] == ["train", "test"]
     assert asked == [("owner/name", "full", "train", True), ("owner/name", "full", "test", True)]
-
-
-def test_a_hub_that_does_not_answer_is_one_line(monkeypatch):
-    def load_dataset(*_, **__):
-        raise ConnectionError("no network\nand a long story")
-
-    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
-    with pytest.raises(ValueError) as error:
-        list(read_rows("owner/name"))
-    assert "ConnectionError: no network): correct the id or give a local file" in str(error.value)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 from typing import Any
 
 import pytest
-from jsonargparse import ArgumentParser
 
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
@@ -66,29 +64,20 @@ def test_a_restored_loader_goes_on_with_the_next_batch(stop: int) -> None:
     assert stream(second, 0 if stop < 4 else 1, 9 - stop) == whole[stop:]
 
 
-def test_epochs_differ_and_are_the_same_again() -> None:
-    loader = ProblemLoader(problems(12), 3, shuffle=True, seed=1)
-    orders = []
-    for epoch in (0, 1, 0):
-        loader.set_epoch(epoch)
-        orders.append([ids(batch) for batch in loader])
-    assert orders[0] == orders[2] != orders[1]
+class Given(TaskDataModule):
+    """Five problems in every split, or what it is given."""
 
-
-def test_too_few_problems_for_a_batch_is_one_clear_error() -> None:
-    with pytest.raises(ValueError, match=r"a training batch needs 6 problems .* got 5: lower batch_size"):
-        ProblemLoader(problems(5), 3, drop_last=True, world_size=2)
-
-
-class Five(TaskDataModule):
-    name = "five"
+    def __init__(self, given: Any = None, name: str = "given", **options: Any) -> None:
+        super().__init__(**options)
+        self.given, self.name = problems(5) if given is None else given, name
 
     def load_problems(self, split: Split) -> list[Problem]:
-        return problems(5)
+        return self.given  # type: ignore[no-any-return]
 
 
 def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() -> None:
-    task = Five(max_train_problems=2, validation_tasks=[Five()])
+    task = Given(max_train_problems=2, max_validation_problems=4, validation_tasks=[Given()])
+    assert [len(task.problems(split)) for split in ("train", "validation", "test")] == [2, 4, 4]
     task.keep_only(lambda problem: len(problem.prompt) > 2)
     assert ids(tuple(task.problems("train"))) == ["2", "3"]
     assert task.left_out["train"] == 2
@@ -96,36 +85,20 @@ def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() ->
     assert len(task.validation_tasks[0].problems("validation")) == 3
 
 
-def test_problems_that_share_a_name_are_refused() -> None:
-    """The name is that of a random stream, of a verdict that is looked up, and of a row in pass@k."""
-
-    class Twins(TaskDataModule):
-        name = "twins"
-
-        def load_problems(self, split: Split) -> list[Problem]:
-            return [Problem(task_id, "p", TokenTarget()) for task_id in ("a", "b", "a", "a")]
-
-    with pytest.raises(ValueError, match=r"twins: 'a' is the task_id of 3 train problems.*give each its own"):
-        Twins().problems("train")
+TWINS = [Problem(task_id, "p", TokenTarget()) for task_id in ("a", "b", "a", "a")]
+NO_PROBLEMS = [
+    (Given("rows"), r"Given\.load_problems: expected a list of Problem, got 'rows' for train"),
+    (Given(["def f():"]), r"Given\.load_problems: expected a list of Problem, got 'def f\(\):' for train"),
+    (TaskDataModule(), r"TaskDataModule\.load_problems is missing: write it"),
+    # The name is that of a random stream, of a verdict that is looked up, and of a row in pass@k.
+    (Given(TWINS), r"given: 'a' is the task_id of 3 train problems.*give each its own"),
+]
 
 
-class Given(TaskDataModule):
-    """Five problems in every split, or what it is given."""
-
-    given: Any = problems(5)
-
-    def load_problems(self, split: Split) -> list[Problem]:
-        return self.given  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize(("given", "got"), [(None, "got None for train"), (["def f():"], "got 'def f():' for train")])
-def test_what_is_no_list_of_problems_is_told(given: Any, got: str) -> None:
-    task = Given()
-    task.given = given
-    with pytest.raises(ValueError, match=re.escape(f"Given.load_problems: expected a list of Problem, {got}")):
-        task.problems("train")
-    with pytest.raises(ValueError, match=r"TaskDataModule\.load_problems is missing: write it"):
-        TaskDataModule().problems("train")
+def test_what_is_no_list_of_distinct_problems_is_told() -> None:
+    for task, message in NO_PROBLEMS:
+        with pytest.raises(ValueError, match=message):
+            task.problems("train")
 
 
 def test_validation_tasks_find_programs_as_the_task_they_belong_to_unless_they_say_otherwise() -> None:
@@ -172,8 +145,7 @@ def test_a_chat_that_cannot_be_asked_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=told):
             Begins(chat=wrong)
-    twice = Given(chat=BEGUN)
-    twice.given = Begins(chat=BEGUN).problems("train")
+    twice = Given(Begins(chat=BEGUN).problems("train"), chat=BEGUN)
     with pytest.raises(ValueError, match="chat: expected a text to put into it, got a chat in p; set form: completion"):
         twice.problems("train")
 
@@ -192,13 +164,9 @@ def test_the_orders_of_neighbouring_seeds_and_epochs_all_differ() -> None:
 
 def test_validation_tasks_of_one_name_are_told_apart() -> None:
     """Their metrics would be averaged under one name."""
-
-    class Other(Five):
-        name = "five_2"
-
-    task = Five(validation_tasks=[Five(), Other(), Five(), Five()])
-    assert task.validation_task_names == ("five", "five_2", "five_3", "five_4")
-    assert Five().validation_task_names == ("five",)
+    tasks: list[TaskDataModule] = [Given(), Given(name="given_2"), Given(), Given()]
+    assert Given(validation_tasks=tasks).validation_task_names == ("given", "given_2", "given_3", "given_4")
+    assert Given().validation_task_names == ("given",)
 
 
 def test_a_changed_order_in_the_middle_of_an_epoch_is_told(recwarn: pytest.WarningsRecorder) -> None:
@@ -214,52 +182,3 @@ def test_a_changed_order_in_the_middle_of_an_epoch_is_told(recwarn: pytest.Warni
     for other, what in ((make(seed=2), "seed 1.* seed 2"), (make(15), "12 problems.* 15 problems")):
         with pytest.warns(UserWarning, match=what + r".*some problems of this epoch come twice"):
             other.load_state_dict(first.state_dict())
-
-
-def test_problems_are_loaded_once_also_where_some_are_left_out_later() -> None:
-    loads: list[Split] = []
-
-    class Counted(TaskDataModule):
-        def load_problems(self, split: Split) -> list[Problem]:
-            loads.append(split)
-            return problems(5)
-
-    task = Counted()
-    assert len(task.problems("train")) == 5
-    task.keep_only(lambda problem: len(problem.prompt) > 2)
-    assert len(task.problems("train")) == 3
-    task.keep_only(lambda problem: len(problem.prompt) > 3)
-    assert len(task.problems("train")) == 2 and task.left_out["train"] == 3
-    assert loads == ["train"]
-
-
-def test_the_maximum_of_problems_measured_on_holds_for_the_test_split_too() -> None:
-    task = Given(max_train_problems=4, max_validation_problems=2)
-    sizes = {split: len(task.problems(split)) for split in ("train", "validation", "test")}  # type: ignore[arg-type]
-    assert sizes == {"train": 4, "validation": 2, "test": 2}
-
-
-TASKS = {
-    "lit_rl.data.humaneval.HumanEval": {"split": "train", "form": "instruct"},
-    "lit_rl.data.mbpp.MBPP": {"few_shot": 3, "form": "completion"},
-    "lit_rl.data.mbpp.MBPPPlus": {"path": "MbppPlus-OriginFmt.jsonl.gz", "form": "completion"},
-    "lit_rl.data.contests.deepcoder.DeepCoder": {"train": ["lcbv5"], "validation": ["codeforces"]},
-    "lit_rl.data.open_code_instruct.OpenCodeInstruct": {"num_problems": 7},
-    "lit_rl.data.preferences.PreferencePairs": {"path": "pairs.jsonl"},
-}
-
-
-@pytest.mark.parametrize("class_path", TASKS)
-def test_a_task_is_built_from_its_class_path_without_data_and_a_mistyped_key_is_refused(class_path):
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_subclass_arguments(TaskDataModule, "data")
-    shared = {"batch_size": 3, "seed": 5}
-    nested = [{"class_path": "lit_rl.data.humaneval.HumanEval", "init_args": {"name": "mine"}}]
-    init_args = TASKS[class_path] | shared | {"validation_tasks": nested}
-    config = parser.parse_object({"data": {"class_path": class_path, "init_args": init_args}})
-    data = parser.instantiate_classes(config).data
-    assert f"{type(data).__module__}.{type(data).__name__}" == class_path
-    assert (data.batch_size, data.seed) == (3, 5)
-    assert data.validation_task_names == ("mine",)
-    with pytest.raises(Exception, match="batch_sise"):
-        parser.parse_object({"data": {"class_path": class_path, "init_args": TASKS[class_path] | {"batch_sise": 3}}})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
+from support.json_rows import write_rows
 from support.slow_cases import slow_but
 from support.translated_rows import BODIES, humanevalx, mbxp, multiple
 
@@ -33,11 +33,6 @@ def sandbox():
         yield sandbox
 
 
-def written(folder, rows):
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(folder / "rows.jsonl")
-
-
 def answer_of(problem, rest):
     """The answer that a program's rest makes, and the program that is found in it."""
     source = problem.starter_code + rest
@@ -54,7 +49,7 @@ def answer_of(problem, rest):
 def test_a_right_answer_passes_in_both_forms_and_a_wrong_one_fails(task, make, language, sandbox, tmp_path):
     if toolchain(language) is None:
         pytest.skip(how_to_install(language))
-    path = written(tmp_path, [make(language, 1)])
+    path = write_rows(tmp_path, make(language, 1))
     jobs = []
     for form in ("completion", "instruct"):
         (problem,) = task(path, language, form=form).problems("test")
@@ -70,7 +65,7 @@ def test_a_right_answer_passes_in_both_forms_and_a_wrong_one_fails(task, make, l
 
 @pytest.mark.parametrize("language", HumanEvalX.languages)
 def test_the_reference_is_found_in_the_answer_that_sft_imitates(language, tmp_path):
-    path = written(tmp_path, [humanevalx(language, 1)])
+    path = write_rows(tmp_path, humanevalx(language, 1))
     if REAL.exists():
         name = {"javascript": "js"}.get(language, language)
         path = str(REAL / f"humaneval_{name}.jsonl.gz")
@@ -88,7 +83,7 @@ def test_the_reference_is_found_in_the_answer_that_sft_imitates(language, tmp_pa
 
 
 def test_a_split_trains_on_four_fifths(tmp_path):
-    path = written(tmp_path, [mbxp("javascript", number) for number in range(10)])
+    path = write_rows(tmp_path, *(mbxp("javascript", number) for number in range(10)))
     parts = [
         {one.task_id for one in MBXP(path, "javascript", split="train").problems(split)} for split in ("train", "test")
     ]
@@ -104,12 +99,12 @@ def test_other_languages_and_rows_that_test_nothing_are_refused(tmp_path):
         with pytest.raises(ArgumentError, match=f"{task.__name__}.language: expected one of cpp, go, java"):
             task("rows.jsonl", language)
     with pytest.raises(RowError, match="is a row in Cpp, and the task's language is go"):
-        HumanEvalX(written(tmp_path, [humanevalx("cpp", 1)]), "go").problems("test")
+        HumanEvalX(write_rows(tmp_path, humanevalx("cpp", 1)), "go").problems("test")
     with pytest.raises(RowError, match="language is java"):
-        MBXP(written(tmp_path, [mbxp("cpp", 1)]), "java").problems("test")
+        MBXP(write_rows(tmp_path, mbxp("cpp", 1)), "java").problems("test")
     with pytest.raises(RowError, match="a function that begins on the last line"):
-        MultiPLE(written(tmp_path, [multiple("cpp", 1) | {"prompt": "// none\n"}]), "cpp").problems("test")
+        MultiPLE(write_rows(tmp_path, multiple("cpp", 1) | {"prompt": "// none\n"}), "cpp").problems("test")
     rows = [multiple("java", 1), multiple("java", 2) | {"tests": "    }\n Pair<Integer, Integer> x;\n}\n"}]
-    assert [one.task_id for one in MultiPLE(written(tmp_path, rows), "java").problems("test")] == ["M_1"]
+    assert [one.task_id for one in MultiPLE(write_rows(tmp_path, *rows), "java").problems("test")] == ["M_1"]
     empty = humanevalx("rust", 2) | {"test": "/*\n#[test]\nfn adds() {}\n*/\n"}
-    assert HumanEvalX(written(tmp_path, [empty]), "rust").problems("test") == []
+    assert HumanEvalX(write_rows(tmp_path, empty), "rust").problems("test") == []

@@ -1,10 +1,9 @@
 import math
-import sys
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
-from support.completions import PASSED, batch, judged, problem, reward_of
+from support.completions import PASSED, batch, problem, reward_of
+from support.few_examples import given
 
 from lit_rl.data.numerical.build_judge import text_bleu
 from lit_rl.execution.checks import AssertTests, ReferenceText
@@ -30,17 +29,6 @@ def test_the_value_follows_the_formula() -> None:
     # Likeness has no place.
     output = reward_of(BleuReward(), "a\nb", reference="a\nb")
     assert output.credit[0].tolist() == pytest.approx([1 / 3] * 3 + [0.0])
-
-
-def test_equal_programs_are_compared_once() -> None:
-    term = BleuReward()
-    term.setup()
-    compare, asked = term._bleu.sentence_score, []
-    term._bleu.sentence_score = lambda program, references: asked.append(program) or compare(program, references)
-    texts = ["int x = 1 ;", REFERENCE, "int x = 1 ;"]
-    scores = term.score(batch(texts), [judged(text, problem=problem(reference=REFERENCE)) for text in texts])
-    assert asked == ["int x = 1 ;", REFERENCE]
-    assert [score.value for score in scores] == pytest.approx([value(text) for text in texts])
 
 
 def test_the_reference_may_stand_in_the_check() -> None:
@@ -70,19 +58,6 @@ def test_an_answer_may_repeat_the_imports_or_not(answer: str) -> None:
     assert score.value == 1.0
 
 
-def test_a_task_without_reference_and_an_unknown_tokenizer_are_refused() -> None:
-    with pytest.raises(ValueError, match="BleuReward compares with a reference, and this problem has none"):
-        BleuReward().check_problem(problem())
-    with pytest.raises(ValueError, match=r"BleuReward\.tokenize: expected one of .*, got 'words'"):
-        BleuReward(tokenize="words")
-
-
-def test_a_missing_sacrebleu_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
-    with pytest.raises(ModuleNotFoundError, match=r"BleuReward needs the package sacrebleu.*\[rewards\]"):
-        BleuReward().setup()
-
-
 TEXTS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=14).map(" ".join)
 
 
@@ -91,10 +66,3 @@ def test_it_is_sacrebleus_sentence_bleu(text, reference):
     sacrebleu = pytest.importorskip("sacrebleu")
     expected = sacrebleu.sentence_bleu(text, [reference], tokenize="none").score / 100
     assert text_bleu(text, reference) == pytest.approx(expected, abs=1e-9)
-
-
-def test_equal_texts_score_one_and_texts_without_a_common_word_nothing():
-    assert text_bleu("plt 1 2\n3", "plt 1 2 3") == pytest.approx(1.0)
-    assert text_bleu("", "") == 1.0
-    assert text_bleu("a b", "c d") == 0.0
-    assert text_bleu("", "a") == text_bleu("a", "") == 0.0

@@ -1,27 +1,34 @@
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
-from jsonargparse import ArgumentParser, Namespace
 from support.completions import batch, inside, judged, problem
+from support.few_examples import given
 
-import lit_rl.rewards
+from lit_rl.data.toys.toy_tasks import sorting_problem
+from lit_rl.execution.checks import ReferenceText, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
     Composite,
+    CorridorReward,
     DataflowReward,
+    LengthPenalty,
     LintReward,
     LLMJudgeReward,
+    OverlongPenalty,
     RewardTerm,
     ServerGrader,
+    SimulatorReward,
+    SortingReward,
     Span,
+    SyntaxReward,
     TermScore,
+    TestsReward,
 )
 from lit_rl.types import Completions, Judgement, Problem, Program
 
@@ -129,18 +136,6 @@ def test_credit_sums_to_the_reward_for_every_composition(
     assert abs(output.credit.double().sum().item() - expected) <= 1e-6 * scale
 
 
-def test_tokens_outside_the_mask_get_no_credit() -> None:
-    texts = ["a", "abcdef"]
-    output = Composite([Fixed([TermScore(1.0), TermScore(1.0)])])(batch(texts), [judged(t) for t in texts])
-    assert output.credit[0].tolist() == [1.0, 0, 0, 0, 0, 0, 0]
-
-
-@pytest.mark.parametrize("weight", ["much", None, math.nan, math.inf, True])
-def test_a_weight_that_is_no_number_is_refused(weight: float) -> None:
-    with pytest.raises(ValueError, match=r"Fixed\.weight: expected a finite number, got "):
-        Fixed([], weight)
-
-
 def test_a_problem_that_lacks_what_a_term_reads_is_named_with_the_key() -> None:
     message = r"Composite\.terms\[1\] \(Fixed\) cannot score problem p/0: it has no reference"
     reward = Composite([Sure(), fixed(1.0)])
@@ -156,17 +151,41 @@ class Sure(RewardTerm):
         return [TermScore(1.0)] * len(completions)
 
 
-def test_bad_compositions_are_refused_with_the_key() -> None:
-    with pytest.raises(ValueError, match="rewards is empty"):
-        Composite([])
-    with pytest.raises(ValueError, match=r"Composite\.terms\[0\]: expected RewardTerm, got 'tests'"):
-        Composite(["tests"])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match=r"Composite\.terms\[1\]\.name is 'fixed' a second time"):
-        Composite([fixed(1.0), fixed(1.0)])
-    with pytest.raises(ValueError, match=r"Composite\.clip_low must not exceed clip_high, got 1 and 0"):
-        Composite([fixed(1.0)], clip_low=1, clip_high=0)
-    with pytest.raises(ValueError, match=r"Composite\.clip_high: expected float or None, got 'high'"):
-        Composite([fixed(1.0)], clip_high="high")  # type: ignore[arg-type]
+TEXT, CPP = ReferenceText("x"), StdioTests((("", ""),), language="cpp")
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: Composite([]), "rewards is empty"),
+    (lambda: Composite(["tests"]), r"Composite\.terms\[0\]: expected RewardTerm, got 'tests'"),  # type: ignore[list-item]
+    (lambda: Composite([fixed(1.0), fixed(1.0)]), r"Composite\.terms\[1\]\.name is 'fixed' a second time"),
+    (lambda: Composite([fixed(1.0)], 1, 0), r"Composite\.clip_low must not exceed clip_high, got 1 and 0"),
+    (lambda: Fixed([], math.nan), r"Fixed\.weight: expected a finite number, got nan"),
+    (lambda: TestsReward(mode="some"), r"TestsReward\.mode: .*got 'some'"),  # type: ignore[arg-type]
+    (lambda: TestsReward(grades={"fine": 1.0}), r"TestsReward\.grades has an unknown verdict 'fine'"),
+    (lambda: TestsReward().check_problem(problem(TEXT)), "TestsReward .*ReferenceText"),
+    (lambda: SimulatorReward().check_problem(problem()), "SimulatorReward .*AssertTests"),
+    (lambda: SimulatorReward(grades={"python_error": 0.9}), r"SimulatorReward\.grades .*\[0.9, 0.3, 0.6, 1.0\]"),
+    (lambda: LintReward(select=[]), r"LintReward\.select is empty"),
+    (lambda: LintReward(severities={"E": -1}), r"LintReward\.severities\[E\]: .*got -1"),
+    (lambda: LintReward().check_problem(problem(CPP)), "LintReward .*'cpp'"),
+    (lambda: SyntaxReward().check_problem(problem(ReferenceText("x", "fortran"))), "SyntaxReward .*'fortran'"),
+    (lambda: DataflowReward().check_problem(problem()), "DataflowReward .* reference"),
+    (lambda: DataflowReward().check_problem(problem(TEXT)), "DataflowReward .*'text'"),
+    (lambda: BleuReward().check_problem(problem()), "BleuReward .* reference"),
+    (lambda: BleuReward(tokenize="words"), r"BleuReward\.tokenize: .*got 'words'"),
+    (lambda: LengthPenalty(alpha=-1), r"LengthPenalty\.alpha: .*got -1"),
+    (lambda: OverlongPenalty(max_tokens=10, buffer_tokens=11), r"OverlongPenalty\.buffer_tokens: .*\[1, 10\], got 11"),
+    (lambda: SortingReward().check_problem(problem(TEXT)), "TokenTarget.*ReferenceText"),
+    (lambda: CorridorReward().check_problem(sorting_problem([3, 1, 2])), "num_cells, start"),
+]
+
+
+def test_arguments_and_problems_that_a_term_cannot_use_are_refused_with_the_key() -> None:
+    for build, message in REFUSED:
+        with pytest.raises(ValueError, match=message) as refused:
+            build()
+        assert "\n" not in str(refused.value)
+    for term in (TestsReward(), LintReward(), SyntaxReward()):
+        term.check_problem(problem())
+    DataflowReward().check_problem(problem(CPP, reference="int x;"))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +193,7 @@ def test_bad_compositions_are_refused_with_the_key() -> None:
     [
         ([TermScore(math.nan)], "Fixed gave row 0 a value that is not finite.*TermScore\\(None"),
         ([], "Fixed gave 0 scores for 1 completions"),
-        ([1.0], "Fixed .*row 0.*got 1.0.*TermScore\\("),
+        ([1.0], "Fixed gave row 0 1.0.*TermScore\\("),
         ([TermScore("good")], "Fixed .*row 0.*'good'"),  # type: ignore[arg-type]
         (None, "Fixed.score: expected .* got None"),
         ([TermScore(1.0, (Span(0, 10**6, 1.0),))], r"Fixed gave row 0 Span\(start=0, end=1000000.*bytes of UTF-8"),
@@ -196,71 +215,3 @@ def test_a_problem_without_reference_has_no_value_instead_of_a_zero(term: Reward
     assert output.valid.tolist() == [False, False]
     assert output.reasons[0] == f"{term.name}: the problem has no reference"
     assert output.known_rewards().isnan().all()
-
-
-DENSE = """
-reward:
-  terms:
-    - class_path: lit_rl.rewards.SyntaxReward
-      init_args: {weight: 0.1}
-    - class_path: LintReward
-      init_args: {weight: 0.1, select: [E, F], severities: {F: 0.4}, per_lines: 20}
-    - class_path: DataflowReward
-      init_args: {weight: 0.1}
-    - class_path: TestsReward
-      init_args: {weight: 0.7, mode: graded, grades: {wrong_answer: -0.1}}
-    - class_path: OverlongPenalty
-      init_args: {max_tokens: 100, buffer_tokens: 20}
-  clip_low: -1
-"""
-JUDGED = """
-reward:
-  terms:
-    - class_path: BleuReward
-      init_args: {weight: 0.6}
-    - class_path: LLMJudgeReward
-      init_args:
-        weight: 0.4
-        template: "{reference} against {program}"
-        grader: {class_path: ServerGrader, init_args: {model: small}}
-"""
-
-
-def build(text: str) -> Composite:
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(Composite, "reward")
-    built: Namespace = parser.instantiate_classes(parser.parse_string(text))
-    assert isinstance(built.reward, Composite)
-    return built.reward
-
-
-def test_terms_are_built_by_class_path_with_their_weights() -> None:
-    reward = build(DENSE)
-    assert {term.name: term.weight for term in reward.terms} == {
-        "syntax": 0.1,
-        "lint": 0.1,
-        "dataflow": 0.1,
-        "tests": 0.7,
-        "overlong": 1.0,
-    }
-    lint = reward.terms[1]
-    assert isinstance(lint, LintReward)
-    assert lint.severities["F"] == 0.4
-    assert reward.low == -1
-
-
-def test_bleu_and_judge_are_built_with_their_grader() -> None:
-    judge = build(JUDGED).terms[1]
-    assert isinstance(judge, LLMJudgeReward)
-    assert isinstance(judge.grader, ServerGrader)
-
-
-def test_every_term_has_a_name_of_its_own() -> None:
-    terms = [
-        value
-        for value in vars(lit_rl.rewards).values()
-        if isinstance(value, type) and issubclass(value, RewardTerm) and value is not RewardTerm
-    ]
-    names = [term.default_name for term in terms]
-    assert len(terms) >= 10
-    assert len(set(names)) == len(terms) and all(names)

@@ -9,8 +9,7 @@ from lit_rl.data import RobotTasks
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution import Sandbox
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import Composite, ErrandsReward, SimulatorReward, TermScore
-from lit_rl.rewards.places import place_rewards
+from lit_rl.rewards import ErrandsReward, SimulatorReward, TermScore
 from lit_rl.types import Judgement
 
 PROBLEM = RobotTasks(num_train=1, num_validation=0, num_errands=3, form="completion").problems("train")[0]
@@ -79,14 +78,6 @@ def test_an_errand_that_is_not_done_is_blamed_on_its_lines(
     assert blamed(text, found) == [wrong.strip()]
 
 
-def test_each_of_two_is_blamed_on_its_own_lines(sandbox: Sandbox) -> None:
-    first, second = RELAY.replace("    go_to(start)\n", ""), DELIVER.replace("        go_to(start)\n", "")
-    text = HERE + first + second + FETCH
-    found = score(sandbox, text)
-    assert found.value == pytest.approx(1 / 3)
-    assert blamed(text, found) == [first.strip(), second.strip()]
-
-
 def test_the_line_where_a_program_broke_off_is_blamed_for_all_that_is_not_done(sandbox: Sandbox) -> None:
     refused = WHOLE.replace('    go_to("workshop")\n', "")
     found = score(sandbox, refused)
@@ -96,37 +87,6 @@ def test_the_line_where_a_program_broke_off_is_blamed_for_all_that_is_not_done(s
     found = score(sandbox, later)
     assert [found.value, *(span.value for span in found.spans)] == pytest.approx([2 / 3, -1 / 3])
     assert blamed(later, found) == ['pick("globe")']
-
-
-def test_errands_between_each_others_lines_have_all_of_them(sandbox: Sandbox) -> None:
-    """Fetching before and after asking: its lines go from its first to its last."""
-    before, after = '    go_to("studio")\n', '    go_to("library")\n    say("globe")\n'
-    text = HERE + before + RELAY + after + DELIVER
-    assert blamed(text, score(sandbox, text)) == [(before + RELAY + after).strip()]
-
-
-def test_what_is_lost_lands_on_the_token_after_the_errand(sandbox: Sandbox) -> None:
-    wrong = RELAY.replace("    go_to(start)\n", "")
-    text = HERE + wrong + DELIVER + FETCH
-    completions = batch([text])
-    output = Composite([ErrandsReward()])(completions, [judgement(sandbox, text)])
-    placed = place_rewards(output, completions.completion_mask, "spans")[0]
-    after = len(HERE) + len(wrong.rstrip())  # a token a letter: the line break that ends the errand
-    assert {i: round(float(placed[i]), 6) for i in placed.nonzero()[:, 0].tolist()} == {
-        after: round(-1 / 3, 6),
-        len(text): 1.0,
-    }
-
-
-def test_what_a_refused_call_lost_lands_on_the_token_after_its_line(sandbox: Sandbox) -> None:
-    """The simulator's verdict on a long program: the middle errand breaks off, and only its line is paid less."""
-    wrong = DELIVER.replace('        go_to("gallery")\n', "")
-    text = HERE + RELAY + wrong + FETCH
-    completions = batch([text])
-    output = Composite([SimulatorReward()])(completions, [judgement(sandbox, text)])
-    placed = place_rewards(output, completions.completion_mask, "spans")[0]
-    after = text.index('pick("umbrella")') + len('pick("umbrella")')
-    assert {i: round(float(placed[i]), 6) for i in placed.nonzero()[:, 0].tolist()} == {after: -0.7, len(text): 1.0}
 
 
 def test_no_program_does_nothing_and_a_failed_sandbox_says_nothing() -> None:
@@ -145,7 +105,6 @@ def test_a_task_of_one_errand_is_refused() -> None:
     assert unknown == TermScore(None, reason="the problem has no errands")
 
 
-WORLDS = RobotWorlds((RobotTest({"locations": []}, False, []),))
 PROGRAM = "def task_program():\n    go_to('küche')\n    pick('Öl')\n"
 
 
@@ -163,19 +122,3 @@ def test_grades_rise_along_the_taxonomy() -> None:
     assert reward_of(conjuncts, PROGRAM, ended("completion_error")).rewards.tolist() == [0.75]
     assert reward_of(conjuncts, PROGRAM, Outcome(Verdict.SYNTAX_ERROR)).rewards.tolist() == [0.0]
     assert not reward_of(SimulatorReward(), PROGRAM, Outcome(Verdict.INFRASTRUCTURE_FAILURE)).valid.item(), "no zero"
-
-
-def test_the_refused_call_pays() -> None:
-    output = reward_of(SimulatorReward(), "a\nb", ended("robot_execution_error", line=2))
-    # 1 spread over three letters, and -0.7 on b
-    assert output.credit[0].tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3 - 0.7, 0.0])
-
-
-def test_wrong_arguments_and_tasks_are_named() -> None:
-    with pytest.raises(ValueError, match="needs robot worlds, but its check is AssertTests"):
-        SimulatorReward().check_problem(problem())
-    SimulatorReward().check_problem(problem(WORLDS))
-    with pytest.raises(ValueError, match=r"grades must not fall from python_error to .* got \[0.9, 0.3, 0.6, 1.0\]"):
-        SimulatorReward(grades={"python_error": 0.9})
-    with pytest.raises(ValueError, match=r"SimulatorReward\.mode: expected one of .graded., .conjuncts., got 'x'"):
-        SimulatorReward(mode="x")  # type: ignore[arg-type]

@@ -5,32 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.completions import batch, judged, problem, reward_of
+from support.completions import batch, judged, reward_of
 
-from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import Composite, LintReward
-
-FACE = "\N{GRINNING FACE}"
 
 # Twenty completions and the Qwen2.5 tokens that overlap ruff's findings under the default rules.
 CASES = [
     ("x = 1\n", []),
     ("import os\nx = 1\n", [" os"]),  # F401
     ("x = undefined\n", [" undefined"]),  # F821
-    (f'x = "{FACE}é"; y = día\n', ['";', " día"]),  # E702, F821
-    ("def f(x):\r\n    return x == None\r\n", [" None"]),  # E711
     ("```python\nimport os, sys\n```\nI used os.", ["import", " os", ",", " sys"]),  # E401 over the statement
-    ("def f(x=[]):\n    return x\n", ["=[]"]),  # B006
-    ('exec("día")\n', ["exec"]),  # S102
-    ("l = 1\n", ["l"]),  # E741
     ("try:\n    x = 1\nexcept:\n    pass\n", ["except", ":\n", "   ", " pass"]),  # E722, S110 over both lines
     ("import os  # noqa: F401\nx = y  # noqa\n", [" os", " y"]),  # silence is ignored
-    ("# ruff: noqa\nimport os\n", [" os"]),
     ("f = lambda x: x  # 文\n", ["f", " =", " lambda", " x", ":", " x"]),  # E731
-    ("def f():\r\n    día = 1\r\n    return 2\r\n", [" día"]),  # F841
-    ("if True: x = 1\n", [":"]),  # E701
-    ("assert (1, 'é')\n", ["assert", " (", "1", ",", " '", "é", "')\n"]),  # F631
-    ("x = 'a' f'b'\n", [" f", "'b", "'\n"]),  # F541
     (
         "Text only.\n```\nx = '文%s' % (1, 2)\n```",
         [" '", "文", "%s", "'", " %", " (", "1", ",", " ", "2", ")\n"],
@@ -43,10 +30,6 @@ CASES = [
 @pytest.mark.parametrize(("text", "tokens"), CASES)
 def test_tokens_of_findings_are_flagged(flagged: Callable[..., list[str]], text: str, tokens: list[str]) -> None:
     assert flagged(LintReward(), text) == tokens
-
-
-def test_a_severity_of_zero_flags_nothing(flagged: Callable[..., list[str]]) -> None:
-    assert flagged(LintReward(severities={"F401": 0}), "import os\nx = y\n") == [" y"]
 
 
 def value(term: LintReward, text: str, **task: Any) -> float:
@@ -131,12 +114,3 @@ def test_a_missing_ruff_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "ruff", None)
     with pytest.raises(ModuleNotFoundError, match=r"LintReward needs the package ruff: pip install .*rewards"):
         LintReward().setup()
-
-
-def test_wrong_arguments_and_languages_are_named() -> None:
-    with pytest.raises(ValueError, match=r"LintReward\.select is empty"):
-        LintReward(select=[])
-    with pytest.raises(ValueError, match=r"LintReward\.severities\[E\]: expected a number in \[0.0, inf\], got -1"):
-        LintReward(severities={"E": -1})
-    with pytest.raises(ValueError, match="LintReward reads python, but its programs are written in 'cpp'"):
-        LintReward().check_problem(problem(StdioTests((("", ""),), language="cpp")))

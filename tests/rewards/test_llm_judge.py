@@ -177,6 +177,7 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_not(url: str, monkeypatch
     assert gone.reasons[0].startswith("judge: the grader's server gave no answer: URLError")
 
 
+@pytest.mark.slow
 def test_a_local_model_answers_each_prompt_as_alone(real_data: Path) -> None:
     grader = LocalGrader(str(real_data / "lm" / "stories260K-hf"), max_new_tokens=6, batch_size=2, dtype="float32")
     prompts = ["Once upon a time", "Tom had a", "She"]

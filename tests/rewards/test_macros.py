@@ -132,9 +132,3 @@ def test_a_program_in_another_language_has_no_value_and_is_not_trained_on(case: 
     unread, read = term.score(batch([CPP, "x = 1\n"]), rows)
     assert unread.value is None and "cpp" in unread.reason
     assert read.value is not None
-
-
-def test_cpp_is_read_by_the_terms_that_know_it() -> None:
-    rows = [judged(CPP, problem=problem(STDIO, reference=CPP))]
-    assert SyntaxReward().score(batch([CPP]), rows)[0].value == 0.0
-    assert DataflowReward().score(batch([CPP]), rows)[0].value == 1.0

@@ -1,5 +1,4 @@
 import keyword
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,10 +6,10 @@ import parso
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.completions import batch, judged, problem, reward_of, with_stop_reasons
+from support.completions import batch, judged, reward_of, with_stop_reasons
 
 import lit_rl
-from lit_rl.execution.checks import ReferenceText, StdioTests
+from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import Composite, SyntaxReward
 from lit_rl.rewards.python_prefix import _viable, first_rejected, lexemes
 from lit_rl.types import StopReason
@@ -26,19 +25,13 @@ CASES = [
     ("```python\nfor i in range(3)\n    print(i)\n```\n", [")\n"]),  # the line end
     ("x = [1, 2\ny = '文'\n", ["y"]),
     ("1 = x\n", [" ="]),
-    ("if x == 1:\nreturn x\n", ["return"]),
     ("s = 'a' f'{' \n", [" f", "'", "{'"]),
-    ("x = 5文\n", ["文"]),
     (f'print "{FACE}"\n', [' "', FACE, '"\n']),
     ("x = (1 +\n", [" +\n"]),  # ends too early: its last token
     ("def f(x):\r\n    return x +\r\n", [" +\r\n"]),  # the line end
-    ("class = 3", [" ="]),
     ("match x:\n    case 1 | 2:\n        pass\nmatch y z:\n", [" z"]),
-    ("def f():\n    pass\n  x = 1\n", [" ", " x"]),
-    ("x = a b  # día\n", [" b"]),
     ("x = 1\n", []),
     ("Sure! I write x = (.\n```python\ndef f(x: int) -> str:\n    return f'{x!r} día'\n```", []),
-    ("match x:\r\n    case {'é': y}:\r\n        print(y)\r\n", []),
 ]
 
 
@@ -47,11 +40,6 @@ def test_tokens_of_the_first_rejected_lexical_token_are_flagged(
     flagged: Callable[..., list[str]], text: str, tokens: list[str]
 ) -> None:
     assert flagged(SyntaxReward(), text) == tokens
-
-
-def test_a_right_program_costs_nothing_and_a_wrong_one_costs_one() -> None:
-    assert reward_of(SyntaxReward(), "x = 1").rewards.tolist() == [0.0]
-    assert reward_of(SyntaxReward(), "x = ").rewards.tolist() == [-1.0]
 
 
 @pytest.mark.parametrize("text", ["", "```\n```", "# nothing\n\n"])
@@ -80,11 +68,6 @@ def truncated_reward(text: str) -> float:
 )
 def test_what_the_token_limit_cut_is_judged_as_a_prefix(text: str, value: float) -> None:
     assert truncated_reward(text) == value
-
-
-def test_a_fault_in_the_prefix_is_not_the_policys() -> None:
-    output = reward_of(SyntaxReward(), "    return 1\n", program_prefix="def f(:\n")
-    assert output.credit[0, :13].tolist() == pytest.approx([-1 / 13] * 13)
 
 
 def test_offsets_count_from_the_end_of_the_prefix(flagged: Callable[..., list[str]]) -> None:
@@ -163,17 +146,3 @@ CPP_CASES = [
 @pytest.mark.parametrize(("text", "tokens"), CPP_CASES)
 def test_the_first_error_of_cpp_is_flagged(flagged: Callable[..., list[str]], text: str, tokens: list[str]) -> None:
     assert flagged(SyntaxReward(), text, check=CPP) == tokens
-
-
-def test_an_unknown_language_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="SyntaxReward reads python, c, cpp, but its programs are written in 'fortran'"
-    ):
-        SyntaxReward().check_problem(problem(ReferenceText("x", "fortran")))
-    SyntaxReward().check_problem(problem(CPP))
-
-
-def test_the_parsers_warnings_about_a_policys_text_fill_no_log(recwarn: pytest.WarningsRecorder) -> None:
-    warnings.simplefilter("always")
-    assert first_rejected("x = '\\d' if 1or 0 else 2\nprint(x\n") is not None
-    assert [str(warning.message) for warning in recwarn] == []

@@ -70,13 +70,6 @@ def test_a_right_program_is_not_flagged(qwen: Any, source: str) -> None:
     assert flag_of(qwen, source)[0] is None
 
 
-def test_the_prefix_is_read_and_never_flagged(qwen: Any) -> None:
-    source = "    return 1 ⟪2⟫\n␄"
-    marked = read_marked(qwen, source)
-    assert flag_of(qwen, source, fenced=False, program_prefix="def día():\n")[0] == marked.blamed[0]
-    assert flag_of(qwen, "    return 1␄", fenced=False, program_prefix="def día(:\n")[0] is None
-
-
 @settings(max_examples=30, deadline=None)
 @given(pieces=st.lists(st.sampled_from([*"x=1(:)\n", "```", "\n```\n", "  ", "if", "é"]), max_size=12))
 def test_the_reward_agrees_at_the_end(byte_tokenizer: str, pieces: list[str]) -> None:

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.completions import PASSED, batch, judged, problem, reward_of
+from support.completions import PASSED, batch, judged, reward_of
 from support.small_runs import fit
-from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
+from support.two_turns import LastTurn, PlaysPPO, drawn, rows_of
 
-from lit_rl.advantages import GroupMean
-from lit_rl.execution.checks import AssertTests, CallTests, ReferenceText, StdioTests
+from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.models import SeparateCritic
 from lit_rl.rewards import (
@@ -30,11 +29,6 @@ DIVISION = "def f(x):\n    return x / 0\n"
 
 def failed(line: int | None = None, verdict: Verdict = Verdict.EXCEPTION, *cases: Verdict) -> Outcome:
     return Outcome(verdict, cases=cases, line=line)
-
-
-def test_all_or_nothing() -> None:
-    assert reward_of(TestsReward(), DIVISION).rewards.tolist() == [1.0]
-    assert reward_of(TestsReward(), DIVISION, failed()).rewards.tolist() == [0.0]
 
 
 CALLS = CallTests(cases=(((1,), 1),) * 4, entry_point="f")
@@ -92,12 +86,6 @@ def test_the_failing_line_loses_the_whole_reward() -> None:
     assert output.rewards.item() == 0.0
 
 
-def test_a_loss_without_a_line_is_spread_over_the_program_only() -> None:
-    output = reward_of(TestsReward(mode="graded"), "Hi\n```\nab\n```", Outcome(Verdict.WRONG_ANSWER))
-    # the program is "ab\n", letters 7 to 9
-    assert output.credit[0].tolist() == pytest.approx([0.0] * 7 + [-0.1] * 3 + [0.0] * 4)
-
-
 def test_a_program_that_passed_a_blank_line_and_one_that_is_not_there_are_not_blamed(
     flagged: Callable[..., list[str]],
 ) -> None:
@@ -105,25 +93,6 @@ def test_a_program_that_passed_a_blank_line_and_one_that_is_not_there_are_not_bl
     assert flagged(TestsReward(), DIVISION, Outcome(Verdict.PASSED, line=2)) == []
     for line in (2, 9, None):
         assert flagged(TestsReward(), "x = 1\n\ny = 2\n", failed(line)) == []
-
-
-def test_blame_can_be_switched_off(flagged: Callable[..., list[str]]) -> None:
-    assert flagged(TestsReward(blame=False), DIVISION, failed(2)) == []
-
-
-def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match=r"TestsReward\.mode: expected one of .all., .fraction., .graded., got 'some'"):
-        TestsReward(mode="some")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"TestsReward\.grades has an unknown verdict 'fine'"):
-        TestsReward(grades={"fine": 1.0})
-    with pytest.raises(ValueError, match=r"TestsReward\.grades\['passed'\]: expected float, got 'one'"):
-        TestsReward(grades={"passed": "one"})  # type: ignore[dict-item]
-
-
-def test_a_task_without_tests_is_refused() -> None:
-    with pytest.raises(ValueError, match="TestsReward needs tests, but its check is ReferenceText"):
-        TestsReward().check_problem(problem(ReferenceText("x")))
-    TestsReward().check_problem(problem())
 
 
 ROWS = rows_of([[1]] * 20, [drawn(str(i)) for i in range(20)])
@@ -157,6 +126,7 @@ def test_each_penalty_stands_on_its_own_turn() -> None:
         assert spans[i][last] == pytest.approx(before, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any], tmp_path: Path) -> None:
     """With gamma and lambda 1 an advantage is what is rewarded from the token on, less its value."""
     module = make_module(
@@ -176,19 +146,6 @@ def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any],
                 share = float(output.term_values["last"][i])
                 expected = share - 0.2 * (len(turns) - 1 - number)
                 assert worth[i, turn.start : turn.end].tolist() == pytest.approx([expected] * (turn.end - turn.start))
-
-
-def test_grpo_compares_rewards_with_the_penalty(make_module: Callable[..., Any], tmp_path: Path) -> None:
-    module = make_module(
-        PlaysGRPO, rewards=[LastTurn(), TurnPenalty(weight=0.2)], baseline=GroupMean(normalize="none"), max_rollouts=1
-    )
-    fit(module, tmp_path)
-    experience, output = module.seen
-    turns = torch.tensor([len(of_row) for of_row in experience.completions.turns])
-    rewards = (output.term_values["last"] - 0.2 * (turns - 1)).view(-1, 4)
-    expected = (rewards - rewards.mean(-1, keepdim=True)).flatten()[:, None] * experience.completions.completion_mask
-    assert turns.unique().tolist() == [1, 2, 3]
-    assert torch.allclose(experience.advantages, expected, atol=1e-6)
 
 
 def test_more_values_than_turns_are_refused() -> None:
@@ -246,18 +203,6 @@ def test_overlong_grows_through_the_buffer(letters: int, value: float) -> None:
     assert reward_of(OverlongPenalty(max_tokens=10, buffer_tokens=4), "x" * letters).rewards.item() == value
 
 
-def test_length_costs_alpha_a_hundred_tokens_and_limits_out_of_range_are_named() -> None:
+def test_length_costs_alpha_a_hundred_tokens() -> None:
     # 249 letters and EOS
     assert reward_of(LengthPenalty(alpha=0.03), "x" * 249).rewards.item() == pytest.approx(-0.03 * 2.5)
-    with pytest.raises(ValueError, match=r"LengthPenalty\.alpha: expected a number in \[0.0, inf\], got -1"):
-        LengthPenalty(alpha=-1)
-    with pytest.raises(ValueError, match=r"OverlongPenalty\.buffer_tokens: expected a number in \[1, 10\], got 11"):
-        OverlongPenalty(max_tokens=10, buffer_tokens=11)
-
-
-def test_a_rows_length_is_what_its_policy_wrote_in_all_turns() -> None:
-    """Two and three tokens of the policy around a message of ninety."""
-    rows = rows_of([[119]], [[[2, 4], [65] * 90, [6, 8, 10]]])
-    judgements = [judged("xxx")]
-    assert LengthPenalty(alpha=20.0).score(rows, judgements)[0].value == pytest.approx(-1.0)
-    assert OverlongPenalty(6, 4).score(rows, judgements)[0].value == pytest.approx(-0.75)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 from support.sampling import sample
 
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy
@@ -18,10 +18,10 @@ from lit_rl.data.toys.toy_tasks import (
     sort_inclusion_ordering,
     sorting_problem,
 )
-from lit_rl.execution import Outcome, ReferenceText, TokenTarget, Verdict
+from lit_rl.execution import Outcome, Verdict
 from lit_rl.models.sampling import StreamKey
 from lit_rl.rewards.composite import Composite
-from lit_rl.types import Judgement, Problem
+from lit_rl.types import Judgement
 
 
 def sampled(policy, problem, **sampling):
@@ -56,20 +56,6 @@ def test_the_goal_pays_one_to_the_action_that_reached_it():
     assert 0 < output.rewards.sum() < 40
 
 
-def test_problems_without_numbers_are_refused_before_a_rollout():
-    text = Problem("t", "p", ReferenceText("r"))
-    for term in (SortingReward(), CorridorReward()):
-        with pytest.raises(ValueError, match="TokenTarget"):
-            term.check_problem(text)
-    with pytest.raises(ValueError, match="num_cells, start"):
-        CorridorReward().check_problem(sorting_problem([3, 1, 2]))
-
-
-def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match=r"SortingReward\.kind"):
-        SortingReward(kind="bubble")
-
-
 NUMBERS = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 
 
@@ -82,29 +68,12 @@ def test_rewards_of_the_lectures_three_answers():
     assert scores == [7, 3, 6]
 
 
-@given(NUMBERS, st.data())
-def test_only_the_sorted_prompt_has_the_largest_distance_reward(prompt, data):
-    answer = data.draw(st.permutations(prompt))
-    assert (sort_distance(prompt, answer) == len(prompt)) == (list(answer) == sorted(prompt))
-
-
 @given(NUMBERS, NUMBERS)
 def test_rewards_stay_within_their_limits(prompt, answer):
     answer = (answer * len(prompt))[: len(prompt)]
     assert 0 <= sort_distance(prompt, answer) <= len(prompt)
     assert 0 <= sort_inclusion_ordering(prompt, answer) <= 2 * len(prompt) - 1
     assert sort_inclusion_ordering(prompt, sorted(prompt)) == 2 * len(prompt) - 1
-
-
-def test_an_answer_that_is_too_short_has_the_missing_places_wrong():
-    assert sort_distance([2, 1, 3], [1]) == 1
-    assert sort_inclusion_ordering([2, 1, 3], []) == 0
-
-
-@given(st.integers(1, 8), st.data())
-def test_walking_straight_to_the_goal_takes_as_many_steps_as_the_distance(num_cells, data):
-    start = data.draw(st.integers(1, num_cells))
-    assert corridor_distances(num_cells, start, [1] * start) == list(range(start, -1, -1))
 
 
 @given(st.integers(1, 8), st.data(), st.lists(st.integers(0, 1), max_size=20))
@@ -115,11 +84,6 @@ def test_no_walk_leaves_the_corridor_or_the_goal(num_cells, data, actions):
     assert 0 not in walk or set(walk[walk.index(0) :]) == {0}
 
 
-def test_one_cell_is_a_binary_choice():
-    assert corridor_distances(1, 1, [1]) == [1, 0]
-    assert corridor_distances(1, 1, [0]) == [1, 1]
-
-
 def test_sorting_measures_on_the_prompts_it_trains_on():
     data = Sorting()
     assert [problem.check.data for problem in data.problems("train")] == list(PROMPTS)
@@ -127,22 +91,10 @@ def test_sorting_measures_on_the_prompts_it_trains_on():
     assert [problem.reference for problem in data.problems("train")] == ["0 1 2", "2 3 4", "1 2 3"]
 
 
-def test_a_batch_holds_all_prompts():
-    (batch,) = list(Sorting().train_dataloader())
-    assert len(batch) == 3
-    (batch,) = list(Corridor(num_cells=4).train_dataloader())
-    assert len(batch) == 4
-
-
 @pytest.mark.parametrize("prompts", [[], [[1, 2], [1]], [[]], [[1, -2]]])
 def test_prompts_that_cannot_be_sorted_are_refused(prompts):
     with pytest.raises(ValueError, match=r"prompts: expected|negative"):
         Sorting(prompts=prompts)
-
-
-def test_a_corridor_starts_from_every_cell_unless_told_otherwise():
-    assert [p.check for p in Corridor(num_cells=3).problems("train")] == [TokenTarget((3, d)) for d in (1, 2, 3)]
-    assert [p.task_id for p in Corridor(num_cells=3, starts=[2]).problems("train")] == ["corridor/3/2"]
 
 
 @pytest.mark.parametrize("starts", [[], [0], [4]])

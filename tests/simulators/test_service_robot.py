@@ -7,14 +7,13 @@ import re
 import time
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 
 from lit_rl.data.robots.robot_program import explore_memberships, lower_double_quoted, prepare
 from lit_rl.data.robots.service_robot import (
     MAX_TEXT_CHARS,
     MAX_TRACE_BYTES,
-    RobotArgumentError,
     RobotError,
     ServiceRobot,
     compile_search,
@@ -38,36 +37,12 @@ def found(stored: str, text: str) -> bool:
     return re.search(stored, text, re.IGNORECASE) is not None
 
 
-# --- get_current_location, get_all_rooms ----------------------------------------------------------------
-
-
-@given(st.lists(NAMES, min_size=1, max_size=5, unique=True), st.data())
-def test_location_and_rooms_are_the_worlds_and_leave_no_trace(rooms, data):
-    at = data.draw(st.sampled_from(rooms))
-    robot = ServiceRobot(state(rooms=rooms, at=at))
-    assert robot.get_current_location() == at
-    robot.get_all_rooms().clear()  # a copy
-    assert robot.get_all_rooms() == rooms
-    assert robot.trace == []
-
-
-# --- is_in_room -------------------------------------------------------------------------------------------
-
-
 @given(st.lists(NAMES, max_size=4), st.lists(NAMES, max_size=3), ANY_TEXT)
 def test_is_in_room_is_true_if_a_stored_object_or_agent_is_found_in_the_text(labels, people, entity):
     robot = ServiceRobot(state({"start_loc": labels}, {"start_loc": [(name, ["yes"]) for name in people]}))
     assert robot.is_in_room(entity) == any(found(name, entity) for name in labels + people)
     assert robot.trace == [["CheckEntity", entity.strip(), None]]
     assert not any(ServiceRobot(state({"kitchen": labels})).is_in_room(label) for label in labels), "elsewhere"
-
-
-@given(ANY_TEXT)
-def test_an_agent_called_anything_makes_every_query_true(entity):
-    assert ServiceRobot(state(agents={"start_loc": [(".*", ["yes"])]})).is_in_room(entity)
-
-
-# --- go_to ------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(NAMES, min_size=1, max_size=5, unique=True), ANY_TEXT)
@@ -82,9 +57,6 @@ def test_go_to_takes_the_first_matching_room_and_records_the_attempt_as_written(
             robot.go_to(wanted)
         assert robot.get_current_location() == rooms[0]
     assert robot.trace == [["GoTo", wanted.strip(), None]]
-
-
-# --- ask --------------------------------------------------------------------------------------------------
 
 
 @given(st.sampled_from(["yes", "no", "red|tea", "hot", "xyz"]), st.sampled_from(["hot out?", "tea"]), OPTIONS)
@@ -133,21 +105,6 @@ def test_ask_that_cannot_be_answered_is_a_robot_error_after_the_trace(agents, ar
     assert robot.trace == [["Ask", "ok?", arguments[2]]]
 
 
-@given(st.one_of(st.text(), st.tuples(st.text()), st.none(), st.dictionaries(st.text(), st.text())))
-def test_options_that_are_no_list_are_a_robot_error(options):
-    robot = ServiceRobot(state(agents={"start_loc": [(".*", ["yes"])]}))
-    with pytest.raises(RobotArgumentError, match=r"^RobotAskError"):
-        robot.ask("ann", "ok?", options)
-
-
-def test_an_option_that_is_a_number_is_matched_by_its_text_and_returned_as_it_is():
-    robot = ServiceRobot(state(agents={"start_loc": [("ann", ["2|two"])]}))
-    assert robot.ask("ann", "how many?", [1, 2, 3]) == 2
-
-
-# --- what is no text, in any call ----------------------------------------------------------------------------
-
-
 @given(NOT_TEXT)
 def test_something_else_than_text_is_a_robot_error_without_a_trace(wrong):
     everything = state({"start_loc": [".*"]}, {"start_loc": [(".*", ["yes"])]})
@@ -164,19 +121,6 @@ def test_something_else_than_text_is_a_robot_error_without_a_trace(wrong):
         with pytest.raises(RobotError, match=f"^Robot{error}Error"):
             getattr(robot, call)(*arguments)
         assert robot.trace == [], call
-
-
-# --- say --------------------------------------------------------------------------------------------------
-
-
-@given(ANY_TEXT)
-def test_say_is_heard_anywhere_and_stripped_in_the_trace(message):
-    robot = ServiceRobot(state())
-    assert robot.say(message) is None
-    assert robot.trace == [["Say", message.strip(), None]]
-
-
-# --- pick and place ---------------------------------------------------------------------------------------
 
 
 @given(st.lists(NAMES, max_size=5), ANY_TEXT)
@@ -238,9 +182,6 @@ def test_a_placed_text_stands_for_itself_whatever_it_would_mean_as_a_pattern(tex
     assert robot.holding == text
 
 
-# --- a program cannot hold up or fill the process that keeps the world -----------------------------------
-
-
 @pytest.mark.parametrize("text", ["(a+)+$", "a.*b", "(a|a)*$", "a?" * 30 + "a" * 30, "a" * 2000 + "b"])
 def test_a_placed_text_is_looked_for_in_linear_time(text):
     robot = ServiceRobot(state({"start_loc": ["a"]}))
@@ -286,17 +227,6 @@ def test_a_trace_stops_growing_but_the_run_goes_on():
 @given(st.sampled_from(["a", "b|c", "^a", r"\bc", "$", ".*b", "(a)"]), st.text("abc\n", max_size=8))
 def test_leaving_out_a_leading_repetition_does_not_change_what_is_found(pattern, text):
     assert bool(compile_search(".*" + pattern).search(text)) == found(".*" + pattern, text)
-
-
-# --- the world that is given ------------------------------------------------------------------------------
-
-
-def test_the_given_state_is_not_changed_by_a_run():
-    given_state = state({"start_loc": ["cup"]}, {"start_loc": [("ann", ["yes", "no"])]})
-    robot = ServiceRobot(given_state)
-    robot.pick("cup")
-    robot.ask("ann", "ok?", ["yes", "no"])
-    assert given_state == state({"start_loc": ["cup"]}, {"start_loc": [("ann", ["yes", "no"])]})
 
 
 @pytest.mark.parametrize(
@@ -357,15 +287,6 @@ def test_membership_tests_of_strings_become_true_false_or_stay():
     assert "if True and False:" in conditions
     assert any("in rooms" in condition for condition in conditions)
     assert len(conditions) == 3 * 3
-
-
-def test_membership_in_answers_is_left_alone():
-    source = "if 'yes' in asked:\n    pass\nif x in rooms:\n    pass\nif 'a' in ask('b', 'c', ['d']):\n    pass"
-    assert {explore_memberships(source, random.Random(seed)) for seed in range(40)} == {source}
-
-
-def test_a_program_with_a_syntax_error_is_left_as_it_is():
-    assert all(explore_memberships("if 'a' in", random.Random(seed)) == "if 'a' in" for seed in range(5))
 
 
 ODD_SOURCES = {

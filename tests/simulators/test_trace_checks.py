@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from support.few_examples import given
 
 from lit_rl.data.robots.trace_checks import (
     CheckError,
-    conjuncts,
     fraction_of_conjuncts,
     holds,
     part_of,
@@ -24,9 +23,6 @@ NEVER = ["Say", "never said"]
 
 def goes(*places):
     return [["GoTo", place, None] for place in places]
-
-
-# --- traces -----------------------------------------------------------------------------------------------
 
 
 @given(TRACES, st.sampled_from(["after_first", "before_first", "after_last", "before_last"]))
@@ -58,15 +54,6 @@ def test_first_and_last_differ_when_there_are_two_matches():
     assert part_of(nested, trace) == goes("a")
 
 
-# --- events -----------------------------------------------------------------------------------------------
-
-
-def test_an_event_is_searched_ignoring_case_in_the_same_kind():
-    trace = [["Say", "Dinner is READY", None]]
-    assert holds(["exists", "trace", ["Say", "ready"]], trace)
-    assert not holds(["exists", "trace", ["GoTo", "ready"]], trace)
-
-
 def test_one_option_of_an_ask_must_match_if_a_second_pattern_is_given():
     trace = [["Ask", "tea or coffee?", ["Tea", "Coffee"]]]
     assert holds(["exists", "trace", ["Ask", "coffee", "^tea$"]], trace)
@@ -75,9 +62,6 @@ def test_one_option_of_an_ask_must_match_if_a_second_pattern_is_given():
     assert holds(["exists", "trace", ["Ask", "coffee"]], trace)
     with pytest.raises(TypeError):
         holds(["exists", "trace", ["Ask", ".*", ".*"]], [["Ask", "how many?", [1, 2]]])
-
-
-# --- formulas ---------------------------------------------------------------------------------------------
 
 
 @given(TRACES, PATTERNS, PATTERNS)
@@ -128,20 +112,6 @@ def test_any_visit_is_the_repeated_first_visit_of_what_is_left(pairs):
         assert holds(["act_at_any_visit", "trace", "hall", event], rest) == found
 
 
-@given(TRACES, PATTERNS)
-def test_acting_at_the_first_visit_is_acting_at_some_visit(trace, event):
-    at_first = holds(["act_at_first", "trace", "hall", event], trace)
-    assert not at_first or holds(["act_at_any_visit", "trace", "hall", event], trace)
-
-
-# --- conjuncts --------------------------------------------------------------------------------------------
-
-
-def test_only_the_top_level_and_is_flattened():
-    check = ["and", ["and", True, ["or", ["and", True, True]]], ["not", ["and", True, True]]]
-    assert conjuncts(check) == [True, ["or", ["and", True, True]], ["not", ["and", True, True]]]
-
-
 @given(TRACES, st.lists(PATTERNS, min_size=1, max_size=5))
 def test_all_conjuncts_true_means_the_check_is_true(trace, events):
     check = ["and", *(["exists", "trace", event] for event in events)]
@@ -153,9 +123,6 @@ def test_all_conjuncts_true_means_the_check_is_true(trace, events):
 def test_a_conjunct_that_cannot_be_evaluated_counts_as_false():
     trace = [["Ask", "how many?", [1]]]
     assert fraction_of_conjuncts(["and", True, ["exists", "trace", ["Ask", ".*", "1"]]], trace) == 0.5
-
-
-# --- malformed checks -------------------------------------------------------------------------------------
 
 
 MALFORMED = (

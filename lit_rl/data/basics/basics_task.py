@@ -14,56 +14,22 @@ from typing import Any, Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError, require_at_least
-from lit_rl.data.basics.cases import (
-    ANY,
-    BOUNDS,
-    MAX_PUBLIC_CASES,
-    one_text,
-)
-from lit_rl.data.basics.collection_families import DICTIONARIES, LISTS, STRINGS
-from lit_rl.data.basics.number_families import ARITHMETIC, COMPARISONS, CONDITIONS, LOOPS
-from lit_rl.data.basics.problems import Family, Rendering, problems_of
+from lit_rl.data.basics.cases import MAX_PUBLIC_CASES
+from lit_rl.data.basics.families import FAMILIES
+from lit_rl.data.basics.problems import Rendering, problems_of
 from lit_rl.data.prompts import Form, chat, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.languages import Language
 from lit_rl.types import Problem
 
-TRAINED = (*ARITHMETIC, *COMPARISONS, *STRINGS, *LISTS, *DICTIONARIES, *LOOPS, *CONDITIONS)
-
-TELLABLE = tuple(family for family in TRAINED if family.tellable)
-
-HELD_OUT = (
-    Family(
-        name="spread",
-        functions=("spread", "wide"),
-        parameters=("list",),
-        slots={"k": ANY, "op": BOUNDS},
-        wordings=(
-            "True if largest minus smallest of {x} is {op[2]} {k}.",
-            "Is the spread of {x} {op[2]} {k}?",
-        ),
-        body="    return max({x}) - min({x}) {op[0]} {k}",
-        bug="    return max({x}) {op[0]} {k}",
-        inputs=lambda rng, slots: [
-            ([low, low + slots["k"] + extra, low + 1],)
-            for low, extra in zip((-50, 5, 9, -70, 40, 3, 7, 0), (0, -1, 1, 1, -1, 0, 30, -2), strict=True)
-        ],
-    ),
-    Family(
-        name="suffix_repeated",
-        functions=("tail", "echo"),
-        parameters=("text",),
-        slots={"k": range(2, 21), "c": range(2, 21)},
-        wordings=("The last {k} letters of {x}, {c} times.", "Repeat the last {k} letters of {x} {c} times."),
-        body="    return {x}[-{k}:] * {c}",
-        bug="    return {x}[:-{k}] * {c}",
-        inputs=lambda rng, slots: [(one_text(rng, slots["k"] + extra),) for extra in (-1, 0, 1, 2, 3, 5, 8, 13)],
-    ),
-)
-
-
-_FAMILIES = {"trained": TRAINED, "held_out": HELD_OUT, "tellable": TELLABLE}
+TRAINED = tuple(family for family in FAMILIES if not family.held_out)
+HELD_OUT = tuple(family for family in FAMILIES if family.held_out)
+_FAMILIES = {
+    "trained": TRAINED,
+    "held_out": HELD_OUT,
+    "tellable": tuple(family for family in TRAINED if family.tellable),
+}
 
 SOLVED = (
     ('def mean(xs):\n    """Mean of xs, or 5 if xs is empty."""\n', "    return sum(xs) / len(xs) if xs else 5"),
@@ -139,29 +105,20 @@ class Basics(TaskDataModule):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if not 0 <= bug_share <= 1:
-            raise UsageError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
+        for key, share in (("bug_share", bug_share), ("second_turn_share", second_turn_share)):
+            if not 0 <= share <= 1:
+                raise UsageError(f"{key} is a share in [0, 1], got {share}: use 0.6 for 60%")
         if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
-            raise ArgumentError(
-                "num_public_cases",
-                f"0 to {MAX_PUBLIC_CASES}",
-                str(num_public_cases),
-                "at least half of the 8 cases stay hidden",
-            )
-        if show_public_cases and num_public_cases == 0:
-            raise ArgumentError("show_public_cases", "cases to show", "num_public_cases=0", "set it to 1 or more")
-        if (untold_constants or second_turn_share) and num_public_cases == 0:
+            remedy = "at least half of the 8 cases stay hidden"
+            raise ArgumentError("num_public_cases", f"0 to {MAX_PUBLIC_CASES}", str(num_public_cases), remedy)
+        if (show_public_cases or untold_constants or second_turn_share) and num_public_cases == 0:
             raise UsageError(
-                "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
+                "show_public_cases, untold_constants and second_turn_share need a public case, got num_public_cases=0: "
+                "set it to 1 or more"
             )
-        if not 0 <= second_turn_share <= 1:
-            raise UsageError(f"second_turn_share is a share in [0, 1], got {second_turn_share}: use 0.5 for half")
         if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
-            raise ArgumentError(
-                "few_shot",
-                f"0 to {len(SOLVED)} in instruct form and 0 in completion form",
-                f"{few_shot} in {form} form",
-            )
+            expected = f"0 to {len(SOLVED)} in instruct form and 0 in completion form"
+            raise ArgumentError("few_shot", expected, f"{few_shot} in {form} form")
         if form == "instruct" and second_turn_share:
             raise UsageError(
                 f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"

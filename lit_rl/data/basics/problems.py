@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 
 from lit_rl.arguments import UsageError
-from lit_rl.data.basics import javascript
-from lit_rl.data.basics.cases import Arguments, Slots, answer_of, divided_cases, examples_text, function_of
+from lit_rl.data.basics.cases import answer_of, divided_cases, examples_text, function_of
+from lit_rl.data.basics.families import Draw, Family, draw
 from lit_rl.data.task import Split
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import FailedCase
@@ -29,88 +29,12 @@ _MARK = 9_176_350_000  # and those after it stand for numbers; no program has th
 # After this many draws in a row without a new program, the family has no more.
 MAX_MISSES = 2000
 
-# Names that no body uses for its own variables, so a parameter is never shadowed.
-PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
-    "number": ("n", "x", "y", "a", "b", "m", "p", "z"),
-    "list": ("xs", "ys", "nums", "items", "values", "row"),
-    "text": ("s", "t", "text", "word", "line", "title"),
-    "table": ("d", "table", "stock", "prices", "ages", "bag"),
-}
-
 # The prompt of a problem's second turn is a whole first turn: signature and docstring, a wrong body, the public case
 # that it fails in one line, signature and docstring again. This is what ``Repair(template=REPAIR_TEMPLATE)`` makes of a
 # policy that wrote the wrong body, so imitation shows a policy what a second turn looks like.
 REPAIR_TEMPLATE = "\n# {case}\n{program_prefix}"
 END_OF_TURN = "<|endoftext|>"
 """EOS token of the task's own tokenizer."""
-
-
-def _always(slots: Slots) -> bool:
-    return True
-
-
-@dataclass(frozen=True)
-class Family:
-    """Functions that differ in constants, operators and parameter names only.
-
-    Templates are ``str.format`` strings over the parameters (``x``, then ``y``) and the slots.
-
-    Args:
-        name: name of the family.
-        functions: names that its functions may have.
-        parameters: kind of each parameter, keys of ``PARAMETER_NAMES``.
-        slots: what each slot is drawn from. Drawn whole numbers of one problem are distinct.
-        wordings: docstrings that all say the same.
-        body: the correct body, from the first indented line to the last character.
-        bug: the body with the family's systematic bug: valid syntax, wrong on some input.
-        inputs: eight or so argument tuples that tell right from nearly right; the edges first.
-        valid: which drawn slots make a problem.
-        tellable: slot whose value is the answer of one of the inputs; empty where there is none.
-    """
-
-    name: str
-    functions: tuple[str, ...]
-    parameters: tuple[str, ...]
-    slots: Mapping[str, Sequence[Any]]
-    wordings: tuple[str, ...]
-    body: str
-    bug: str
-    inputs: Callable[[Random, Slots], list[Arguments]]
-    valid: Callable[[Slots], bool] = _always
-    tellable: str = ""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """One function of a family: the names of its parameters and the values of its slots."""
-
-    family: Family
-    names: tuple[str, ...]
-    slots: Slots
-
-    def render(self, template: str) -> str:
-        """A template of the family with this draw's names and slots."""
-        return template.format(**dict(zip("xy", self.names, strict=False)), **self.slots)
-
-    def without(self, slot: str) -> Draw:
-        """The same with a question mark for a slot."""
-        return replace(self, slots={**self.slots, slot: "?"})
-
-    def program(self, body: str) -> str:
-        """A whole function without docstring around a rendered body."""
-        return f"def f({', '.join(self.names)}):\n{body}\n"
-
-
-def draw(family: Family, rng: Random) -> Draw:
-    """A random function of the family."""
-    names: list[str] = []
-    for kind in family.parameters:
-        names.append(rng.choice([name for name in PARAMETER_NAMES[kind] if name not in names]))
-    while True:
-        slots = {slot: rng.choice(choices) for slot, choices in family.slots.items()}
-        numbers = [value for value in slots.values() if isinstance(value, int)]
-        if len(set(numbers)) == len(numbers) and family.valid(slots):
-            return Draw(family, tuple(names), slots)
 
 
 def normalised(source: str) -> str:
@@ -161,7 +85,7 @@ class Trees:
         shape = tuple((slot, value) for slot, value in drawn.slots.items() if slot not in numbers)
         if shape not in self._known:
             marked = replace(drawn, slots={**drawn.slots, **marks})
-            self._known[shape] = normalised(marked.program(marked.render(drawn.family.body)))
+            self._known[shape] = normalised(marked.program(marked.bodies()[0]))
         tree = self._known[shape]
         for slot, value in numbers.items():
             tree = tree.replace(str(marks[slot]), str(value))
@@ -210,7 +134,7 @@ def problems_of(
     misses = 0
     while len(seen) < count and misses < MAX_MISSES:
         drawn = draw(family, rng)
-        reference = drawn.program(drawn.render(family.body))
+        reference = drawn.program(drawn.bodies()[0])
         if reference in seen or (split is not None and _split_by(trees.of(drawn)) != split):
             misses += 1
             continue
@@ -231,7 +155,7 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     ``demonstration_has_bug`` and, where a constant was left out, ``untold``: what it is.
     """
     family = drawn.family
-    body, bug = drawn.render(family.body), drawn.render(family.bug)
+    body, bug = drawn.bodies()
     reference = drawn.program(body)
     identity = hashlib.sha256(f"{family.name}\x00{reference}".encode()).hexdigest()[:12]
     rng = Random(identity)
@@ -239,7 +163,7 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     has_bug = unit_hash("demonstration", identity) < rendering.bug_share
     untold = family.tellable if rendering.untold_constants else ""
     cases = divided_cases(
-        lambda: family.inputs(rng, drawn.slots),
+        lambda: drawn.draw_inputs(rng),
         reference,
         drawn.program(bug),
         rendering.num_public_cases,
@@ -253,7 +177,7 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     prompt = f'def {signature}:\n    """{docstring}{examples}"""\n'
     if language == "javascript":
         prompt = f"function {signature} {{\n    // {docstring}\n"
-        body, bug = javascript.bodies(family.name, drawn.names, drawn.slots)
+        body, bug = drawn.bodies(language)
     problem = Problem(
         task_id=f"basics/{family.name}/{identity}",
         prompt=prompt,
@@ -277,11 +201,11 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
 def _wrong_body(drawn: Draw, untold: str, rng: Random, rendering: Rendering) -> str:
     """A wrong first turn: the bug, or where a constant was left out either body with a guess for it."""
     if not untold:
-        return drawn.render(drawn.family.bug)
+        return drawn.bodies()[1]
     true = drawn.slots[untold]
     guess = rng.choice([value for value in drawn.family.slots[untold] if value != true])
-    template = drawn.family.bug if rng.random() < rendering.bug_share else drawn.family.body
-    return replace(drawn, slots={**drawn.slots, untold: guess}).render(template)
+    has_bug = rng.random() < rendering.bug_share
+    return replace(drawn, slots={**drawn.slots, untold: guess}).bodies()[has_bug]
 
 
 def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *, repeats: bool) -> Problem | None:

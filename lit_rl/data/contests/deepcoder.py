@@ -171,7 +171,12 @@ class DeepCoder(TaskDataModule):
         self.name = name
         for split, sources in self.sources.items():
             for source in sources:
-                _check_split(source, _stored_split(split))
+                splits = CONFIGURATIONS.get(source, (_stored_split(split),))
+                if _stored_split(split) not in splits:
+                    raise UsageError(
+                        f"DeepCoder's configuration {source!r} has {' and '.join(splits)} rows only, no "
+                        f"{_stored_split(split)} rows"
+                    )
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The problems of all sources of a split, one source after the other."""
@@ -310,12 +315,6 @@ def _day(name: str, day: str | None, default: datetime) -> datetime:
 
 def _stored_split(split: Split) -> str:
     return "train" if split == "train" else "test"
-
-
-def _check_split(source: str, split: str) -> None:
-    splits = CONFIGURATIONS.get(source)
-    if splits is not None and split not in splits:
-        raise UsageError(f"DeepCoder's configuration {source!r} has {' and '.join(splits)} rows only, no {split} rows")
 
 
 def _question(row: Row) -> tuple[str, tuple[Message, ...]]:

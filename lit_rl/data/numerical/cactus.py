@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CCL_FILES = ("interface.ccl", "schedule.ccl", "param.ccl", "configuration.ccl")
-_C = (".c", ".cc", ".cpp", ".cxx", ".C", ".h", ".hh", ".hpp", ".hxx", ".H", ".cu", ".cl", ".inc")
-_OTHERS = (".f", ".F", ".f77", ".F77", ".f90", ".F90", ".m", ".py", ".pl", ".sh")
-SOURCE_SUFFIXES = frozenset((*_C, *_OTHERS))
+LANGUAGES = {
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".C", ".h", ".hh", ".hpp", ".hxx", ".H", ".cu", ".inc"), "cpp"),
+    **dict.fromkeys((".f", ".F", ".f77", ".F77", ".f90", ".F90"), "fortran"),
+    **{".c": "c", ".cl": "c", ".py": "python", ".pl": "perl", ".sh": "shell", ".m": "matlab"},
+}
+"""Languages of source files, by the endings of their names."""
 SOURCE_NAMES = frozenset(("make.code.defn", "make.code.deps", "make.configuration.defn", "Makefile"))
 DOCUMENTS = ("README", "README.md", "README.txt", "doc/documentation.tex")
 
@@ -138,7 +141,7 @@ def _source_files(folder: Path) -> Iterator[Path]:
     for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("."))
         for name in sorted(files):
-            if name in SOURCE_NAMES or Path(name).suffix in SOURCE_SUFFIXES:
+            if name in SOURCE_NAMES or Path(name).suffix in LANGUAGES:
                 yield Path(path, name)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import UsageError
 from lit_rl.data.numerical.build_check import BuildAndRun
 from lit_rl.data.prompts import Form, chat
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
@@ -103,25 +103,28 @@ class CodeCompletion(TaskDataModule):
         super().__init__(**options)
         if (tree is None) != (places is None):
             raise UsageError("code_completion needs tree and places together: lines of one tree fit no other")
-        if min(weights) < 0 or sum(weights) <= 0:
-            raise ArgumentError("weights", "at least 0 and not all 0", str(weights))
         self.tree = SHIPPED_TREE if tree is None else Path(os.path.expandvars(tree)).expanduser().resolve()
         self.places = list(SHIPPED_PLACES if places is None else places)
         self.context_lines = context_lines
         self.form = form
         self.train_on_places = train_on_places
-        self.shared: dict[str, Any] = {
-            "build": build,
-            "run": run,
-            "outputs": tuple(outputs or [f"plt{number:05}" for number in range(1, 6)]),
-            "variable": variable,
-            "success_text": success_text,
-            "weights": tuple(weights),
-            "build_seconds": build_seconds,
-            "run_seconds": run_seconds,
-            "readable": tuple(readable or ()),
-            "environment": tuple(sorted((environment or {}).items())),
-        }
+        # Of an empty place; settings that make no sense are refused now.
+        self.check = BuildAndRun(
+            str(self.tree),
+            "",
+            1,
+            0,
+            build=build,
+            run=run,
+            outputs=tuple(outputs or BuildAndRun.outputs),
+            variable=variable,
+            success_text=success_text,
+            weights=weights,
+            build_seconds=build_seconds,
+            run_seconds=run_seconds,
+            readable=tuple(readable or ()),
+            environment=tuple(sorted((environment or {}).items())),
+        )
 
     def load_problems(self, split: Split) -> list[Problem]:
         """One problem for each place."""
@@ -133,15 +136,15 @@ class CodeCompletion(TaskDataModule):
         before, masked, after = split_lines(self.tree / place.file, place)
         if self.context_lines is not None:
             before, after = before[-self.context_lines :] if self.context_lines else [], after[: self.context_lines]
-        check = BuildAndRun(str(self.tree), place.file, place.first_line, place.last_line, **self.shared)
+        lines: dict[str, Any] = {"file": place.file, "first_line": place.first_line, "last_line": place.last_line}
         name = place.name or f"{place.file}:{place.first_line}-{place.last_line}"
         return Problem(
             task_id=f"code_completion/{name}",
             prompt=completion_prompt(place.file, before, len(masked), after, self.form),
-            check=check,
+            check=replace(self.check, **lines),
             reference="\n".join(masked) + "\n",
             stop_strings=("```",) if self.form == "completion" else (),
-            fields={"file": place.file, "first_line": place.first_line, "last_line": place.last_line},
+            fields=lines,
         )
 
 

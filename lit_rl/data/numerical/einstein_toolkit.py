@@ -12,7 +12,7 @@ from typing import Unpack
 
 from lit_rl.arguments import ArgumentError
 from lit_rl.data.local_files import local_path
-from lit_rl.data.numerical.cactus import ThornSource, read_thorns
+from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorns
 from lit_rl.data.prompts import Form, chat
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import ReferenceText
@@ -22,11 +22,6 @@ MORE = "...more..."
 """Stands where a text was cut."""
 
 _SYSTEM = "You are an expert C and C++ developer and work on the EinsteinToolkit, a code base for numerical relativity."
-_LANGUAGES = {
-    **dict.fromkeys((".cc", ".cpp", ".cxx", ".C", ".h", ".hh", ".hpp", ".hxx", ".H", ".cu", ".inc"), "cpp"),
-    **dict.fromkeys((".f", ".F", ".f77", ".F77", ".f90", ".F90"), "fortran"),
-    **{".c": "c", ".cl": "c", ".py": "python", ".pl": "perl", ".sh": "shell", ".m": "matlab"},
-}
 _BUILD_FILES = "makefile"
 _CONTEXT_CHARS = 10_000  # of the thorn's documents and other code
 _CCL_CHARS = 1_000  # of each ccl file
@@ -99,7 +94,7 @@ def language_of_file(name: str) -> str:
         >>> language_of_file("src/Evolve.C"), language_of_file("src/make.code.defn")
         ('cpp', 'makefile')
     """
-    return _LANGUAGES.get(Path(name).suffix, _BUILD_FILES)
+    return LANGUAGES.get(Path(name).suffix, _BUILD_FILES)
 
 
 def shown_context(row: ThornSource, most_chars: int) -> str:

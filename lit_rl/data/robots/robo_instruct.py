@@ -15,9 +15,10 @@ from typing import Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.local_files import local_path
+from lit_rl.data.prompts import Form
 from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.data.robots.robot_program import prepare
-from lit_rl.data.robots.robot_tasks import PromptForm, robot_problem
+from lit_rl.data.robots.robot_tasks import robot_problem
 from lit_rl.data.robots.service_robot import FUNCTIONS
 from lit_rl.data.rows import Row, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
@@ -54,7 +55,7 @@ class RoboInstruct(TaskDataModule):
         validation_share: float = 0.02,
         split_seed: int = 0,
         use_revision: bool = True,
-        form: PromptForm = "instruct",
+        form: Form = "instruct",
         num_worlds: int = 20,
         timeout_seconds: float = 2.0,
         **options: Unpack[TaskOptions],

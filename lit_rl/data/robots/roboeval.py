@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Unpack
 
 from lit_rl.data.local_files import local_path
+from lit_rl.data.prompts import Form
 from lit_rl.data.robots.roboeval_files import read_tasks
 from lit_rl.data.robots.robot_checks import RobotWorlds
-from lit_rl.data.robots.robot_tasks import PromptForm, robot_problem
+from lit_rl.data.robots.robot_tasks import robot_problem
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
 
@@ -37,7 +38,7 @@ class RoboEval(TaskDataModule):
     def __init__(
         self,
         checkout: str,
-        form: PromptForm = "instruct",
+        form: Form = "instruct",
         timeout_seconds: float = 1.0,
         **options: Unpack[TaskOptions],
     ) -> None:

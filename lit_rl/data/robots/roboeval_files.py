@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,56 +44,43 @@ class RoboEvalTask:
 
 
 @dataclass(frozen=True)
-class _Term:
-    """A trace that is not known yet."""
+class _Unknown:
+    """Something that depends on the trace, in the check language."""
 
     json: Any
 
 
-@dataclass(frozen=True)
-class _Formula:
-    """A truth value that depends on the trace."""
-
-    json: Any
+class _Term(_Unknown):
+    """A part of the trace."""
 
 
-@dataclass(frozen=True)
-class _Event:
-    json: list[str]
+class _Formula(_Unknown):
+    """A truth value."""
 
 
-@dataclass
+class _Event(_Unknown):
+    """A pattern of an event."""
+
+
 class _World:
     """A world under construction."""
 
-    locations: list[str] = field(default_factory=list)
-    objects: dict[str, list[str]] = field(default_factory=dict)
-    agents: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    robot_location: str = ""
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {"locations": [], "objects": {}, "agents": {}, "robot_location": ""}
 
     def add(self, what: str, *arguments: Any) -> _World:
-        if what == "addLocation":
-            self.locations.append(arguments[0])
-        elif what == "addObject":
-            self.objects.setdefault(arguments[1], []).append(arguments[0])
-        elif what == "addAgent":
-            name, room, answers = arguments
-            self.agents.setdefault(room, []).append({"name": name, "answers": list(answers)})
-        elif what == "addRobotLocation":
-            self.robot_location = arguments[0]
-        else:
-            raise TaskFileError(f"a world has no {what}")
+        match what, *arguments:
+            case "addLocation", room:
+                self.state["locations"].append(room)
+            case "addObject", label, room:
+                self.state["objects"].setdefault(room, []).append(label)
+            case "addAgent", name, room, answers:
+                self.state["agents"].setdefault(room, []).append({"name": name, "answers": list(answers)})
+            case "addRobotLocation", room:
+                self.state["robot_location"] = room
+            case _:
+                raise TaskFileError(f"a world has no {what} of {len(arguments)} arguments")
         return self
-
-    def state(self) -> dict[str, Any]:
-        state = {
-            "locations": self.locations,
-            "objects": self.objects,
-            "agents": self.agents,
-            "robot_location": self.robot_location,
-        }
-        check_state(state)
-        return state
 
 
 @dataclass(frozen=True)
@@ -128,16 +115,13 @@ def read_task(path: Path) -> RoboEvalTask:
     reader = _Reader(str(path))
     scope = reader.read_module(ast.parse(path.read_text(encoding="utf-8"), str(path)))
     tests = tuple(
-        RobotTest(
-            state=row["state"].state(),
-            should_timeout=bool(row["timeout"]),
-            check=reader.check_of(row["test"]),
-        )
+        RobotTest(row["state"].state, should_timeout=bool(row["timeout"]), check=reader.check_of(row["test"]))
         for row in scope["tests"]
     )
     if not tests:
         raise TaskFileError(f"{path}: the list of tests is empty, so every program would pass")
     for test in tests:
+        check_state(test.state)
         validate(test.check)
     return RoboEvalTask(scope["name"], tuple(scope["prompts"]), tests)
 
@@ -332,7 +316,7 @@ class _Reader:
 
 
 def _json(value: Any) -> Any:
-    if isinstance(value, (_Formula, _Term, _Event)):
+    if isinstance(value, _Unknown):
         return value.json
     if isinstance(value, bool):
         return value

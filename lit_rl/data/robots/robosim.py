@@ -12,16 +12,8 @@ from __future__ import annotations
 
 import random
 from enum import StrEnum
-from typing import Any
 
-from lit_rl.data.robots.service_robot import (
-    MAX_TRACE_BYTES,
-    Event,
-    RobotError,
-    event_bytes,
-    require_options,
-    require_text,
-)
+from lit_rl.data.robots.service_robot import Robot, RobotError, require_options, require_text
 
 ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
 PATIENCE = 15
@@ -46,7 +38,7 @@ _ACCEPTS = {
 }
 
 
-class InventedWorld:
+class InventedWorld(Robot):
     """The robot in a world invented during the run; the same eight functions as a given world.
 
     Args:
@@ -54,19 +46,12 @@ class InventedWorld:
     """
 
     def __init__(self, seed: int) -> None:
+        super().__init__("start_loc")
         self.rng = random.Random(seed)
-        self.location = "start_loc"
-        self.holding: str | None = None
         self.types: dict[str, EntityType] = {}
         self.present: dict[tuple[str, str], bool] = {}
-        self.trace: list[Event] = []
-        self._trace_bytes = 0
         self._looks_at: str | None = None
         self._looks = 0
-
-    def get_current_location(self) -> str:
-        """The room the robot is in."""
-        return self.location
 
     def get_all_rooms(self) -> list[str]:
         """Always the same four rooms."""
@@ -111,11 +96,6 @@ class InventedWorld:
         self._record("Ask", asked, options)
         return self.rng.choice(options)
 
-    def say(self, message: str) -> None:
-        """Say a message."""
-        require_text("Say", message=message)
-        self._record("Say", message)
-
     def pick(self, obj: str) -> None:
         """Take it, unless it is known not to be here; whether another is left is then unknown."""
         name = _stripped("Pick", "obj", obj)
@@ -145,11 +125,6 @@ class InventedWorld:
             known = self.types[name] = used_as
         if known not in _ACCEPTS[used_as]:
             raise RobotError(f"RobotTypeError: {name!r} is used as {used_as}, but it is {known}")
-
-    def _record(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
-        self._trace_bytes += event_bytes(kind, value1, value2)
-        if self._trace_bytes <= MAX_TRACE_BYTES:
-            self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
 
 
 def _stripped(call: str, name: str, value: str) -> str:

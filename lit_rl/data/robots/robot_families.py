@@ -7,9 +7,9 @@ program that does it. The check language is in ``trace_checks.py``, the world in
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from lit_rl.data.robots.roboeval_files import contains_all, contains_all_and_none
 from lit_rl.data.robots.robot_checks import RobotTest
@@ -111,7 +111,7 @@ def fetch(rng: random.Random, names: Names = ALL) -> RobotTask:
         _world([other, target, source], things={source: [decoy, thing], target: [decoy]}),
     ]
     reference = _program(f'go_to("{source}")', f'pick("{thing}")', f'go_to("{target}")', f'place("{thing}")')
-    return RobotTask(instruction, _tests(worlds, check), reference)
+    return RobotTask(instruction, tuple(_test(world, check) for world in worlds), reference)
 
 
 def search(rng: random.Random, names: Names = ALL) -> RobotTask:
@@ -303,23 +303,13 @@ def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
     return RobotTask(instruction, tuple(tests), reference)
 
 
-class Family(Protocol):
-    """Makes tasks of one kind."""
+Family = Callable[..., RobotTask]
+"""From a random generator, and names that default to all, to a task of one kind."""
 
-    def __call__(self, rng: random.Random, names: Names = ALL) -> RobotTask:
-        """A task about some of these names."""
-        ...
+ERRANDS: tuple[Family, ...] = (fetch, search, tell, relay, count, deliver)
+"""Those that can be part of a longer task. Patrolling goes to every room, also to those that others must avoid."""
 
-
-FAMILIES: tuple[Family, ...] = (
-    fetch,
-    search,
-    tell,
-    relay,
-    patrol,
-    count,
-    deliver,
-)
+FAMILIES: tuple[Family, ...] = (fetch, search, tell, relay, patrol, count, deliver)
 
 
 # --- worlds and formulas ----------------------------------------------------------------------------------
@@ -334,12 +324,7 @@ def _world(
     agents = {
         room: [{"name": name, "answers": answers} for name, answers in found] for room, found in (people or {}).items()
     }
-    return {
-        "locations": [*rooms, START],
-        "objects": dict(things or {}),
-        "agents": agents,
-        "robot_location": START,
-    }
+    return {"locations": [*rooms, START], "objects": things or {}, "agents": agents, "robot_location": START}
 
 
 def _program(*lines: str) -> str:
@@ -352,10 +337,6 @@ def _listed(rooms: Sequence[str]) -> str:
 
 def _test(world: dict[str, Any], check: Formula) -> RobotTest:
     return RobotTest(state=world, should_timeout=False, check=check)
-
-
-def _tests(worlds: Sequence[dict[str, Any]], check: Formula) -> tuple[RobotTest, ...]:
-    return tuple(_test(world, check) for world in worlds)
 
 
 def _all(*parts: Formula) -> Formula:

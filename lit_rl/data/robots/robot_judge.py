@@ -75,8 +75,6 @@ class RobotHost:
 
 @dataclass(frozen=True)
 class _Tested:
-    """The result of one test."""
-
     verdict: Verdict
     robot_verdict: RobotVerdict
     run: HostedRun

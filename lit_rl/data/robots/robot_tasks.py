@@ -3,7 +3,7 @@
 A prompt has the interface and the instruction, in one of two forms. Several errands may be put in one instruction and
 one program, in worlds that they share. Every errand is a task of a family of its own, about rooms, things and people
 that no other errand of the program names. So their conditions do not touch each other, and what must be true in a world
-is that all of them are. Patrolling is left out: it goes to every room, also to those that other errands must avoid.
+is that all of them are.
 """
 
 from __future__ import annotations
@@ -12,31 +12,15 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.data.prompts import Form
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
-from lit_rl.data.robots.robot_families import (
-    FAMILIES,
-    PEOPLE,
-    ROOMS,
-    THINGS,
-    Errand,
-    Family,
-    Names,
-    RobotTask,
-    count,
-    deliver,
-    fetch,
-    relay,
-    search,
-    tell,
-)
+from lit_rl.data.robots.robot_families import ERRANDS, FAMILIES, PEOPLE, ROOMS, THINGS, Errand, Names, RobotTask
 from lit_rl.data.robots.robot_program import DEFINITION
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
-
-PromptForm = Literal["instruct", "completion"]
 
 INTERFACE = '''\
 """Programs for a service robot. A program is one function, task_program(), with no arguments."""
@@ -100,7 +84,7 @@ def robot_problem(
     instruction: str,
     check: RobotWorlds | InventedWorlds,
     *,
-    form: PromptForm,
+    form: Form,
     reference: str | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Problem:
@@ -129,13 +113,10 @@ def robot_problem(
             {"role": "user", "content": instruction},
         )
         return Problem(prompt=messages, **shared)
-    if form == "completion":
-        shown = f"{INTERFACE}\n\n# {EXAMPLE_INSTRUCTION}\n{EXAMPLE_PROGRAM}\n\n# {instruction}\n{DEFINITION}"
-        return Problem(prompt=shown, program_prefix=DEFINITION, stop_strings=STOP_STRINGS, **shared)
-    raise ArgumentError("form", "'instruct' or 'completion'", f"{form!r}")
+    shown = f"{INTERFACE}\n\n# {EXAMPLE_INSTRUCTION}\n{EXAMPLE_PROGRAM}\n\n# {instruction}\n{DEFINITION}"
+    return Problem(prompt=shown, program_prefix=DEFINITION, stop_strings=STOP_STRINGS, **shared)
 
 
-ERRAND_FAMILIES: tuple[Family, ...] = (fetch, search, tell, relay, count, deliver)
 MOST = 4
 """Most errands of a task: each needs three rooms of its own."""
 
@@ -153,7 +134,7 @@ def run_errands(rng: random.Random, number: int) -> RobotTask:
         rng: what chooses families and names.
         number: 2 to 4.
     """
-    families = rng.sample(ERRAND_FAMILIES, number)
+    families = rng.sample(ERRANDS, number)
     errands = tuple(
         Errand(family(rng, names), names) for family, names in zip(families, _deal(rng, number), strict=True)
     )
@@ -228,7 +209,7 @@ class RobotTasks(TaskDataModule):
         num_train: int = 512,
         num_validation: int = 64,
         task_seed: int = 0,
-        form: PromptForm = "instruct",
+        form: Form = "instruct",
         timeout_seconds: float = 1.0,
         num_errands: int = 1,
         **options: Unpack[TaskOptions],

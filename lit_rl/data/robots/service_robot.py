@@ -8,20 +8,10 @@ stored ``bin`` is found by ``"mail bin"``, a stored ``.*`` by anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-FUNCTIONS = (
-    "get_current_location",
-    "get_all_rooms",
-    "is_in_room",
-    "go_to",
-    "ask",
-    "say",
-    "pick",
-    "place",
-)
+FUNCTIONS = ("get_current_location", "get_all_rooms", "is_in_room", "go_to", "ask", "say", "pick", "place")
 """The names a robot program may call."""
 
 MAX_TEXT_CHARS = 4096
@@ -52,7 +42,38 @@ class Placed(str):
     """
 
 
-class ServiceRobot:
+class Robot:
+    """Parts that are the same in every world: place, hand and trace.
+
+    Args:
+        location: the room it starts in.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.holding: str | None = None
+        self.trace: list[Event] = []
+        self._trace_bytes = 0
+
+    def get_current_location(self) -> str:
+        """The room the robot is in."""
+        return self.location
+
+    def say(self, message: str) -> None:
+        """Say a message, wherever the robot is."""
+        require_text("Say", message=message)
+        self._record("Say", message)
+
+    def _record(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
+        # Each event counts its text and a little for the frame.
+        text = len(kind) + len(value1) + sum(len(str(option)) + 4 for option in value2 or ())
+        self._trace_bytes += text + 20
+        # Past the limit the run continues, so that it ends as it would have, but nothing more is kept.
+        if self._trace_bytes <= MAX_TRACE_BYTES:
+            self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
+
+
+class ServiceRobot(Robot):
     """One world and the robot in it; a fresh one for every run.
 
     Args:
@@ -84,20 +105,13 @@ class ServiceRobot:
 
     def __init__(self, state: dict[str, Any]) -> None:
         check_state(state)
+        super().__init__(state["robot_location"])
         self.locations: list[str] = list(state["locations"])
         self.objects = {room: list(labels) for room, labels in state["objects"].items()}
         self.agents = {
             room: [(agent["name"], list(agent["answers"])) for agent in agents]
             for room, agents in state["agents"].items()
         }
-        self.location: str = state["robot_location"]
-        self.holding: str | None = None
-        self.trace: list[Event] = []
-        self._trace_bytes = 0
-
-    def get_current_location(self) -> str:
-        """The room the robot is in."""
-        return self.location
 
     def get_all_rooms(self) -> list[str]:
         """All rooms, in the world's order."""
@@ -141,11 +155,6 @@ class ServiceRobot:
                 return chosen  # plain data, a string in all but odd programs
         raise RobotError(f"RobotAskError: nobody at {self.location!r} called {person!r} answers with an option")
 
-    def say(self, message: str) -> None:
-        """Say a message, wherever the robot is."""
-        require_text("Say", message=message)
-        self._record("Say", message)
-
     def pick(self, obj: str) -> None:
         """Take the first thing here whose label is found in ``obj``."""
         require_text("Pick", obj=obj)
@@ -170,12 +179,6 @@ class ServiceRobot:
 
     def _agents_here(self) -> list[tuple[str, list[str]]]:
         return self.agents.get(self.location, [])
-
-    def _record(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
-        self._trace_bytes += event_bytes(kind, value1, value2)
-        # Past the limit the run continues, so that it ends as it would have, but nothing more is kept.
-        if self._trace_bytes <= MAX_TRACE_BYTES:
-            self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
 
 
 def check_state(state: dict[str, Any]) -> None:
@@ -233,11 +236,6 @@ def require_options(options: object) -> None:
         raise RobotArgumentError(f"RobotAskError: options must be a list, got {type(options).__name__}")
     if sum(len(str(option)) + 1 for option in options) > MAX_TEXT_CHARS:
         raise RobotError(f"RobotAskError: the options have more than {MAX_TEXT_CHARS} characters")
-
-
-def event_bytes(kind: str, value1: str, value2: Iterable[object] | None) -> int:
-    """Return the bytes that an event counts against the trace's limit: its text and a little for the frame."""
-    return len(kind) + len(value1) + sum(len(str(option)) + 4 for option in value2 or ()) + 20
 
 
 def _choose(answer: str, question: str, options: list[Any]) -> list[Any]:

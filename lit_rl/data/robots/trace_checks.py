@@ -14,22 +14,14 @@ Source:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lit_rl.data.robots.service_robot import compile_search
 
 KINDS = ("CheckEntity", "GoTo", "Ask", "Say", "Pick", "Place")
 
-_CUTS = {"after_first", "before_first", "after_last", "before_last"}
-_ARGUMENTS = {
-    "not": ("formula",),
-    "exists": ("term", "event"),
-    "precedes": ("term", "event", "event"),
-    "act_at_first": ("term", "place", "event"),
-    "act_at_any_visit": ("term", "place", "event"),
-    **dict.fromkeys(_CUTS, ("term", "event")),
-}
+_CUTS = ("after_first", "before_first", "after_last", "before_last")
 _Trace = Sequence[Sequence[Any]]
 
 
@@ -55,27 +47,16 @@ def holds(check: Any, trace: _Trace) -> bool:
         >>> holds(["exists", ["after_first", "trace", ["GoTo", "cellar"]], ["Say", "ready"]], trace)
         True
     """
-    if isinstance(check, bool):
-        return check
-    operator, arguments = _head(check)
-    if operator == "and":
-        return all(holds(part, trace) for part in arguments)
-    if operator == "or":
-        return any(holds(part, trace) for part in arguments)
-    if operator == "not":
-        (part,) = _exactly(1, check)
-        return not holds(part, trace)
-    if operator == "exists":
-        term, event = _exactly(2, check)
-        return exists(part_of(term, trace), event)
-    if operator == "precedes":
-        term, first, second = _exactly(3, check)
-        return exists(cut("after_first", part_of(term, trace), first), second)
-    if operator in ("act_at_first", "act_at_any_visit"):
-        term, place, event = _exactly(3, check)
-        act = act_at_first if operator == "act_at_first" else act_at_any_visit
-        return act(part_of(term, trace), place, event)
-    raise CheckError(f"no such formula: {check!r}")
+    return _formula(check)(trace)
+
+
+def validate(check: Any) -> None:
+    """Refuse a malformed check, in every part of it.
+
+    Raises:
+        CheckError: naming the part.
+    """
+    _formula(check)
 
 
 def conjuncts(check: Any) -> list[Any]:
@@ -98,9 +79,7 @@ def fraction_of_conjuncts(check: Any, trace: _Trace) -> float:
         0.5
     """
     parts = conjuncts(check)
-    if not parts:
-        return 1.0
-    return sum(holds_or_false(part, trace) for part in parts) / len(parts)
+    return sum(holds_or_false(part, trace) for part in parts) / len(parts) if parts else 1.0
 
 
 def holds_or_false(check: Any, trace: _Trace) -> bool:
@@ -113,122 +92,104 @@ def holds_or_false(check: Any, trace: _Trace) -> bool:
 
 def part_of(term: Any, trace: _Trace) -> _Trace:
     """The part of the trace that a trace term names."""
-    if term == "trace":
-        return trace
-    operator, _ = _head(term)
-    if operator not in _CUTS:
-        raise CheckError(f"no such part of a trace: {term!r}")
-    inner, event = _exactly(2, term)
-    return cut(operator, part_of(inner, trace), event)
+    return _term(term)(trace)
 
 
-def cut(operator: str, trace: _Trace, event: Any) -> _Trace:
-    """The part strictly before or after the first or last match; the whole trace if nothing matches."""
-    indices = range(len(trace)) if operator.endswith("first") else range(len(trace) - 1, -1, -1)
-    for index in indices:
-        if event_matches(event, trace[index]):
-            return trace[index + 1 :] if operator.startswith("after") else trace[:index]
-    return trace
+def _formula(check: Any) -> Callable[[_Trace], bool]:
+    """The function of a trace that a formula is, all of it read."""
+    if isinstance(check, bool):
+        return lambda trace: check
+    if not isinstance(check, (list, tuple)) or not check or not isinstance(check[0], str):
+        raise CheckError(f"a formula is true, false or a list that begins with its name, got {check!r}")
+    operator, *arguments = check
+    if operator in ("and", "or"):
+        parts, joined = [_formula(part) for part in arguments], all if operator == "and" else any
+        return lambda trace: joined(part(trace) for part in parts)
+    if operator == "not":
+        (inner,) = (_formula(part) for part in _exactly(1, check))
+        return lambda trace: not inner(trace)
+    if operator == "exists":
+        term, event = _exactly(2, check)
+        part, matches = _term(term), _event(event)
+        return lambda trace: any(map(matches, part(trace)))
+    if operator == "precedes":
+        term, first, second = _exactly(3, check)
+        return _formula(["exists", ["after_first", term, first], second])
+    if operator == "act_at_first":
+        # Between the first GoTo(place) and the next GoTo elsewhere.
+        term, place, event = _exactly(3, check)
+        visit = ["before_first", ["after_first", term, ["GoTo", place]], _departure(place)]
+        return _formula(["and", ["exists", term, ["GoTo", place]], ["exists", visit, event]])
+    if operator == "act_at_any_visit":
+        term, place, event = _exactly(3, check)
+        part, arrives, leaves, acts = _term(term), _event(["GoTo", place]), _event(_departure(place)), _event(event)
+        return lambda trace: _acts_at_any_visit(part(trace), arrives, leaves, acts)
+    raise CheckError(f"no such formula: {check!r}")
 
 
-def exists(trace: _Trace, event: Any) -> bool:
-    """Return whether some element of the trace matches the event pattern."""
-    return any(event_matches(event, element) for element in trace)
+_Matches = Callable[[Sequence[Any]], bool]
 
 
-def act_at_first(trace: _Trace, place: str, event: Any) -> bool:
-    """Return whether the event happens between the first GoTo(place) and the next GoTo elsewhere.
-
-    Elsewhere is a GoTo whose text does not contain ``place`` as a word.
-    """
-    arrival = ["GoTo", place]
-    visit = cut("before_first", cut("after_first", trace, arrival), _departure(place))
-    return exists(trace, arrival) and exists(visit, event)
-
-
-def act_at_any_visit(trace: _Trace, place: str, event: Any) -> bool:
-    """As :func:`act_at_first`, of the trace or of what is left after the first, second, ... GoTo(place).
+def _acts_at_any_visit(trace: _Trace, arrives: _Matches, leaves: _Matches, acts: _Matches) -> bool:
+    """As ``act_at_first``, of the trace or of what is left after the first, second, ... GoTo(place).
 
     That is: of any visit. One pass, as a program may come and go thousands of times.
     """
-    arrival, departure = ["GoTo", place], _departure(place)
     inside = False
     for element in trace:
-        if inside and event_matches(departure, element):
+        if inside and leaves(element):
             inside = False
-        elif inside and event_matches(event, element):
+        elif inside and acts(element):
             return True
         # A text such as "hallway" leaves the hall and arrives at it, for it matches both patterns.
-        if event_matches(arrival, element):
-            inside = True
+        inside = inside or arrives(element)
     return False
 
 
 def _departure(place: str) -> list[str]:
+    """Going elsewhere: to a text that does not contain the place as a word."""
     return ["GoTo", rf"^(?!.*\b{place}\b).*$"]
 
 
-def event_matches(event: Any, element: Sequence[Any]) -> bool:
-    """Return whether one element of a trace matches an event pattern."""
+def _term(term: Any) -> Callable[[_Trace], _Trace]:
+    """The function from a trace to a part of it: strictly before or after a match, all of it if nothing matches."""
+    if term == "trace":
+        return lambda trace: trace
+    if not isinstance(term, (list, tuple)) or not term or term[0] not in _CUTS:
+        raise CheckError(f"no such part of a trace: {term!r}")
+    inner, event = _exactly(2, term)
+    part, matches = _term(inner), _event(event)
+
+    def cut(trace: _Trace) -> _Trace:
+        trace = part(trace)
+        indices = range(len(trace))
+        for index in indices if term[0].endswith("first") else reversed(indices):
+            if matches(trace[index]):
+                return trace[index + 1 :] if term[0].startswith("after") else trace[:index]
+        return trace
+
+    return cut
+
+
+def _event(event: Any) -> _Matches:
+    """The function that says whether an element of a trace matches an event pattern."""
     if not isinstance(event, (list, tuple)) or len(event) not in (2, 3) or event[0] not in KINDS:
         raise CheckError(f"an event is [kind, pattern] or ['Ask', pattern, option_pattern], got {event!r}")
-    kind, value1, value2 = element
-    if kind != event[0] or _compiled(event[1]).search(value1) is None:
-        return False
-    if len(event) == 2 or event[2] is None:
-        return True
-    option_pattern = _compiled(event[2])
-    return any(option_pattern.search(option) for option in value2)
+    try:
+        text, *option = map(compile_search, event[1:])
+    except (re.error, TypeError) as error:
+        raise CheckError(f"not a pattern in {event!r}: {error}") from error
 
+    def matches(element: Sequence[Any]) -> bool:
+        kind, value1, value2 = element
+        if kind != event[0] or text.search(value1) is None:
+            return False
+        return not option or any(option[0].search(given) for given in value2)
 
-def validate(check: Any) -> None:
-    """Refuse a malformed check, in every part of it.
-
-    Raises:
-        CheckError: naming the part.
-    """
-    if isinstance(check, bool):
-        return
-    operator, arguments = _head(check)
-    if operator in ("and", "or"):
-        for part in arguments:
-            validate(part)
-    elif operator in _ARGUMENTS and operator not in _CUTS:
-        _validate_arguments(check)
-    else:
-        raise CheckError(f"no such formula: {check!r}")
-
-
-def _validate_arguments(expression: Sequence[Any]) -> None:
-    roles = _ARGUMENTS[expression[0]]
-    for role, argument in zip(roles, _exactly(len(roles), expression), strict=True):
-        if role == "formula":
-            validate(argument)
-        elif role == "term" and argument != "trace":
-            part_of(argument, ())
-            _validate_arguments(argument)
-        elif role == "event":
-            event_matches(argument, ("", "", None))
-            for pattern in argument[1:]:
-                _compiled(pattern)
-        elif role == "place":
-            _compiled(argument)
-
-
-def _head(check: Any) -> tuple[str, Sequence[Any]]:
-    if not isinstance(check, (list, tuple)) or not check or not isinstance(check[0], str):
-        raise CheckError(f"a formula is true, false or a list that begins with its name, got {check!r}")
-    return check[0], check[1:]
+    return matches
 
 
 def _exactly(count: int, check: Sequence[Any]) -> Sequence[Any]:
     if len(check) != count + 1:
         raise CheckError(f"{check[0]!r} takes {count} arguments, got {len(check) - 1}: {check!r}")
     return check[1:]
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return compile_search(pattern)
-    except (re.error, TypeError) as error:
-        raise CheckError(f"not a pattern: {pattern!r}: {error}") from error

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.arguments import UsageError
-from lit_rl.data.toys.toy_tasks import APPROACH
+from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
 from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.functional.masking import ends
 from lit_rl.models.codecs.codec import Codec, Spans
@@ -76,18 +76,6 @@ class NumberCodec(Codec):
         if count > max_tokens:
             raise UsageError(f"a message of {count} numbers is longer than {max_tokens} tokens: allow more tokens")
         return text
-
-
-def numbers_of(problem: Problem) -> Numbers:
-    """The numbers of a toy problem.
-
-    Raises:
-        ValueError: it has none.
-    """
-    numbers = problem.check.numbers
-    if numbers is None:
-        raise UsageError(f"a toy policy reads numbers (TokenTarget), but {problem.task_id} has none")
-    return numbers
 
 
 def read_numbers(text: str) -> Numbers:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
-from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.data.toys.toy_tasks import corridor_distances, sort_distance, sort_inclusion_ordering
+from lit_rl.arguments import ArgumentError
+from lit_rl.data.toys.toy_tasks import corridor_distances, numbers_of, sort_distance, sort_inclusion_ordering
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -36,19 +36,17 @@ class SortingReward(RewardTerm):
         self, weight: float = 1.0, name: str | None = None, kind: SortingKind = "sort_inclusion_ordering"
     ) -> None:
         super().__init__(weight, name)
-        if kind not in _SORTING:
-            raise ArgumentError("SortingReward.kind", f"one of {', '.join(get_args(SortingKind))}", f"{kind!r}")
         self.kind = kind
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem has no numbers to sort."""
-        _numbers(problem)
+        numbers_of(problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""
         reward = _SORTING[self.kind]
         return [
-            TermScore(float(reward(_numbers(problem), ids)))
+            TermScore(float(reward(numbers_of(problem), ids)))
             for problem, ids in zip(completions.problems, answers(completions), strict=True)
         ]
 
@@ -65,15 +63,15 @@ class CorridorReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem is not a corridor."""
-        if len(_numbers(problem)) != 2:
-            raise ArgumentError("CorridorReward", "(num_cells, start)", str(_numbers(problem)))
+        if len(numbers_of(problem)) != 2:
+            raise ArgumentError("CorridorReward", "(num_cells, start)", str(numbers_of(problem)))
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; a span on the last action where the goal was reached."""
         scores = []
         walks = zip(completions.problems, answers(completions), completions.token_bytes, strict=True)
         for problem, actions, spans in walks:
-            num_cells, start = _numbers(problem)
+            num_cells, start = numbers_of(problem)
             distances = corridor_distances(num_cells, start, actions)
             if 0 not in distances:
                 scores.append(TermScore(0.0))
@@ -87,10 +85,3 @@ def answers(completions: Completions) -> list[list[int]]:
     """The sampled ids of the last turn of each of N rows."""
     rows = zip(completions.completion_ids.tolist(), completions.turns, strict=True)
     return [ids[turns[-1].start : turns[-1].end] for ids, turns in rows]
-
-
-def _numbers(problem: Problem) -> tuple[int, ...]:
-    numbers = problem.check.numbers
-    if numbers is None:
-        raise UsageError(f"toy rewards need numbers (TokenTarget), but its check is {type(problem.check).__name__}")
-    return numbers

@@ -22,6 +22,18 @@ STAY_AWAY, APPROACH = 0, 1
 """The two actions in the corridor."""
 
 
+def numbers_of(problem: Problem) -> tuple[int, ...]:
+    """The numbers of a toy problem.
+
+    Raises:
+        ValueError: it has none.
+    """
+    numbers = problem.check.numbers
+    if numbers is None:
+        raise UsageError(f"toys read numbers (TokenTarget), but the check is {type(problem.check).__name__}")
+    return numbers
+
+
 def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
     """Number of positions where the response equals the sorted prompt.
 

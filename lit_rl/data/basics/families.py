@@ -1,0 +1,231 @@
+"""Families of small functions, as ``families.toml`` lists them: their texts in both languages, and inputs to test them.
+
+Slots, conditions and inputs are expressions of Python in the table. Slots name a set of values below; inputs call the
+functions of this module that draw arguments, without their first argument, the random generator.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from textwrap import indent
+from types import CodeType
+from typing import Any, Literal
+
+Arguments = tuple[Any, ...]
+Slots = Mapping[str, Any]
+
+NUM_CASES = 8
+
+WORDS = ("red", "blue", "pear", "lime", "cat", "dog", "ink", "tea")
+SIGNS = ("-", "+", "*", "/", "=", "#", "~", "!", "&", "@")
+# Code, the same with the bound wrong, words.
+BOUNDS = ((">", ">=", "more than"), (">=", ">", "at least"), ("<", "<=", "less than"), ("<=", "<", "at most"))
+ANY = range(2, 100)
+
+# Names that no body uses for its own variables, so a parameter is never shadowed.
+PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
+    "number": ("n", "x", "y", "a", "b", "m", "p", "z"),
+    "list": ("xs", "ys", "nums", "items", "values", "row"),
+    "text": ("s", "t", "text", "word", "line", "title"),
+    "table": ("d", "table", "stock", "prices", "ages", "bag"),
+}
+
+# Code of slots that is not the same in both languages.
+_IN_JAVASCRIPT = {
+    "//": "Math.floor({x} / {y})",
+    "%": "({x} % {y} + {y}) % {y}",
+    "upper": "toUpperCase()",
+    "lower": "toLowerCase()",
+    "swapcase": 'replace(/./g, (e) => e < "a" ? e.toLowerCase() : e.toUpperCase())',
+    "rjust": "padStart",
+    "ljust": "padEnd",
+    "all": "every",
+    "any": "some",
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Functions that differ in constants, operators and parameter names only.
+
+    Templates are ``str.format`` strings over the parameters (``x``, then ``y``) and the slots.
+
+    Args:
+        name: name of the family.
+        functions: names that its functions may have.
+        parameters: kind of each parameter, keys of ``PARAMETER_NAMES``.
+        slots: what each slot is drawn from. Drawn whole numbers of one problem are distinct.
+        wordings: docstrings that all say the same.
+        bodies: by language, the correct body and the body with the family's systematic bug: valid syntax, wrong on
+            some input. From the first indented line to the last character.
+        inputs: expression of eight or so argument tuples that tell right from nearly right; the edges first.
+        valid: expression over the slots: which of those drawn make a problem.
+        tellable: slot whose value is the answer of one of the inputs; empty where there is none.
+        held_out: whether training never sees it.
+    """
+
+    name: str
+    functions: tuple[str, ...]
+    parameters: tuple[str, ...]
+    slots: Mapping[str, Sequence[Any]]
+    wordings: tuple[str, ...]
+    bodies: Mapping[str, tuple[str, str]]
+    inputs: CodeType
+    valid: CodeType
+    tellable: str
+    held_out: bool
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One function of a family: the names of its parameters and the values of its slots."""
+
+    family: Family
+    names: tuple[str, ...]
+    slots: Slots
+
+    def render(self, template: str) -> str:
+        """A template of the family with this draw's names and slots."""
+        return template.format(**dict(zip("xy", self.names, strict=False)), **self.slots)
+
+    def bodies(self, language: Literal["python", "javascript"] = "python") -> tuple[str, str]:
+        """The correct body and the body with the bug; in JavaScript each with the brace at its end."""
+        drawn = self if language == "python" else replace(self, slots={k: self._code(v) for k, v in self.slots.items()})
+        body, bug = (drawn.render(template) for template in self.family.bodies[language])
+        return body, bug
+
+    def _code(self, value: Any) -> Any:
+        """The value of a slot as JavaScript writes it."""
+        if isinstance(value, tuple):
+            return tuple(map(self._code, value))
+        return replace(self, slots={}).render(_IN_JAVASCRIPT[value]) if value in _IN_JAVASCRIPT else value
+
+    def without(self, slot: str) -> Draw:
+        """The same with a question mark for a slot."""
+        return replace(self, slots={**self.slots, slot: "?"})
+
+    def program(self, body: str) -> str:
+        """A whole function without docstring around a rendered body."""
+        return f"def f({', '.join(self.names)}):\n{body}\n"
+
+    def draw_inputs(self, rng: Random) -> list[Arguments]:
+        """Arguments of some calls."""
+        drawing = {draws.__name__: partial(draws, rng) for draws in _DRAWING}
+        inputs: list[Arguments] = eval(self.family.inputs, {**drawing, **self.slots, "rng": rng})
+        return inputs
+
+
+def draw(family: Family, rng: Random) -> Draw:
+    """A random function of the family."""
+    names: list[str] = []
+    for kind in family.parameters:
+        names.append(rng.choice([name for name in PARAMETER_NAMES[kind] if name not in names]))
+    while True:
+        slots = {slot: rng.choice(choices) for slot, choices in family.slots.items()}
+        whole = [value for value in slots.values() if isinstance(value, int)]
+        if len(set(whole)) == len(whole) and eval(family.valid, dict(slots)):
+            return Draw(family, tuple(names), slots)
+
+
+def numbers(rng: Random, *edges: int) -> list[Arguments]:
+    """One whole number per case: the edges, then random ones."""
+    return [(edge,) for edge in edges] + [(rng.randint(-40, 140),) for _ in range(NUM_CASES - len(edges))]
+
+
+def interval(rng: Random, low: int, high: int) -> list[Arguments]:
+    """Numbers around both ends of an interval."""
+    return numbers(rng, low - 1, low, low + 1, high - 1, high, high + 1)
+
+
+def pairs(rng: Random, *edges: Arguments) -> list[Arguments]:
+    """Two whole numbers per case: the edges, then random ones."""
+    return [*edges, *((rng.randint(-30, 90), rng.randint(1, 30)) for _ in range(NUM_CASES - len(edges)))]
+
+
+def one_list(rng: Random, length: int, *members: int, low: int = -20, high: int = 120) -> list[int]:
+    """A list in random order that holds the members."""
+    drawn = [*members, *(rng.randint(low, high) for _ in range(length - len(members)))]
+    rng.shuffle(drawn)
+    return drawn
+
+
+def lists(rng: Random, *edges: list[int]) -> list[Arguments]:
+    """One list per case: the edges, then random ones."""
+    others = ((one_list(rng, rng.randint(3, 9)),) for _ in range(NUM_CASES - len(edges)))
+    return [*((edge,) for edge in edges), *others]
+
+
+def bound_lists(rng: Random, k: int) -> list[Arguments]:
+    """Lists around a limit: only it, only below, only above, none, mixed."""
+    return lists(rng, [k], [k - 1, k - 1], [k + 1, k + 1], [], *(one_list(rng, 7, k - 1, k, k + 1) for _ in range(2)))
+
+
+def texts(rng: Random, lengths: Iterable[int], letters: str = "abcdefghijklmnopqrstuvwxyz") -> list[Arguments]:
+    """One text per length, of these letters."""
+    return [("".join(rng.choice(letters) for _ in range(length)),) for length in lengths]
+
+
+def text_with(rng: Random, letter: str, count: int) -> str:
+    """A text that holds the letter this many times, among others."""
+    ((others,),) = texts(rng, [rng.randint(2, 6)], "aeiou".replace(letter, ""))
+    letters = [letter] * count + list(others)
+    rng.shuffle(letters)
+    return "".join(letters)
+
+
+def one_table(rng: Random, *values: int) -> dict[str, int]:
+    """A dictionary with the values, and one more, under random words."""
+    drawn = [*values, rng.randint(0, 120)]
+    return dict(zip(rng.sample(WORDS, len(drawn)), drawn, strict=True))
+
+
+def tables(rng: Random, k: int, word: str) -> list[Arguments]:
+    """Dictionaries with and without a word."""
+    without = [{other: rng.randint(0, 120) for other in rng.sample(WORDS, n) if other != word} for n in (1, 3)]
+    return [
+        ({},),
+        *((table,) for table in without),
+        *(({**one_table(rng), word: value},) for value in (0, 1, k, rng.randint(2, 99))),
+        ({word: rng.randint(2, 99)},),
+    ]
+
+
+_DRAWING: tuple[Callable[..., Any], ...] = (
+    *(numbers, interval, pairs, one_list, lists, bound_lists, texts, text_with, one_table, tables),
+)
+
+
+_SETS = {"ANY": ANY, "BOUNDS": BOUNDS, "SIGNS": SIGNS, "WORDS": WORDS}
+
+
+def _read(name: str, row: Mapping[str, Any]) -> Family:
+    return Family(
+        name,
+        tuple(row["functions"]),
+        tuple(row["parameters"]),
+        {slot: _choices(given) for slot, given in row["slots"].items()},
+        tuple(row["wordings"]),
+        {language: _bodies(row[language], end) for language, end in (("python", ""), ("javascript", "\n}}"))},
+        compile(row["inputs"], name, "eval"),
+        compile(row.get("valid", "True"), name, "eval"),
+        row.get("tellable", ""),
+        row.get("held_out", False),
+    )
+
+
+def _choices(given: Any) -> Sequence[Any]:
+    return eval(given, _SETS) if isinstance(given, str) else [tuple(v) if isinstance(v, list) else v for v in given]
+
+
+def _bodies(templates: Sequence[str], end: str) -> tuple[str, str]:
+    body, bug = (indent(template, "    ") + end for template in templates)
+    return body, bug
+
+
+_TABLE = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
+FAMILIES = tuple(_read(name, row) for name, row in _TABLE.items())
