@@ -131,7 +131,6 @@ class CausalLM(Policy):
         self.model: Any = None
         self.tokenizer: Any = None
         self.frozen_reference: Any = None
-        self.reference_was_refreshed = False
         self._decoding: type[CachedDecoding] | None = None
 
     def load(self) -> None:
@@ -260,19 +259,10 @@ class CausalLM(Policy):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.
             if will_refresh and not has_adapter(self.model, REFERENCE):
                 add_reference_adapter(self.model, self.init_seed)
-            return BaseReference(self.model, self.init_seed, self.logprobs, self.token_logits)
+            return BaseReference(self)
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.model)
-        return FrozenCopy(
-            self.frozen_reference, self.model, self._logprobs_under, self.token_logits, self._keep_reference
-        )
-
-    def _logprobs_under(self, completions: Completions, temperature: float, weights: Any) -> Tensor:
-        logprobs: Tensor = self(completions, temperature, model=weights)[0]
-        return logprobs
-
-    def _keep_reference(self) -> None:
-        self.reference_was_refreshed = True
+        return FrozenCopy(self, self.frozen_reference, self.model)
 
     def keeps(self, name: str) -> bool:
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""
