@@ -121,7 +121,8 @@ class VLLM(Engine):
         with evaluating(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
             self._start(model)
             self._renew(model)
-            engine, most_tokens = self._llm.llm_engine, self._most_tokens()
+            engine = self._llm.llm_engine
+            most_tokens = int(engine.model_config.max_model_len)
             session = VLLMSession(engine, model.codec, sampling, model.version, most_tokens, self._adapter)
             try:
                 yield session
@@ -221,9 +222,6 @@ class VLLM(Engine):
         for name, tensor in weights:
             self.bytes_sent += tensor.nbytes
             yield name, tensor
-
-    def _most_tokens(self) -> int:
-        return int(self._llm.llm_engine.model_config.max_model_len)
 
 
 class VLLMSession(Session):

@@ -400,9 +400,6 @@ class VLLMServerSession(Session):
             )
         if ended not in ("stop", "length") or not ids:
             raise EngineError(f"the server at {self._server.url} ended row {request.row} with {ended}")
-        return Generation(request.row, tuple(ids), tuple(logprobs), self._reason(ids, choice), self._version)
-
-    def _reason(self, ids: list[int], choice: dict[str, Any]) -> StopReason:
-        if ids[-1] in self._codec.eos_ids:
-            return StopReason.EOS
-        return StopReason.STOP_STRING if isinstance(choice.get("stop_reason"), str) else StopReason.LENGTH
+        reason = StopReason.STOP_STRING if isinstance(choice.get("stop_reason"), str) else StopReason.LENGTH
+        reason = StopReason.EOS if ids[-1] in self._codec.eos_ids else reason
+        return Generation(request.row, tuple(ids), tuple(logprobs), reason, self._version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -168,15 +168,8 @@ class CausalLM(Policy):
 
     def model_spec(self) -> ModelSpec:
         """Return the specification that the model is built from."""
-        return ModelSpec(
-            source=self.source if self._given[0] is None else self._given[0],
-            config=self.config,
-            lora=self.lora,
-            dtype=self.dtype,
-            attention=self.attention,
-            init_seed=self.init_seed,
-            quantization=self.quantization,
-        )
+        own = {field.name: getattr(self, field.name) for field in fields(ModelSpec) if field.name != "source"}
+        return ModelSpec(self.source if self._given[0] is None else self._given[0], **own)
 
     def load_tokenizer(self) -> None:
         """Load the tokenizer alone."""

@@ -225,31 +225,17 @@ def completion_states(
     """
     prompt_ids, prompt_mask, host = completions.prompt_ids, completions.prompt_mask, completions.on_host
     if share and pack_tokens is None:
-        first, prompt_of_row = distinct_prompts(host.prompt_ids, host.prompt_mask)
-        if len(first) < len(prompt_of_row):
+        prompts = host.prompt_ids.where(host.prompt_mask, -1)
+        distinct, prompt_of_row = torch.unique(prompts, dim=0, return_inverse=True)
+        if len(distinct) < len(prompts):
+            numbers = torch.arange(len(prompts), device=prompts.device)
+            first = numbers[: len(distinct)].scatter_reduce(0, prompt_of_row, numbers, "amin", include_self=False)
             first, prompt_of_row = first.to(prompt_ids.device), prompt_of_row.to(prompt_ids.device)
             ids, mask, lengths = completions.completion_ids, completions.token_mask, host.num_tokens.tolist()
             return _in_two_steps(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([host.prompt_mask, host.token_mask], 1)
     return hidden_states(model, ids, mask, pack_tokens)[:, prompt_ids.shape[1] - 1 :]
-
-
-def distinct_prompts(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Find equal prompts by their ids.
-
-    Args:
-        prompt_ids: [N, P] int64, padded on the left.
-        prompt_mask: [N, P] bool.
-
-    Returns:
-        [K] the first row that has each distinct prompt, and [N] the number of each row's prompt among them.
-    """
-    prompts = prompt_ids.where(prompt_mask, -1)
-    distinct, prompt_of_row = torch.unique(prompts, dim=0, return_inverse=True)
-    rows = torch.arange(len(prompt_of_row), device=prompt_of_row.device)
-    first = rows.new_zeros(len(distinct)).scatter_reduce(0, prompt_of_row, rows, "amin", include_self=False)
-    return first, prompt_of_row
 
 
 def _in_two_steps(

@@ -23,8 +23,8 @@ from lit_rl.models import CausalLM, CorridorPolicy, Policy, SortingPolicy
 from lit_rl.models.sampling import requests_of
 from lit_rl.types import Sampling, StopReason
 
-FAMILIES = ("qwen2", "gpt2", "mamba2", "granitemoehybrid")
-"""Rotary positions, learned ones, recurrent states, a hybrid of the two."""
+FAMILIES = ("qwen2", "mamba2", "granitemoehybrid")
+"""Attention, recurrent states, a hybrid of the two."""
 
 SAMPLING = Sampling(num_samples=3, temperature=0.7, max_tokens=12)
 

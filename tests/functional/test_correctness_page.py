@@ -53,7 +53,8 @@ def test_the_tests_named_on_the_page_exist_and_name_their_row() -> None:
 
 
 def test_no_test_names_an_item_that_has_no_row() -> None:
-    for path in TESTS.parent.rglob("test_*.py"):
+    naming = (path for path in TESTS.parent.rglob("test_*.py") if re.search(r"[Ii]tems? \d", path.read_text()))
+    for path in naming:
         for test, text in docstrings(path).items():
             assert items_named(text) <= set(rows()), f"{path.name}::{test} names an item without a row"
 

@@ -28,9 +28,6 @@ from lit_rl.rollout import write_rows
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem, Sampling, StopReason
 
-TINY_GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
-"""Learned positions, which a wrong count of pads or tokens changes most."""
-
 
 def loaded(*arguments: Any, **options: Any) -> CausalLM:
     policy = CausalLM(*arguments, **options)
@@ -41,7 +38,7 @@ def loaded(*arguments: Any, **options: Any) -> CausalLM:
 @pytest.fixture(params=["qwen2", "gpt2", "gpt2-lora"])
 def tiny_policy(request: pytest.FixtureRequest, byte_tokenizer: str) -> CausalLM:
     """A loaded policy with random weights; adapters are not zero."""
-    config = TINY_QWEN2 if request.param == "qwen2" else TINY_GPT2
+    config = config_of(request.param.removesuffix("-lora"))
     lora = LoRA(rank=2) if request.param == "gpt2-lora" else None
     policy = loaded(config=config, tokenizer=byte_tokenizer, lora=lora, probe=False)
     if lora is not None:
@@ -79,22 +76,6 @@ def test_left_pads_change_nothing(tiny_policy: CausalLM) -> None:
     )
     with torch.no_grad(), evaluating(tiny_policy):
         assert torch.allclose(tiny_policy.logprobs(padded), tiny_policy.logprobs(done), atol=1e-5)
-
-
-def test_greedy_equals_generate_of_transformers(tiny_policy: CausalLM) -> None:
-    prompts = tiny_policy.codec.prompts(problems("def f(x):", "a"))
-    done = sample(tiny_policy, list(prompts.problems), temperature=0.0, max_tokens=10)
-    with evaluating(tiny_policy):
-        expected = tiny_policy.model.generate(
-            input_ids=prompts.prompt_ids,
-            attention_mask=prompts.prompt_mask.long(),
-            max_new_tokens=10,
-            do_sample=False,
-        )[:, prompts.prompt_ids.shape[1] :]
-    width = done.completion_ids.shape[1]
-    for row in range(2):
-        length = int(done.lengths[row])
-        assert done.completion_ids[row, :length].tolist() == expected[row, :width][:length].tolist()
 
 
 def force(policy: CausalLM, *ids: int) -> None:

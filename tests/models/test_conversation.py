@@ -33,10 +33,6 @@ GEMMA = (
     "{{ m.content | trim }}<end_of_turn>\n{% endfor %}"
     "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
-PHI = (
-    "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>\n{% else %}<|endoftext|>{% endif %}"
-)
 LLAMA_2 = (
     "{% for m in messages %}{% if m.role == 'user' %}<s>[INST] {{ m.content }} [/INST]"
     "{% else %} {{ m.content | trim }} </s>{% endif %}{% endfor %}"
@@ -63,7 +59,7 @@ NUMBERS_TURNS = (  # only adds, but in another way each time
 
 SPECIALS = [
     *("<|im_start|>", "<|im_end|>", "<|begin|>", "<|header|>", "<|/header|>", "<|eot|>", "<s>", "</s>", "<bos>"),
-    *("<start_of_turn>", "<end_of_turn>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "<|endoftext|>"),
+    *("<start_of_turn>", "<end_of_turn>", "<|endoftext|>"),
 ]
 SYSTEM = {"role": "system", "content": "You write code."}
 USER = {"role": "user", "content": "Sort a list."}
@@ -108,7 +104,6 @@ def test_a_last_message_of_the_assistant_begins_the_turn(template: str) -> None:
         pytest.param(LLAMA, "<|eot|>", True, id="llama 3"),
         pytest.param(MISTRAL, "</s>", False, id="mistral"),
         pytest.param(GEMMA, "<end_of_turn>", False, id="gemma"),
-        pytest.param(PHI, "<|end|>", True, id="phi 3"),
         pytest.param(NO_SPECIAL, "", True, id="no special tokens"),
     ],
 )

@@ -19,7 +19,7 @@ from lit_rl.models.loading import weights
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem
 
-GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+GPT2 = config_of("gpt2")
 
 
 def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: Any) -> CausalLM:

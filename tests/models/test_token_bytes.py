@@ -1,3 +1,4 @@
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,8 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("text", PROGRAMS)
-def test_real_tokenizers_give_back_the_source_and_its_places(qwen: Any, stories: Any, text: str) -> None:
-    for tokenizer in (qwen, stories):
+def test_real_tokenizers_give_back_the_source_and_its_places(qwen: Any, stories: Any) -> None:
+    for tokenizer, text in product((qwen, stories), PROGRAMS):
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         check_against_decode(tokenizer, ids)
         found, spans = token_byte_spans(tokenizer, ids)

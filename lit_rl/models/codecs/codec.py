@@ -130,13 +130,6 @@ class Codec(ABC):
         ids, mask = pad_left([self.prompt(problem) for problem in problems], self.pad_id, device)
         return PromptBatch(tuple(problems), ids, mask)
 
-    def room(self, prompts: PromptBatch) -> list[int]:
-        """Tokens that the positions leave to each of B prompts, at least one."""
-        used: list[int] = prompts.prompt_mask.sum(-1).tolist()
-        if self.counts_pads:
-            used = [prompts.prompt_ids.shape[1]] * len(used)
-        return [max(1, self.max_positions - length) for length in used]
-
     def completions(self, prompts: PromptBatch, rows: Sequence[Generation], group_size: int) -> Completions:
         """Padded tensors and texts of rows of one turn.
 
@@ -183,7 +176,9 @@ class Codec(ABC):
         """
         prompts = self.prompts(problems, device)
         rows: list[Generation] = []
-        for text, limit in zip(texts, self.room(prompts), strict=True):
+        padded = prompts.prompt_ids.shape[1] if self.counts_pads else 0
+        for text, length in zip(texts, prompts.prompt_mask.sum(-1).tolist(), strict=True):
+            limit = max(1, self.max_positions - max(padded, length))
             ids, reason = self.given(text)
             reason = reason if len(ids) <= limit else StopReason.LENGTH
             rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))

@@ -65,21 +65,24 @@ def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any
     Raises:
         RewritesHistoryError: the template changes what it wrote before.
     """
-    try:
-        return _find_frame(tokenizer, roles, arguments, lambda text: text)
-    except RewritesHistoryError:
-        frame = _find_frame(tokenizer, roles, arguments, _without_thoughts)
-    rank_zero_warn(
-        f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} drops the thinking of earlier turns; "
-        "conversations keep each turn as it was sampled"
-    )
+    frame = _find_frame(tokenizer, roles, arguments, str)
+    if frame is not None:
+        return frame
+    frame = _find_frame(tokenizer, roles, arguments, _without_thoughts)
+    whose = f"the chat template of {tokenizer.name_or_path or 'the tokenizer'}"
+    if frame is None:
+        raise RewritesHistoryError(
+            f"{whose} writes earlier turns differently once there is a later one, so a conversation cannot continue "
+            "from the ids that were sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
+        )
+    rank_zero_warn(f"{whose} drops the thinking of earlier turns; conversations keep each turn as it was sampled")
     return frame
 
 
 def _find_frame(
     tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None, compared: Callable[[str], str]
-) -> TurnFrame:
-    """The frame, where a longer conversation only adds to what is compared of a shorter one."""
+) -> TurnFrame | None:
+    """The frame, if a longer conversation only adds to what is compared of a shorter one."""
     messages: list[Message] = [{"role": role, "content": f"begin-{i}"} for i, role in enumerate(roles)]
     so_far = render(tokenizer, messages, arguments)
     frames = []
@@ -90,15 +93,12 @@ def _find_frame(
         rest = compared(longer).removeprefix(compared(so_far)).lstrip()
         said = compared(answer).strip()
         between, found, _ = rest.removeprefix(said).partition(message)
-        keeps = compared(longer).startswith(compared(so_far)) and rest.startswith(said) and found
-        frames.append((between, longer.rpartition(message)[2]) if keeps else None)
+        if not (compared(longer).startswith(compared(so_far)) and rest.startswith(said) and found):
+            return None
+        frames.append((between, longer.rpartition(message)[2]))
         so_far = longer
-    if frames[0] is None or frames[0] != frames[1]:
-        raise RewritesHistoryError(
-            f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} writes earlier turns differently once "
-            "there is a later one, so a conversation cannot continue from the ids that were "
-            "sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
-        )
+    if frames[0] != frames[1]:
+        return None
     between, after = frames[0]
     opening = between.lstrip()
     end_token = max((s for s in special_tokens(tokenizer) if opening.startswith(s)), key=len, default="")

@@ -63,14 +63,6 @@ def _package_folder(package: str, source: str) -> Path:
     return Path(next(iter(found.submodule_search_locations)))
 
 
-def tokenizer_home(source: str) -> str:
-    """Return the source of a model's tokenizer: the model, or its base if it is an adapter saved without one."""
-    folder = Path(resolve(source))
-    if (folder / ADAPTER_CONFIG).is_file() and not has_tokenizer(folder):
-        return base_of_adapter(str(folder))
-    return source
-
-
 def has_tokenizer(folder: Path) -> bool:
     """Return whether some file of a folder has the name of a tokenizer's."""
     return any(file.name.startswith(_TOKENIZER_FILES) for file in folder.iterdir())

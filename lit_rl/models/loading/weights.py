@@ -34,7 +34,6 @@ from lit_rl.models.loading.sources import (
     has_tokenizer,
     plain_failures,
     resolve,
-    tokenizer_home,
     without_retries,
 )
 from lit_rl.training.precision import torch_dtype
@@ -69,14 +68,6 @@ def gguf_options(source: str) -> tuple[str, dict[str, str]]:
             f"{found[0]} is a GGUF file, which needs the package gguf: pip install 'lit-rl[gguf]'", name="gguf"
         )
     return str(found[0].parent), {"gguf_file": found[0].name}
-
-
-def _unpacked() -> dict[str, Any]:
-    """Return options that make ``from_pretrained`` unpack weights, even where kernels could use packed ones."""
-    import transformers
-
-    config = getattr(transformers, "GgufConfig", None)  # older versions always unpack
-    return {} if config is None else {"quantization_config": config(dequantize=True)}
 
 
 def _forget_packing(config: Any, file: str) -> None:
@@ -142,7 +133,9 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    folder = resolve(tokenizer_home(source))
+    folder = resolve(source)
+    if (Path(folder) / ADAPTER_CONFIG).is_file() and not has_tokenizer(Path(folder)):
+        folder = base_of_adapter(folder)
     options: dict[str, str] = {}
     if not (Path(folder).is_dir() and has_tokenizer(Path(folder))):
         folder, options = gguf_options(folder)
@@ -283,6 +276,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         FileNotFoundError: the folder holds none.
         ValueError: it cannot be loaded, or a GGUF file is to be quantized again.
     """
+    import transformers
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     home, file = gguf_options(source)
@@ -306,8 +300,8 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         return model
     if spec.quantization is not None:
         options["quantization_config"] = _four_bits(options["dtype"])
-    if file:
-        options |= _unpacked()
+    if file and hasattr(transformers, "GgufConfig"):  # else weights are always unpacked
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     bars = _without_gguf_bar() if file else nullcontext()
     with plain_failures("model", path, key), plain_refusals(path, spec.attention), bars:
         model = AutoModelForCausalLM.from_pretrained(home, **file, **options, **NO_FOREIGN_CODE)
