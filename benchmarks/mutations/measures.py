@@ -143,8 +143,8 @@ MEASURES: list[Mutant] = [
     Mutant(
         "prompts are compared with their pads",
         "lit_rl/models/padding.py",
-        "prompts = prompt_ids.where(prompt_mask, -1)",
-        "prompts = prompt_ids",
+        "prompts = host.prompt_ids.where(host.prompt_mask, -1)",
+        "prompts = host.prompt_ids",
         "tests/models/test_shared_prompts.py",
     ),
     Mutant(

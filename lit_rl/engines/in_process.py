@@ -36,8 +36,7 @@ class InProcess(Engine):
     shares_weights = True
 
     def __init__(self, max_rows: int | None = None) -> None:
-        if max_rows is not None:
-            require_at_least(1, max_rows=max_rows)
+        require_at_least(1, max_rows=max_rows)
         self.max_rows = max_rows
 
     @contextmanager
@@ -81,7 +80,14 @@ class InProcessSession(Session):
     def step(self) -> list[Generation]:
         """Start waiting requests if it is time, then sample one token for each row; see :meth:`Session.step`."""
         self._require_open()
-        self._start()
+        count = self._num_to_start()
+        if count:
+            requests = [self._waiting.popleft() for _ in range(count)]
+            if self._batches and self._batches[-1].can_join:
+                self._batches[-1].join(requests)
+            else:
+                self._batches.append(RunningBatch(self._policy.decoding(), requests, self._sampling, self._version))
+        self._steps_waiting = self._steps_waiting + 1 if self._waiting and not count else 0
         generations = [generation for batch in self._batches for generation in batch.step()]
         self._batches = [batch for batch in self._batches if batch.num_running]
         return generations
@@ -100,17 +106,6 @@ class InProcessSession(Session):
     def _require_open(self) -> None:
         if self._is_over:
             raise RuntimeError("the session is over, its weights may be gone: open another one with engine.session")
-
-    def _start(self) -> None:
-        """Let requests that wait start, if it is time."""
-        count = self._num_to_start()
-        if count:
-            requests = [self._waiting.popleft() for _ in range(count)]
-            if self._batches and self._batches[-1].can_join:
-                self._batches[-1].join(requests)
-            else:
-                self._batches.append(RunningBatch(self._policy.decoding(), requests, self._sampling, self._version))
-        self._steps_waiting = self._steps_waiting + 1 if self._waiting and not count else 0
 
     def _num_to_start(self) -> int:
         """Return the number of waiting requests to start now."""

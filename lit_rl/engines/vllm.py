@@ -24,6 +24,7 @@ from lit_rl.engines.vllm_package import (
     reload,
     repack_tied_heads,
     require_vllm,
+    sampling_params,
     start,
 )
 from lit_rl.engines.whole_weights import (
@@ -39,6 +40,7 @@ from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import Row
 from lit_rl.training.ranks import evaluating, phase
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
@@ -119,7 +121,8 @@ class VLLM(Engine):
         with evaluating(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
             self._start(model)
             self._renew(model)
-            engine, most_tokens = self._llm.llm_engine, self._most_tokens()
+            engine = self._llm.llm_engine
+            most_tokens = int(engine.model_config.max_model_len)
             session = VLLMSession(engine, model.codec, sampling, model.version, most_tokens, self._adapter)
             try:
                 yield session
@@ -220,9 +223,6 @@ class VLLM(Engine):
             self.bytes_sent += tensor.nbytes
             yield name, tensor
 
-    def _most_tokens(self) -> int:
-        return int(self._llm.llm_engine.model_config.max_model_len)
-
 
 class VLLMSession(Session):
     """Requests inside one vLLM engine; its scheduler batches them.
@@ -247,7 +247,7 @@ class VLLMSession(Session):
         self._version = version
         self._most_tokens = most_tokens
         self._adapter = adapter
-        self._open: dict[str, _Row] = {}
+        self._open: dict[str, Row] = {}
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand requests to vLLM's scheduler; see :meth:`Session.submit`."""
@@ -259,7 +259,7 @@ class VLLMSession(Session):
                 )
         for request in requests:
             name = f"{next(self._numbers)}"
-            self._open[name] = _Row(request)
+            self._open[name] = Row(request)
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
             self._engine.add_request(name, prompt, self._params(request), lora_request=self._adapter)
 
@@ -269,7 +269,7 @@ class VLLMSession(Session):
             return []
         outputs = self._engine.step()
         done = [(output.request_id, reason) for output in outputs if (reason := self._take(output)) is not None]
-        return [self._close(name, reason) for name, reason in done]
+        return [self._open.pop(name).generation(reason, self._version) for name, reason in done]
 
     @property
     def num_unfinished(self) -> int:
@@ -289,16 +289,8 @@ class VLLMSession(Session):
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        sampling = self._sampling
         return SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            seed=request.stream if sampling.temperature > 0 else None,
-            max_tokens=request.max_tokens,
-            stop_token_ids=sorted(self._codec.eos_ids),
-            ignore_eos=True,  # the ids above are all that end a row
-            logprobs=0,
+            **sampling_params(request, self._sampling, self._codec.eos_ids),
             detokenize=False,
             # Only a row that a string may end is looked at token by token.
             output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
@@ -324,16 +316,3 @@ class VLLMSession(Session):
                 f"vllm ended row {row.request.row} with {written.finish_reason}: see its log (VLLM_LOGGING_LEVEL=INFO)"
             )
         return StopReason.EOS if row.ids[-1] in self._codec.eos_ids else StopReason.LENGTH
-
-    def _close(self, name: str, reason: StopReason) -> Generation:
-        row = self._open.pop(name)
-        return Generation(row.request.row, tuple(row.ids), tuple(row.logprobs), reason, self._version)
-
-
-class _Row:
-    """Tokens written so far for a request."""
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.ids: list[int] = []
-        self.logprobs: list[float] = []

@@ -10,11 +10,12 @@ import http.client
 import json
 import random
 import re
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
 
 from torch import Tensor
 
@@ -23,7 +24,8 @@ from lit_rl.engines.engine import EngineError
 from lit_rl.engines.vllm_package import require_release
 
 _TOLD = 300  # characters of what a server says that a message repeats
-_connections = threading.local()
+_LONGEST_PAUSE = 10.0  # seconds between two tries
+_open = build_opener(ProxyHandler({})).open
 
 
 class VLLMClient:
@@ -32,15 +34,13 @@ class VLLMClient:
     Args:
         url: its address, such as ``http://node17:8000``.
         num_tries: how often a request is sent before it counts as failed.
-        longest_pause: most seconds between two tries.
     """
 
-    def __init__(self, url: str, num_tries: int = 5, longest_pause: float = 10.0) -> None:
+    def __init__(self, url: str, num_tries: int = 5) -> None:
         self.url = url.rstrip("/")
         if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc:
             raise UsageError(f"the address of a vllm server looks like http://node17:8000, got {url!r}")
         self.num_tries = num_tries
-        self.longest_pause = longest_pause
 
     def wait_until_ready(self, seconds: float) -> str:
         """Wait for the server; its release.
@@ -52,7 +52,7 @@ class VLLMClient:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                self.get("/health", 10.0, tries=1)
+                self.ask("/health", 10.0, tries=1)
                 break
             except EngineError as error:
                 if time.monotonic() >= deadline:
@@ -61,80 +61,57 @@ class VLLMClient:
                         "(lit-rl docs engines) or correct url"
                     ) from None
                 time.sleep(min(1.0, seconds / 10))
-        release = str(self.get("/version", 10.0).get("version", "unknown"))
+        release = str(self.ask("/version", 10.0).get("version", "unknown"))
         require_release(release, f"the server at {self.url}")
         return release
 
-    def get(self, path: str, seconds: float, tries: int | None = None) -> dict[str, Any]:
-        """Send a GET request; empty if the answer has no content."""
-        return self._send("GET", path, None, seconds, tries)
+    def ask(
+        self, path: str, seconds: float, content: Mapping[str, Any] | None = None, tries: int | None = None
+    ) -> dict[str, Any]:
+        """Send a POST request with JSON, or a GET request without content; return JSON, empty if there is none.
 
-    def post(self, path: str, content: Mapping[str, Any], seconds: float, tries: int | None = None) -> dict[str, Any]:
-        """Send JSON and return JSON; retried while the server or the connection fails.
+        Sent again while the server or the connection fails.
 
         Raises:
             EngineError: no good answer after all tries, or the server refuses the request.
         """
-        return self._send("POST", path, content, seconds, tries)
-
-    def _send(
-        self, method: str, path: str, content: Mapping[str, Any] | None, seconds: float, tries: int | None
-    ) -> dict[str, Any]:
         tries = tries or self.num_tries
         for attempt in range(tries):
             try:
-                return self._once(method, path, content, seconds)
+                return self._once(path, seconds, content)
             except _TryAgain as failure:
                 if attempt + 1 == tries:
                     raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}") from None
-                time.sleep(random.uniform(0, min(self.longest_pause, 0.25 * 2**attempt)))
+                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.25 * 2**attempt)))
         raise AssertionError("unreachable")
 
-    def _once(self, method: str, path: str, content: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
-        connection = self._connection(seconds)
+    def _once(self, path: str, seconds: float, content: Mapping[str, Any] | None) -> dict[str, Any]:
         body = None if content is None else json.dumps(content).encode()
+        request = Request(self.url + path, body, {"Content-Type": "application/json"})
         try:
-            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-            response = connection.getresponse()
-            data = response.read()
-        except TimeoutError:
-            self._forget()
-            raise _TryAgain(f"no answer within {seconds:g} seconds") from None
-        except (OSError, http.client.HTTPException) as error:
-            self._forget()
-            raise _TryAgain(f"{type(error).__name__}: {error}") from None
-        if response.status >= 500 and response.status != 501:
-            raise _TryAgain(f"HTTP {response.status}: {error_text(data)}")
-        if response.status != 200:
-            told, hint = error_text(data), ""
+            with _open(request, timeout=seconds) as response:
+                data = response.read()
+        except HTTPError as refusal:
+            told, hint = error_text(refusal.read()), ""
+            if refusal.code >= 500 and refusal.code != 501:
+                raise _TryAgain(f"HTTP {refusal.code}: {told}") from None
             if "does not exist" in told:  # an adapter that a request names
                 hint = ": it was started anew, or another run uses it"
-            elif response.status == 404:
+            elif refusal.code == 404:
                 hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
-            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {response.status}: {told}{hint}")
+            raise EngineError(
+                f"the vllm server at {self.url} refused {path}: HTTP {refusal.code}: {told}{hint}"
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            fault = getattr(error, "reason", error)
+            late = isinstance(fault, TimeoutError)
+            said = f"no answer within {seconds:g} seconds" if late else f"{type(fault).__name__}: {fault}"
+            raise _TryAgain(said) from None
         try:
             answer = json.loads(data) if data else {}
         except ValueError:
             answer = {}
         return answer if isinstance(answer, dict) else {"answer": answer}
-
-    def _connection(self, seconds: float) -> http.client.HTTPConnection:
-        """The connection that this thread keeps to the server."""
-        kept = _connections.__dict__.setdefault("by_url", {})
-        if self.url not in kept:
-            parts = urlsplit(self.url)
-            make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-            kept[self.url] = make(parts.netloc, timeout=seconds)
-        connection: http.client.HTTPConnection = kept[self.url]
-        connection.timeout = seconds
-        if connection.sock is not None:
-            connection.sock.settimeout(seconds)
-        return connection
-
-    def _forget(self) -> None:
-        connection = _connections.__dict__.setdefault("by_url", {}).pop(self.url, None)
-        if connection is not None:
-            connection.close()
 
 
 class _TryAgain(Exception):
@@ -163,7 +140,7 @@ def rpc(server: VLLMClient, method: str, seconds: float, **arguments: Any) -> li
         EngineError: it failed there.
     """
     content = {"method": method, "kwargs": arguments}
-    results: list[Any] = server.post("/collective_rpc", content, seconds, tries=1).get("results", [])
+    results: list[Any] = server.ask("/collective_rpc", seconds, content, tries=1).get("results", [])
     return results
 
 

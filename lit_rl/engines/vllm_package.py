@@ -6,7 +6,7 @@ import json
 import os
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from importlib.util import find_spec
@@ -18,8 +18,9 @@ import torch.distributed as dist
 
 from lit_rl.arguments import UsageError
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.family import base_of
+from lit_rl.models.family import base_of, replaced
 from lit_rl.training.ranks import world_size
+from lit_rl.types import Request, Sampling
 
 OLDEST = (0, 32)
 """The first release that this package was tested with."""
@@ -130,6 +131,20 @@ def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> list[str
         del model.load_weights
     # Architectures that do not tell what they loaded are left to the probe of the sampler.
     return sorted(needed - told[0]) if told and told[0] is not None else []
+
+
+def sampling_params(request: Request, sampling: Sampling, eos_ids: Collection[int]) -> dict[str, Any]:
+    """Arguments of vLLM's ``SamplingParams``: the request's own seed, a log-probability for each sampled token."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "seed": request.stream if sampling.temperature > 0 else None,
+        "max_tokens": request.max_tokens,
+        "stop_token_ids": sorted(eos_ids),
+        "ignore_eos": True,  # the ids above are all that end a row
+        "logprobs": 0,
+    }
 
 
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -243,11 +258,8 @@ def keeping_process_group(trainers: bool) -> Iterator[None]:
         if group is not None:
             destroy(group)
 
-    dist.destroy_process_group = spare if trainers else destroy
-    try:
+    with replaced(dist, "destroy_process_group", spare if trainers else destroy):
         yield
-    finally:
-        dist.destroy_process_group = destroy
 
 
 @contextmanager

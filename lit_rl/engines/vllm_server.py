@@ -18,7 +18,7 @@ import torch.distributed as dist
 from lit_rl.arguments import UsageError, require_above, require_at_least
 from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_client import ReadBack, VLLMClient, noting_zeros, require_same_model, rpc
-from lit_rl.engines.vllm_package import adapter_rank, require_adapter_dtype
+from lit_rl.engines.vllm_package import adapter_rank, require_adapter_dtype, sampling_params
 from lit_rl.engines.whole_weights import (
     Named,
     adapter_weights,
@@ -193,7 +193,7 @@ class VLLMServer(Engine):
     def _check(self, server: VLLMClient, policy: CausalLM) -> None:
         """Check whether a server is up, new enough, and serves a model of this shape the way that training needs."""
         server.wait_until_ready(self.start_seconds)
-        info = server.get("/server_info?config_format=json", 60.0)
+        info = server.ask("/server_info?config_format=json", 60.0)
         told = info.get("vllm_config", {})
         told = told if isinstance(told, dict) else {}
         model = told.get("model_config", {})
@@ -227,21 +227,21 @@ class VLLMServer(Engine):
         seconds = self.weights_seconds
         if not with_base:
             self._require_label(server, before, "was it started anew? Run the command again")
-        server.post("/pause?mode=abort", {}, seconds)
+        server.ask("/pause?mode=abort", seconds, {})
         if with_base:
             self._reload(server)
         if adapter:
             if not with_base:
-                server.post("/v1/unload_lora_adapter", {"lora_name": before}, seconds)
+                server.ask("/v1/unload_lora_adapter", seconds, {"lora_name": before})
             # By a new name each time: one in place is read again in each step of each of its requests (vLLM 0.32).
             content = {"lora_name": self._label, "lora_path": str(self.folder / _ADAPTER)}
             try:
-                server.post("/v1/load_lora_adapter", content, seconds, tries=1)
+                server.ask("/v1/load_lora_adapter", seconds, content, tries=1)
             except EngineError as error:
                 raise EngineError(f"{error}. If its vllm cannot run this adapter, set merge_adapters to true") from None
-        server.post("/reset_prefix_cache", {}, seconds)
-        server.post("/update_weight_version", {"new_version": self._label}, seconds)
-        server.post("/resume", {}, seconds)
+        server.ask("/reset_prefix_cache", seconds, {})
+        server.ask("/update_weight_version", seconds, {"new_version": self._label})
+        server.ask("/resume", seconds, {})
         self._require_label(server, self._label, "does another run use it?")
 
     def _reload(self, server: VLLMClient) -> None:
@@ -261,7 +261,7 @@ class VLLMServer(Engine):
             self._read_back.add(server.url)
 
     def _require_label(self, server: VLLMClient, label: str, question: str) -> None:
-        has = server.get("/weight_info", self.weights_seconds).get("weight_version")
+        has = server.ask("/weight_info", self.weights_seconds).get("weight_version")
         if has != label:
             raise EngineError(
                 f"the server at {server.url} says that it has the weights {has}, not {label} which it was sent: "
@@ -365,29 +365,16 @@ class VLLMServerSession(Session):
         try:
             ids = list(request.prompt_ids)
             content = {"token_ids": ids, "sampling_params": self._params(request), **self._named}
-            answer = self._server.post("/inference/v1/generate", content, self._seconds)
+            answer = self._server.ask("/inference/v1/generate", self._seconds, content)
             self._answers.put(self._read(request, answer))
         except Exception as error:  # raised again where the rollout waits
             self._answers.put(error if isinstance(error, EngineError) else EngineError(f"{self._server.url}: {error}"))
 
     def _params(self, request: Request) -> dict[str, Any]:
         """The request as vLLM's ``SamplingParams`` in JSON, with what a server may have other defaults for."""
-        sampling = self._sampling
-        return {
-            "n": 1,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "seed": request.stream if sampling.temperature > 0 else None,
-            "max_tokens": request.max_tokens,
-            "stop": list(request.stop_strings),
-            "stop_token_ids": sorted(self._codec.eos_ids),
-            "ignore_eos": True,
-            "logprobs": 0,
-            "detokenize": bool(request.stop_strings),
-        }
+        others = {"n": 1, "min_p": 0.0, "repetition_penalty": 1.0}
+        stop = {"stop": list(request.stop_strings), "detokenize": bool(request.stop_strings)}
+        return sampling_params(request, self._sampling, self._codec.eos_ids) | others | stop
 
     def _read(self, request: Request, answer: dict[str, Any]) -> Generation:
         """The answer to a request.
@@ -413,9 +400,6 @@ class VLLMServerSession(Session):
             )
         if ended not in ("stop", "length") or not ids:
             raise EngineError(f"the server at {self._server.url} ended row {request.row} with {ended}")
-        return Generation(request.row, tuple(ids), tuple(logprobs), self._reason(ids, choice), self._version)
-
-    def _reason(self, ids: list[int], choice: dict[str, Any]) -> StopReason:
-        if ids[-1] in self._codec.eos_ids:
-            return StopReason.EOS
-        return StopReason.STOP_STRING if isinstance(choice.get("stop_reason"), str) else StopReason.LENGTH
+        reason = StopReason.STOP_STRING if isinstance(choice.get("stop_reason"), str) else StopReason.LENGTH
+        reason = StopReason.EOS if ids[-1] in self._codec.eos_ids else reason
+        return Generation(request.row, tuple(ids), tuple(logprobs), reason, self._version)

@@ -11,7 +11,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from lit_rl.models.adapters import POLICY, has_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
+from lit_rl.training.ranks import gathered, modules_outside_units, reshard
 
 Named = tuple[str, Tensor]
 
@@ -86,9 +86,9 @@ def whole_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tr
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
     for unit in _units(policy):
-        with _whole(unit), torch.no_grad():
+        with gathered(unit), torch.no_grad():
             own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
-            for module in _outside_units(unit):
+            for module in modules_outside_units(unit):
                 for name, make, key in _of(module, names, merge) if id(module) in names else ():
                     if name not in sent:
                         own.setdefault(name if with_tied else key, (name, make))
@@ -104,25 +104,6 @@ def _units(policy: CausalLM) -> list[nn.Module]:
     module._get_fsdp_state()._lazy_init()  # the first forward would make a layer the root; see sharding.unsharded
     inside = set(policy.model.modules())
     return [policy, *(m for m in policy.modules() if isinstance(m, FSDPModule) and m in inside)]
-
-
-@contextmanager
-def _whole(unit: nn.Module) -> Iterator[None]:
-    if not isinstance(unit, FSDPModule):
-        yield
-        return
-    unit.unshard()
-    try:
-        yield
-    finally:
-        unit.reshard()
-
-
-def _outside_units(root: nn.Module) -> Iterator[nn.Module]:
-    yield root
-    for child in root.children():
-        if not isinstance(child, FSDPModule):
-            yield from _outside_units(child)
 
 
 def _of(module: nn.Module, names: dict[int, str], merge: bool) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
@@ -182,8 +163,7 @@ def adapter_weights(policy: CausalLM) -> Iterator[Named]:
     All ranks iterate together to the end, since gathering is a call to all of them.
     """
     for unit in policy.modules():
-        if isinstance(unit, FSDPModule):  # a forward pass may have left its weights whole, and not as shards
-            unit.reshard()
+        reshard(unit)  # a forward pass may have left its weights whole, and not as shards
     for name, layer in policy.model.named_modules():
         if POLICY in getattr(layer, "lora_A", {}):
             yield f"{name}.lora_A.weight", _gathered(layer.lora_A[POLICY].weight)

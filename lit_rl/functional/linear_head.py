@@ -212,14 +212,9 @@ def _backward(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -
     to_weight = torch.zeros_like(weight) if wants_weight else None
     to_bias = torch.zeros_like(bias) if wants_bias else None
     for rows in _row_ranges(hidden):
-        of_rows = _Upstream(
-            log_total[rows],
-            entropy[rows],
-            None if of_logprobs is None else of_logprobs[rows],
-            None if of_entropy is None else of_entropy[rows],
-        )
+        of_rows = [None if one is None else one[rows] for one in (of_logprobs, of_entropy)]
         for block in _blocks(hidden[rows], weight, bias, targets[rows], ctx.plan):
-            slopes = _slopes(block, of_rows, ctx.plan).to(weight.dtype)
+            slopes = _slopes(block, ctx.plan, log_total[rows], entropy[rows], *of_rows).to(weight.dtype)
             if to_hidden is not None:
                 _add_product(to_hidden[rows], slopes, weight[block.columns])
             if to_weight is not None:
@@ -229,32 +224,30 @@ def _backward(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -
     return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, to_bias
 
 
-class _Upstream(NamedTuple):
-    """Inputs of the backward for a few tokens: their softmax, and the loss's gradients."""
-
-    log_total: Tensor
-    entropy: Tensor
-    of_logprobs: Tensor | None
-    of_entropy: Tensor | None
-
-
-def _slopes(block: _Block, of_rows: _Upstream, plan: _Plan) -> Tensor:
-    """[m, B] gradients of the matrix' products.
+def _slopes(
+    block: _Block,
+    plan: _Plan,
+    log_total: Tensor,
+    entropy: Tensor,
+    of_logprobs: Tensor | None,
+    of_entropy: Tensor | None,
+) -> Tensor:
+    """[m, B] gradients of the matrix' products, from the tokens' softmax and the loss's gradients by token.
 
     d log p_y / dz_v = [v = y] - p_v,   d entropy / dz_v = -p_v (log p_v + entropy)
     """
     bend = None if plan.cap is None else 1 - (block.logits * (plan.temperature / plan.cap)).square_()
-    logprobs = block.logits.sub_(of_rows.log_total[:, None])
-    if of_rows.of_entropy is None:
-        assert of_rows.of_logprobs is not None
-        slopes = logprobs.exp_().mul_(-of_rows.of_logprobs[:, None] * plan.slope)
+    logprobs = block.logits.sub_(log_total[:, None])
+    if of_entropy is None:
+        assert of_logprobs is not None
+        slopes = logprobs.exp_().mul_(-of_logprobs[:, None] * plan.slope)
     else:
         probabilities = logprobs.exp()
-        pull = logprobs.clamp_(min=_LOWEST_LOG_RATIO).add_(of_rows.entropy[:, None]).mul_(of_rows.of_entropy[:, None])
-        pull = pull if of_rows.of_logprobs is None else pull.add_(of_rows.of_logprobs[:, None])
+        pull = logprobs.clamp_(min=_LOWEST_LOG_RATIO).add_(entropy[:, None]).mul_(of_entropy[:, None])
+        pull = pull if of_logprobs is None else pull.add_(of_logprobs[:, None])
         slopes = probabilities.mul_(pull).mul_(-plan.slope)
-    if of_rows.of_logprobs is not None:
-        chosen = torch.where(block.has_target, of_rows.of_logprobs * plan.slope, 0.0)
+    if of_logprobs is not None:
+        chosen = torch.where(block.has_target, of_logprobs * plan.slope, 0.0)
         slopes.scatter_add_(1, block.target, chosen[:, None])
     return slopes if bend is None else slopes.mul_(bend)
 

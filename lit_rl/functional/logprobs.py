@@ -165,15 +165,8 @@ def completion_divergences(
             theirs = teacher(rows)
         return *_dense(logits, targets[rows], temperature, with_entropy), compare(logits, theirs, temperature)
 
-    recompute = torch.is_grad_enabled() and len(states) > chunk_tokens
-    pieces = []
-    for start in range(0, max(len(states), 1), chunk_tokens):
-        rows = slice(start, start + chunk_tokens)
-        pieces.append(
-            checkpoint(chunk, states[rows], rows, use_reentrant=False) if recompute else chunk(states[rows], rows)
-        )
     shape = completion_ids.shape
-    logprobs, entropy, found = (_spread(torch.cat(piece), counted, shape) for piece in zip(*pieces, strict=True))
+    logprobs, entropy, found = (_spread(one, counted, shape) for one in _in_chunks(chunk, states, chunk_tokens))
     return logprobs, entropy if with_entropy else None, found
 
 
@@ -246,27 +239,37 @@ def chunked_logprobs_and_entropy(
         >>> logprobs.exp(), entropy  # entropy is 0.25 log 4 + 0.75 log 4/3
         (tensor([0.7500]), tensor([0.5623]))
     """
-    _require_flat(hidden, targets)
+    if hidden.dim() != 2 or targets.shape != hidden.shape[:1]:
+        raise ValueError(f"hidden must be [M, H] beside targets [M], got {shape_of(hidden)} and {shape_of(targets)}")
     if not temperature > 0:
         raise ValueError(f"temperature must be > 0, got {temperature}; greedy samples have no distribution, use 1.0")
     if chunk_tokens < 1:
         raise ValueError(f"chunk_tokens must be at least 1, got {chunk_tokens}")
 
-    def chunk(states: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        return _dense(project(states), ids, temperature, with_entropy)
+    def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        return _dense(project(states), targets[rows], temperature, with_entropy)
 
-    num_tokens = hidden.shape[0]
-    if isinstance(project, LinearHead) and num_tokens > chunk_tokens:
+    if isinstance(project, LinearHead) and len(hidden) > chunk_tokens:
         max_logits = chunk_tokens * project.weight.shape[0]
         return head_logprobs_and_entropy(hidden, project, targets, temperature, max_logits, with_entropy)
-    recompute = torch.is_grad_enabled() and num_tokens > chunk_tokens
-    pieces = []
-    # An empty batch still makes one call, so that the result hangs on the graph.
-    for start in range(0, max(num_tokens, 1), chunk_tokens):
-        states, ids = hidden[start : start + chunk_tokens], targets[start : start + chunk_tokens]
-        pieces.append(checkpoint(chunk, states, ids, use_reentrant=False) if recompute else chunk(states, ids))
-    logprobs, entropy = (torch.cat(piece) for piece in zip(*pieces, strict=True))
+    logprobs, entropy = _in_chunks(chunk, hidden, chunk_tokens)
     return logprobs, entropy if with_entropy else None
+
+
+def _in_chunks(
+    compute: Callable[[Tensor, slice], tuple[Tensor, ...]], states: Tensor, chunk_tokens: int
+) -> list[Tensor]:
+    """Results [M] of a function of some states [m, H] and their range; beyond one chunk computed again in the backward.
+
+    An empty batch still makes one call, so that the result hangs on the graph.
+    """
+    recompute = torch.is_grad_enabled() and len(states) > chunk_tokens
+    pieces = []
+    for start in range(0, max(len(states), 1), chunk_tokens):
+        rows = slice(start, start + chunk_tokens)
+        given = states[rows], rows
+        pieces.append(checkpoint(compute, *given, use_reentrant=False) if recompute else compute(*given))
+    return [torch.cat(piece) for piece in zip(*pieces, strict=True)]
 
 
 def _dense(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool) -> tuple[Tensor, Tensor]:
@@ -284,8 +287,3 @@ def _dense(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bo
 def _spread(flat: Tensor, places: tuple[Tensor, ...], shape: torch.Size) -> Tensor:
     """Flat values [M] back at their places in [N, T], 0 elsewhere."""
     return flat.new_zeros(shape).index_put(places, flat)
-
-
-def _require_flat(hidden: Tensor, targets: Tensor) -> None:
-    if hidden.dim() != 2 or targets.shape != hidden.shape[:1]:
-        raise ValueError(f"hidden must be [M, H] beside targets [M], got {shape_of(hidden)} and {shape_of(targets)}")

@@ -75,7 +75,7 @@ SumOverRanks = Callable[[Tensor], Tensor]
 """Sums a small tensor over all ranks and returns the total, the same on each rank."""
 
 
-def masked_mean(x: Tensor, mask: Tensor, *, dim: int | None = None) -> Tensor:
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """Mean of the entries that count; 0 where none counts.
 
         mean = sum(x * mask) / max(sum(mask), 1)
@@ -85,10 +85,9 @@ def masked_mean(x: Tensor, mask: Tensor, *, dim: int | None = None) -> Tensor:
     Args:
         x: any shape, float. May carry a gradient.
         mask: bool, shape of ``x``.
-        dim: the axis to reduce; all of them if None.
 
     Returns:
-        Scalar, or ``x`` without axis ``dim``. Unit of ``x``.
+        Scalar. Unit of ``x``.
 
     Raises:
         ValueError: ``mask`` is not bool or has another shape.
@@ -99,19 +98,10 @@ def masked_mean(x: Tensor, mask: Tensor, *, dim: int | None = None) -> Tensor:
     """
     require_mask(mask, x)
     kept = torch.where(mask, x, torch.zeros_like(x))
-    if dim is None:
-        return kept.sum() / mask.sum().clamp(min=1)
-    return kept.sum(dim) / mask.sum(dim).clamp(min=1)
+    return kept.sum() / mask.sum().clamp(min=1)
 
 
-def masked_whiten(
-    x: Tensor,
-    mask: Tensor,
-    *,
-    sum_over_ranks: SumOverRanks | None = None,
-    keep_mean: bool = False,
-    eps: float = 1e-8,
-) -> Tensor:
+def masked_whiten(x: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | None = None, eps: float = 1e-8) -> Tensor:
     """Shift and scale the entries that count to mean 0 and variance 1.
 
         y = (x - mean) / sqrt(var + eps)        var with n - 1
@@ -124,7 +114,6 @@ def masked_whiten(
         mask: bool, shape of ``x``.
         sum_over_ranks: given a [2] and then a [1] tensor of local sums, returns the sums over all ranks.
             Every rank calls it twice, also one whose mask is empty. None: this tensor is all there is.
-        keep_mean: only scale, as is done for rewards, whose sign has a meaning.
         eps: added to the variance. Squared unit of ``x``.
 
     Returns:
@@ -143,7 +132,7 @@ def masked_whiten(
     """
     mean, variance, _ = masked_moments(x, mask, sum_over_ranks=sum_over_ranks)
     centred = x.to(mean.dtype) - mean
-    whitened = centred * torch.rsqrt(variance + eps) + (mean if keep_mean else 0.0)
+    whitened = centred * torch.rsqrt(variance + eps)
     return torch.where(mask, whitened, torch.zeros_like(whitened)).to(x.dtype)
 
 
@@ -171,7 +160,7 @@ def masked_moments(
         (2.0, 2.0, 2.0)
     """
     require_mask(mask, x)
-    total = sum_over_ranks or _local
+    total = sum_over_ranks or (lambda local: local)
     wide = statistics_dtype(x)
     kept = torch.where(mask, x, torch.zeros_like(x)).to(wide)
     sum_and_count = total(torch.stack([kept.sum(), mask.sum().to(wide)]))
@@ -398,11 +387,6 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
         raise ValueError(f"denominator must be one number, got shape {shape_of(divisor)}")
     # 0 / 0 happens when no rank has a token; the numerator is an exact 0 then.
     return numerator / torch.where(divisor > 0, divisor, torch.ones_like(divisor)).reshape(())
-
-
-def _local(total: Tensor) -> Tensor:
-    """The sum over ranks where there is one rank."""
-    return total
 
 
 def _require_token_mask(mask: Tensor) -> None:

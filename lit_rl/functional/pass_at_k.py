@@ -41,17 +41,6 @@ def pass_at_k(num_samples: int | Tensor, num_correct: int | Tensor, k: int) -> f
         tensor([0.0000, 0.8333], dtype=torch.float64)
     """
     samples, correct = torch.as_tensor(num_samples), torch.as_tensor(num_correct)
-    _require_counts(samples, correct, k)
-    # In double, and exact at both ends: c = 0 gives 0, and n - c < k meets a factor 0 and gives 1.
-    misses = torch.ones(samples.shape, dtype=torch.float64)
-    wrong, total = (samples - correct).cpu().double(), samples.cpu().double()
-    for drawn in range(k):
-        misses = misses * (wrong - drawn) / (total - drawn)
-    passes = 1.0 - misses
-    return passes.to(samples.device) if isinstance(num_samples, Tensor) else float(passes)
-
-
-def _require_counts(samples: Tensor, correct: Tensor, k: int) -> None:
     if samples.shape != correct.shape:
         raise ValueError(
             f"num_correct must have the shape of num_samples {list(samples.shape)}, got {list(correct.shape)}"
@@ -62,3 +51,10 @@ def _require_counts(samples: Tensor, correct: Tensor, k: int) -> None:
         raise ValueError(f"pass@{k} needs num_samples >= {k}, got {int(samples.min())}")
     if bool(((correct < 0) | (correct > samples)).any()):
         raise ValueError(f"num_correct must lie in 0 .. num_samples, got {correct.tolist()} of {samples.tolist()}")
+    # In double, and exact at both ends: c = 0 gives 0, and n - c < k meets a factor 0 and gives 1.
+    misses = torch.ones(samples.shape, dtype=torch.float64)
+    wrong, total = (samples - correct).cpu().double(), samples.cpu().double()
+    for drawn in range(k):
+        misses = misses * (wrong - drawn) / (total - drawn)
+    passes = 1.0 - misses
+    return passes.to(samples.device) if isinstance(num_samples, Tensor) else float(passes)

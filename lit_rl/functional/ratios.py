@@ -70,7 +70,16 @@ def log_ratio(
         raise ValueError(f"logprobs must be [N, T], got {shape_of(logprobs)}")
     differences = logprobs - old_logprobs
     if level != "token":
-        differences = _over_rows(differences, mask, level)
+        if mask is None:
+            raise ValueError(f"level {level!r} sums over the tokens of a completion and needs mask [N, T], got None")
+        require_mask(mask, differences)
+        kept = torch.where(mask, differences, torch.zeros_like(differences))
+        total = kept.sum(-1, keepdim=True)
+        if level == "sequence_product":
+            differences = total.expand_as(differences)
+        else:
+            mean = total.detach() / mask.sum(-1, keepdim=True).clamp(min=1)
+            differences = mean + (kept - kept.detach())
     return differences.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
 
 
@@ -152,16 +161,3 @@ def approximate_kl(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tens
         tensor(0.0052)
     """
     return masked_mean(kl_estimate(old_logprobs.detach(), logprobs.detach(), kind="k3"), mask)
-
-
-def _over_rows(differences: Tensor, mask: Tensor | None, level: RatioLevel) -> Tensor:
-    """Sequence log-ratios, one value per row, spread over its tokens."""
-    if mask is None:
-        raise ValueError(f"level {level!r} sums over the tokens of a completion and needs mask [N, T], got None")
-    require_mask(mask, differences)
-    kept = torch.where(mask, differences, torch.zeros_like(differences))
-    total = kept.sum(-1, keepdim=True)
-    if level == "sequence_product":
-        return total.expand_as(differences)
-    row = total.detach() / mask.sum(-1, keepdim=True).clamp(min=1)
-    return row + (kept - kept.detach())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -131,7 +131,6 @@ class CausalLM(Policy):
         self.model: Any = None
         self.tokenizer: Any = None
         self.frozen_reference: Any = None
-        self.reference_was_refreshed = False
         self._decoding: type[CachedDecoding] | None = None
 
     def load(self) -> None:
@@ -169,15 +168,8 @@ class CausalLM(Policy):
 
     def model_spec(self) -> ModelSpec:
         """Return the specification that the model is built from."""
-        return ModelSpec(
-            source=self.source if self._given[0] is None else self._given[0],
-            config=self.config,
-            lora=self.lora,
-            dtype=self.dtype,
-            attention=self.attention,
-            init_seed=self.init_seed,
-            quantization=self.quantization,
-        )
+        own = {field.name: getattr(self, field.name) for field in fields(ModelSpec) if field.name != "source"}
+        return ModelSpec(self.source if self._given[0] is None else self._given[0], **own)
 
     def load_tokenizer(self) -> None:
         """Load the tokenizer alone."""
@@ -260,19 +252,10 @@ class CausalLM(Policy):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.
             if will_refresh and not has_adapter(self.model, REFERENCE):
                 add_reference_adapter(self.model, self.init_seed)
-            return BaseReference(self.model, self.init_seed, self.logprobs, self.token_logits)
+            return BaseReference(self)
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.model)
-        return FrozenCopy(
-            self.frozen_reference, self.model, self._logprobs_under, self.token_logits, self._keep_reference
-        )
-
-    def _logprobs_under(self, completions: Completions, temperature: float, weights: Any) -> Tensor:
-        logprobs: Tensor = self(completions, temperature, model=weights)[0]
-        return logprobs
-
-    def _keep_reference(self) -> None:
-        self.reference_was_refreshed = True
+        return FrozenCopy(self, self.frozen_reference, self.model)
 
     def keeps(self, name: str) -> bool:
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""

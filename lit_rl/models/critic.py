@@ -6,8 +6,7 @@ Letters: N rows, T completion tokens, H hidden size.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -68,18 +67,6 @@ class ValueHead(nn.Linear):
         nn.init.zeros_(self.bias)
 
 
-class Trunk(nn.Module):
-    """A language model of which only the hidden states are used.
-
-    Args:
-        model: a causal LM of transformers, inside PEFT or not.
-    """
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-
 class SeparateCritic(Critic):
     """A critic with a language model of its own, which starts as a copy of ``model`` or of the policy's base.
 
@@ -95,7 +82,7 @@ class SeparateCritic(Critic):
         self.lora = lora
         self.dtype = dtype
         self.shares_prompts = False
-        self.trunk: Trunk | None = None
+        self.trunk: nn.ModuleDict | None = None
         self.head: nn.Module = nn.Identity()
 
     def load(self, policy: Policy) -> None:
@@ -113,21 +100,20 @@ class SeparateCritic(Critic):
         if not next(model.parameters()).is_meta:
             probe(model)
             self.shares_prompts = policy.share_prompts and can_share_prompts(model)
-        self.trunk = Trunk(model)
+        self.trunk = nn.ModuleDict({"model": model})
         # Training starts where the policy starts, also for a policy whose weights were changed after loading.
-        output = self.trunk.model.get_output_embeddings().weight
-        tied = output is self.trunk.model.get_input_embeddings().weight
-        if not tied:
+        output = model.get_output_embeddings().weight
+        if output is not model.get_input_embeddings().weight:
             output.requires_grad_(False)
         # Adapters are float32 on a bfloat16 trunk, and so is the head; else it is of the trunk's own type,
         # since sharding takes one type at a time.
         dtype = torch.promote_types(output.dtype, torch.float32) if self.lora else output.dtype
-        self.head = ValueHead(text_config(self.trunk.model).hidden_size, dtype).to(output.device)
+        self.head = ValueHead(text_config(model).hidden_size, dtype).to(output.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """See :meth:`Critic.forward`."""
         assert self.trunk is not None
-        hidden = completion_states(self.trunk.model, completions, share=self.shares_prompts)
+        hidden = completion_states(self.trunk["model"], completions, share=self.shares_prompts)
         return values_of(hidden, self.head, completions)
 
     def trained_parameters(self) -> list[nn.Parameter]:
@@ -173,11 +159,9 @@ class SharedCritic(Critic):
             values, tail = self._policy[0](completions, head=lambda hidden: values_of(hidden, self.head, completions))
         return values, tail
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self) -> AbstractContextManager[None]:
         """The critic's adapter is on; recomputed activations need it during the backward pass too."""
-        with using_adapter(self._policy[0].model, CRITIC):
-            yield
+        return using_adapter(self._policy[0].model, CRITIC)
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """The critic's adapter and the head."""

@@ -15,8 +15,7 @@ each read by R heads of queries, D head size, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import UnsupportedModelError, counts_pads, most_positions, takes, text_config
+from lit_rl.models.family import UnsupportedModelError, counts_pads, most_positions, replaced, takes, text_config
 from lit_rl.models.padding import pad_left
 from lit_rl.models.sampling import Decoding
 from lit_rl.types import StopReason
@@ -58,7 +57,8 @@ class CachedDecoding(Decoding):
         positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
         here = copies.to(logits.device)
-        self.room = self._room([len(prompts[i]) for i in copies.tolist()], prompt_mask.shape[1])
+        padded = prompt_mask.shape[1] if counts_pads(self.model) else 0
+        self.room = [max(1, self._max_positions - max(padded, len(prompts[i]))) for i in copies.tolist()]
         self._begin_rows(copies, prompt_mask, positions[here, -1], most_tokens)
         return logits[here]
 
@@ -70,10 +70,6 @@ class CachedDecoding(Decoding):
         self._length = prompt_mask.shape[1]
         self._mask = torch.ones(len(copies), self._length + most_tokens, dtype=torch.long, device=prompt_mask.device)
         self._mask[:, : self._length] = prompt_mask[copies.to(prompt_mask.device)].long()
-
-    def _room(self, lengths: list[int], padded: int) -> list[int]:
-        used = [padded] * len(lengths) if counts_pads(self.model) else lengths
-        return [max(1, self._max_positions - length) for length in used]
 
     def append(self, tokens: Tensor) -> Tensor:
         """One forward pass over a token per row; see :meth:`Decoding.append`."""
@@ -107,24 +103,15 @@ class CachedDecoding(Decoding):
         if self._cache is None or not self._is_recurrent:  # a state that was read holds no pads to mask
             given["attention_mask"] = mask
         output = self.model(input_ids=ids, use_cache=True, **given)
-        if self._cache is None:
-            self._cache = self._found_cache(output)
+        if self._cache is None:  # families differ in the kind that the model made
+            self._cache = getattr(output, self._cache_name, None)
+            if not hasattr(self._cache, "reorder_cache"):
+                raise UnsupportedModelError(
+                    f"{text_config(self.model).model_type} keeps what it has read in no cache whose rows can be chosen "
+                    f"(got {type(self._cache).__name__}), so rows cannot be sampled side by side: use another model"
+                )
         logits: Tensor = output.logits[:, -1]
         return logits
-
-    def _found_cache(self, output: Any) -> Any:
-        """The cache that the model made: families differ in its kind.
-
-        Raises:
-            UnsupportedModelError: there is none, or its rows cannot be chosen.
-        """
-        cache = getattr(output, self._cache_name, None)
-        if not hasattr(cache, "reorder_cache"):
-            raise UnsupportedModelError(
-                f"{text_config(self.model).model_type} keeps what it has read in no cache whose rows can be chosen "
-                f"(got {type(cache).__name__}), so rows cannot be sampled side by side: use another model"
-            )
-        return cache
 
 
 _FIRST_ROOM = 32
@@ -348,7 +335,7 @@ class SharedDecoding(CachedDecoding):
         assert self._groups is not None
         self._advance()
         self._groups.begin_column()
-        with _attention(self.model):
+        with replaced(text_config(self.model), "_attn_implementation", _NAME):
             return self._forward(tokens[:, None], None, self._positions[:, None])
 
     def keep(self, rows: Tensor) -> None:
@@ -356,18 +343,6 @@ class SharedDecoding(CachedDecoding):
         assert self._groups is not None
         self._positions = self._positions[rows.to(self._positions.device)]
         self._groups.keep(rows, self._cache.layers)
-
-
-@contextmanager
-def _attention(model: Any) -> Iterator[None]:
-    """Decode steps with the attention of this file."""
-    config = text_config(model)
-    usual = config._attn_implementation
-    config._attn_implementation = _NAME
-    try:
-        yield
-    finally:
-        config._attn_implementation = usual
 
 
 AttentionInterface.register(_NAME, attend)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from types import NoneType
 from typing import Any
 
 import torch
@@ -48,6 +49,17 @@ def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
                 f"{model} has no attention implementation {attention}: leave attention out, or use eager"
             ) from error
         raise
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Inside, an attribute of a library's object or module has another value, where the library has no option."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 def base_of(model: Any) -> Any:
@@ -125,19 +137,6 @@ def eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(ids)
 
 
-def project(model: Any, hidden: Tensor) -> Tensor:
-    """Logits of hidden states.
-
-    Args:
-        model: a causal LM of transformers (inside PEFT or not).
-        hidden: [M, H] last hidden states, after the final norm.
-
-    Returns:
-        [M, V] logits, in the dtype of the output matrix.
-    """
-    return projection(model)(hidden)
-
-
 def projection(model: Any) -> Projection:
     """The function from hidden states to logits; a :class:`LinearHead` where the output layer is just a matrix.
 
@@ -145,6 +144,9 @@ def projection(model: Any) -> Projection:
 
     Args:
         model: a causal LM of transformers (inside PEFT or not).
+
+    Returns:
+        From last hidden states [M, H], after the final norm, to logits [M, V] in the dtype of the output matrix.
     """
     head, scale, cap = model.get_output_embeddings(), 1.0, None
     config = text_config(model)
@@ -168,22 +170,19 @@ def projection(model: Any) -> Projection:
 
 def is_plain(layer: Any) -> bool:
     """Return whether a layer is a linear layer of torch on plain tensors, and calling it does nothing else."""
+    if type(layer) is not nn.Linear or "forward" in vars(layer):
+        return False
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    tensors = [layer.weight, layer.bias] if type(layer) is nn.Linear else []
-    return (
-        type(layer) is nn.Linear
-        and not any(hooks)
-        and "forward" not in vars(layer)
-        and all(tensor is None or type(tensor) in (Tensor, nn.Parameter, FakeTensor) for tensor in tensors)
-    )
+    kinds = {type(tensor) for tensor in (layer.weight, layer.bias)}
+    return not any(hooks) and kinds <= {Tensor, nn.Parameter, FakeTensor, NoneType}
 
 
 @torch.no_grad()
 def check_projection(model: Any) -> None:
-    """Raise unless :func:`project` reproduces the model's own logits on a few tokens.
+    """Raise unless :func:`projection` reproduces the model's own logits on a few tokens.
 
     Raises:
-        UnsupportedModelError: the family does something to its logits that :func:`project` does not know;
+        UnsupportedModelError: the family does something to its logits that :func:`projection` does not know;
             training it would silently follow wrong log-probabilities.
     """
     device = next(model.parameters()).device
@@ -191,7 +190,7 @@ def check_projection(model: Any) -> None:
     with evaluating(model):
         own = model(input_ids=ids).logits[0].float()
         hidden = decoder_of(model)(input_ids=ids, use_cache=False).last_hidden_state[0]
-    ours = project(model, hidden).float()
+    ours = projection(model)(hidden).float()
     if (gap := relative_gap(ours, own)) > tolerance(model, 1e-3, 0.02):
         raise UnsupportedModelError(
             f"the logits of {type(model).__name__} are not its output matrix times its hidden states "

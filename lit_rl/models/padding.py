@@ -79,18 +79,16 @@ def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
         >>> of_similar_length([3, 90, 5, 100], worth=50)
         [[0, 2], [1, 3]]
     """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    return _divided(order, [lengths[row] for row in order], worth)
 
+    def divided(rows: list[int]) -> list[list[int]]:
+        saved = [size * (lengths[rows[-1]] - lengths[rows[size - 1]]) for size in range(1, len(rows))]
+        most = max(saved, default=0)
+        if most < max(worth, 1):
+            return [rows]
+        size = saved.index(most) + 1
+        return divided(rows[:size]) + divided(rows[size:])
 
-def _divided(rows: list[int], lengths: list[int], worth: int) -> list[list[int]]:
-    """Divide rows in order of length where most padding is saved, then each side again."""
-    saved = [size * (lengths[-1] - lengths[size - 1]) for size in range(1, len(rows))]
-    most = max(saved, default=0)
-    if most < max(worth, 1):
-        return [rows]
-    size = saved.index(most) + 1
-    return _divided(rows[:size], lengths[:size], worth) + _divided(rows[size:], lengths[size:], worth)
+    return divided(sorted(range(len(lengths)), key=lengths.__getitem__))
 
 
 def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None = None) -> Tensor:
@@ -106,14 +104,10 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     Returns:
         [N, S, H] last hidden states; outside the mask they mean nothing.
     """
-    decoder = decoder_of(model)
     # Positions count real tokens: left padding must not move a row.
     positions = (mask.long().cumsum(-1) - 1).clamp(min=0)
     if pack_tokens is None or len(ids) < 2:
-        given = {"position_ids": positions.to(ids.device)} if takes(decoder, "position_ids") else {}
-        output = decoder(input_ids=ids, attention_mask=mask.to(ids.device).long(), use_cache=False, **given)
-        hidden: Tensor = output.last_hidden_state
-        return hidden
+        return _read(model, ids, mask, positions)
     sequence, column = first_fit(mask.sum(-1).tolist(), pack_tokens)
     row, token = mask.nonzero(as_tuple=True)
     k = torch.tensor(sequence, device=mask.device)[row]
@@ -125,8 +119,9 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     row, token, k, at = (places.to(ids.device) for places in (row, token, k, at))
     packed_ids = ids.new_zeros(shape)
     packed_ids[k, at] = ids[row, token]
+    decoder = decoder_of(model)
     output = decoder(input_ids=packed_ids, position_ids=packed_positions.to(ids.device), use_cache=False)
-    packed = output.last_hidden_state
+    packed: Tensor = output.last_hidden_state
     hidden = packed.new_zeros(*ids.shape, packed.shape[-1])
     hidden[row, token] = packed[k, at]
     return hidden
@@ -230,31 +225,17 @@ def completion_states(
     """
     prompt_ids, prompt_mask, host = completions.prompt_ids, completions.prompt_mask, completions.on_host
     if share and pack_tokens is None:
-        first, prompt_of_row = distinct_prompts(host.prompt_ids, host.prompt_mask)
-        if len(first) < len(prompt_of_row):
+        prompts = host.prompt_ids.where(host.prompt_mask, -1)
+        distinct, prompt_of_row = torch.unique(prompts, dim=0, return_inverse=True)
+        if len(distinct) < len(prompts):
+            numbers = torch.arange(len(prompts), device=prompts.device)
+            first = numbers[: len(distinct)].scatter_reduce(0, prompt_of_row, numbers, "amin", include_self=False)
             first, prompt_of_row = first.to(prompt_ids.device), prompt_of_row.to(prompt_ids.device)
             ids, mask, lengths = completions.completion_ids, completions.token_mask, host.num_tokens.tolist()
             return _in_two_steps(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([host.prompt_mask, host.token_mask], 1)
     return hidden_states(model, ids, mask, pack_tokens)[:, prompt_ids.shape[1] - 1 :]
-
-
-def distinct_prompts(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Find equal prompts by their ids.
-
-    Args:
-        prompt_ids: [N, P] int64, padded on the left.
-        prompt_mask: [N, P] bool.
-
-    Returns:
-        [K] the first row that has each distinct prompt, and [N] the number of each row's prompt among them.
-    """
-    prompts = prompt_ids.where(prompt_mask, -1)
-    distinct, prompt_of_row = torch.unique(prompts, dim=0, return_inverse=True)
-    rows = torch.arange(len(prompt_of_row), device=prompt_of_row.device)
-    first = rows.new_zeros(len(distinct)).scatter_reduce(0, prompt_of_row, rows, "amin", include_self=False)
-    return first, prompt_of_row
 
 
 def _in_two_steps(
@@ -281,11 +262,14 @@ def _in_two_steps(
     return torch.cat([of_each_row(after_prompt, prompt_of_row), after_tokens], 1)
 
 
-def _read(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache) -> Tensor:
+def _read(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache | None = None) -> Tensor:
+    """Last hidden states of rows that read on from a cache, if there is one."""
     decoder = decoder_of(model)
-    given = {"position_ids": positions} if takes(decoder, "position_ids") else {}
-    output = decoder(input_ids=ids, attention_mask=mask.long(), past_key_values=cache, use_cache=True, **given)
-    hidden: Tensor = output.last_hidden_state
+    given: dict[str, Any] = {} if cache is None else {"past_key_values": cache}
+    if takes(decoder, "position_ids"):
+        given["position_ids"] = positions.to(ids.device)
+    mask = mask.to(ids.device).long()
+    hidden: Tensor = decoder(input_ids=ids, attention_mask=mask, use_cache=cache is not None, **given).last_hidden_state
     return hidden
 
 

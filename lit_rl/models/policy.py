@@ -39,6 +39,9 @@ class Policy(nn.Module, TypedArguments, ABC):
     shares_prompts: bool = False
     """True if log-probabilities of rows with the same prompt are computed faster together."""
 
+    reference_was_refreshed: bool = False
+    """True if a frozen copy is no longer what the policy started from."""
+
     @abstractmethod
     def load(self) -> None:
         """Build or load weights (and tokenizer). Calling it again does nothing."""
@@ -83,8 +86,12 @@ class Policy(nn.Module, TypedArguments, ABC):
         entropy: Tensor = self(completions, temperature, True)[1]
         return entropy
 
-    def token_logits(self, completions: Completions) -> TokenLogits:
+    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
         """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison.
+
+        Args:
+            completions: N rows.
+            model: weights to use in place of the policy's own.
 
         Raises:
             UsageError: this class of policy has none.

@@ -24,7 +24,7 @@ from lit_rl.models.family import (
     UnsupportedModelError,
     base_of,
     check_projection,
-    project,
+    projection,
     relative_gap,
     text_config,
     tolerance,
@@ -151,7 +151,7 @@ def _three_ways(model: Any) -> tuple[Tensor, Tensor, Tensor]:
     width = ids.shape[1] - _DECODED
     alone = [model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in zip(ids, mask, strict=True)]
     hidden = hidden_states(model, ids, mask)[:, width - 1 :]
-    trained = project(model, hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
+    trained = projection(model)(hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
     sampled = decoded(CachedDecoding(model), ids, mask)
     return torch.cat(alone).float(), trained.flatten(0, 1).float(), sampled
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +25,9 @@ from lit_rl.models.adapters import (
 )
 from lit_rl.training.ranks import gathered, reshard, stay_whole
 from lit_rl.types import Completions
+
+if TYPE_CHECKING:
+    from lit_rl.models.policy import Policy
 
 
 class Reference(ABC):
@@ -48,41 +50,30 @@ class FrozenCopy(Reference):
     """A second model that does not learn.
 
     Args:
+        policy: scores completions with weights that are handed to it as ``model``.
         weights: of the reference, see :func:`frozen_copy`; they may be sharded.
         trained: the policy's own weights.
-        logprobs: log-probabilities [N, T] of completions at a temperature, under given weights.
-        token_logits: whole distributions of completions, under given weights.
-        on_refresh: called when the copy no longer is what the policy started from.
     """
 
-    def __init__(
-        self,
-        weights: nn.Module,
-        trained: nn.Module,
-        logprobs: Callable[[Completions, float, Any], Tensor],
-        token_logits: Callable[[Completions, Any], TokenLogits],
-        on_refresh: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, policy: Policy, weights: nn.Module, trained: nn.Module) -> None:
+        self._policy = policy
         self.weights = weights
         self._trained = trained
-        self._logprobs = logprobs
-        self._token_logits = token_logits
-        self._on_refresh = on_refresh
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
         """[N, T] log-probabilities under the copy."""
         with torch.no_grad(), gathered(self.weights):
-            return self._logprobs(completions, temperature, self.weights)
+            logprobs: Tensor = self._policy(completions, temperature, model=self.weights)[0]
+            return logprobs
 
     def token_logits(self, completions: Completions) -> TokenLogits:
         """Whole distributions under the copy, whose output matrix then stays gathered where weights are sharded."""
         stay_whole(self.weights)
-        return self._token_logits(completions, self.weights)
+        return self._policy.token_logits(completions, model=self.weights)
 
     def refresh(self, share: float = 1.0) -> None:
         """Move the copy's weights to the policy's present ones, or by a share of the way."""
-        if self._on_refresh is not None:
-            self._on_refresh()
+        self._policy.reference_was_refreshed = True
         reshard(self.weights)
         with torch.no_grad():
             for old, new in zip(self.weights.parameters(), self._trained.parameters(), strict=True):
@@ -96,33 +87,22 @@ class BaseReference(Reference):
     reference was to move. Otherwise the adapters are off, which is where new adapters start.
 
     Args:
-        model: inside PEFT.
-        seed: of a new adapter's initial weights, which are copied over.
-        logprobs: log-probabilities [N, T] of completions at a temperature, under the adapter in use.
-        token_logits: whole distributions of completions, under the adapter in use.
+        policy: a :class:`lit_rl.models.CausalLM` with adapters.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        seed: int,
-        logprobs: Callable[[Completions, float], Tensor],
-        token_logits: Callable[[Completions], TokenLogits],
-    ) -> None:
-        self._model = model
-        self._seed = seed
-        self._logprobs = logprobs
-        self._token_logits = token_logits
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
         """[N, T] log-probabilities under the reference's adapter, or under none."""
         with torch.no_grad(), self._adapter():
-            return self._logprobs(completions, temperature)
+            logprobs: Tensor = self._policy.logprobs(completions, temperature)
+            return logprobs
 
     def token_logits(self, completions: Completions) -> TokenLogits:
         """Whole distributions under the reference's adapter, or under none."""
         with self._adapter():
-            logits = self._token_logits(completions)
+            logits: TokenLogits = self._policy.token_logits(completions)
 
         def under_adapter(rows: slice) -> Tensor:
             with self._adapter():
@@ -131,13 +111,15 @@ class BaseReference(Reference):
         return under_adapter
 
     def _adapter(self) -> AbstractContextManager[None]:
-        return using_adapter(self._model, REFERENCE if has_adapter(self._model, REFERENCE) else None)
+        model = self._policy.model
+        return using_adapter(model, REFERENCE if has_adapter(model, REFERENCE) else None)
 
     def refresh(self, share: float = 1.0) -> None:
         """Move the reference's adapter, which is added if there is none, to the policy's, or by a share of the way."""
-        if not has_adapter(self._model, REFERENCE):
-            add_reference_adapter(self._model, self._seed)
-        copy_adapter(self._model, POLICY, REFERENCE, share)
+        model = self._policy.model
+        if not has_adapter(model, REFERENCE):
+            add_reference_adapter(model, self._policy.init_seed)
+        copy_adapter(model, POLICY, REFERENCE, share)
 
 
 def frozen_copy(module: nn.Module) -> nn.Module:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -207,6 +207,29 @@ def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits
 
 
+@dataclass(eq=False)
+class Row:
+    """Tokens written so far for a request.
+
+    Args:
+        request: what was asked for.
+        limit: most tokens.
+        ids: written.
+        logprobs: nats of each.
+        ended: whether it is answered.
+    """
+
+    request: Request
+    limit: int = 0
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    ended: bool = False
+
+    def generation(self, reason: StopReason, version: int) -> Generation:
+        """The answer, written by weights of this version."""
+        return Generation(self.request.row, tuple(self.ids), tuple(self.logprobs), reason, version)
+
+
 class RunningBatch:
     """Requests that are sampled side by side: each step samples one more token for each of them, on a device several.
 
@@ -225,22 +248,18 @@ class RunningBatch:
         self._decoding = decoding
         self._sampling = sampling
         self._version = weights_version
-        self._requests: list[Request] = []
         self._joining = list(requests)
-        self._room: list[int] = []
-        self._uniforms = Uniforms()
-        self._ids: list[list[int]] = []
-        self._logprobs: list[list[float]] = []
-        self._ended: list[bool] = []
+        self._rows: list[Row] = []
         self._num_ended = 0
-        self._held = torch.zeros(0, dtype=torch.long)  # the requests whose rows the decoding still has
+        self._uniforms = Uniforms()
+        self._held = torch.zeros(0, dtype=torch.long)  # numbers of the rows that the decoding still has
         self._lengths = torch.zeros(0, dtype=torch.long)  # tokens that each of them has
         self._chosen: Tensor | None = None
 
     @property
     def num_running(self) -> int:
         """Requests that have not ended."""
-        return len(self._ended) - self._num_ended + len(self._joining)
+        return len(self._rows) - self._num_ended + len(self._joining)
 
     @property
     def num_held(self) -> int:
@@ -269,16 +288,17 @@ class RunningBatch:
         chosen, scores = (torch.stack(each, 1) for each in zip(*found, strict=True))
         generations = []
         for index, tokens, of_row in zip(self._held.tolist(), *_on_host(chosen, scores), strict=True):
+            row = self._rows[index]
             for token, score in zip(tokens, of_row, strict=True):
-                if self._ended[index]:
+                if row.ended:
                     break
-                self._ids[index].append(token)
-                self._logprobs[index].append(score)
-                reason = self._reason(index)
+                row.ids.append(token)
+                row.logprobs.append(score)
+                reason = self._reason(row)
                 if reason is not None:
-                    self._ended[index] = True
+                    row.ended = True
                     self._num_ended += 1
-                    generations.append(self._generation(index, reason))
+                    generations.append(row.generation(reason, self._version))
         self._chosen = self._without_ended(chosen[:, -1])
         return generations
 
@@ -290,8 +310,8 @@ class RunningBatch:
 
     def _most_left(self) -> int:
         """Tokens that some row may still write."""
-        rows: list[int] = [index for index in self._held.tolist() if not self._ended[index]]
-        return max(min(self._requests[i].max_tokens, self._room[i]) - len(self._ids[i]) for i in rows)
+        rows: list[Row] = [self._rows[index] for index in self._held.tolist()]
+        return max(row.limit - len(row.ids) for row in rows if not row.ended)
 
     def _read(self) -> Tensor:
         """Read each distinct prompt of the requests that join once; logits [n, V] of their first tokens."""
@@ -299,31 +319,21 @@ class RunningBatch:
         places: dict[tuple[int, ...], int] = {}
         copies = [places.setdefault(request.prompt_ids, len(places)) for request in joining]
         logits = self._decoding.read(list(places), torch.tensor(copies), max(one.max_tokens for one in joining))
-        rows = torch.arange(len(self._requests), len(self._requests) + len(joining))
-        self._held, self._lengths = torch.cat([self._held, rows]), torch.cat([self._lengths, torch.zeros_like(rows)])
-        self._requests += joining
-        self._room += self._decoding.room
+        new = torch.arange(len(self._rows), len(self._rows) + len(joining))
+        self._held, self._lengths = torch.cat([self._held, new]), torch.cat([self._lengths, torch.zeros_like(new)])
+        limits = (min(one.max_tokens, room) for one, room in zip(joining, self._decoding.room, strict=True))
+        self._rows += map(Row, joining, limits)
         self._uniforms.add([request.stream for request in joining])
-        self._ids += [[] for _ in joining]
-        self._logprobs += [[] for _ in joining]
-        self._ended += [False] * len(joining)
         return logits
 
-    def _reason(self, index: int) -> StopReason | None:
+    def _reason(self, row: Row) -> StopReason | None:
         """Return the reason the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
-        request, ids = self._requests[index], self._ids[index]
-        reason = self._decoding.ends(request.prompt_ids, ids, request.stop_strings)
-        if reason is None and len(ids) >= min(request.max_tokens, self._room[index]):
-            return StopReason.LENGTH
-        return reason
-
-    def _generation(self, index: int, reason: StopReason) -> Generation:
-        ids, logprobs = tuple(self._ids[index]), tuple(self._logprobs[index])
-        return Generation(self._requests[index].row, ids, logprobs, reason, self._version)
+        reason = self._decoding.ends(row.request.prompt_ids, row.ids, row.request.stop_strings)
+        return StopReason.LENGTH if reason is None and len(row.ids) >= row.limit else reason
 
     def _without_ended(self, chosen: Tensor) -> Tensor:
         """Drop rows that ended once there are enough of them; return the tokens of the rows that stay."""
-        going = [i for i, index in enumerate(self._held.tolist()) if not self._ended[index]]
+        going = [i for i, index in enumerate(self._held.tolist()) if not self._rows[index].ended]
         if not going or len(going) > _COMPACT_BELOW * len(self._held):
             return chosen
         stay = torch.tensor(going)

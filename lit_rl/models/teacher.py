@@ -101,7 +101,22 @@ class ModelTeacher(Teacher):
         return found
 
 
-class ReferenceTeacher(Teacher):
+class _Present(Teacher):
+    """Scores with a model that the run has anyway."""
+
+    _scorer: tuple[Policy | Reference]  # in a tuple, so that its weights are not this module's too
+
+    def logprobs(self, completions: Completions, temperature: float) -> Tensor:
+        """[N, T] under the model."""
+        with torch.no_grad():
+            return self._scorer[0].logprobs(completions, temperature)
+
+    def token_logits(self, completions: Completions) -> TokenLogits:
+        """Whole distributions under the model."""
+        return self._scorer[0].token_logits(completions)
+
+
+class ReferenceTeacher(_Present):
     """The policy's reference: where it started, or what ``update.refresh_reference_every`` and ``_share`` make of it.
 
     With adapters that is the base without them. A share of 0.05 after each rollout is SDPO's moving average.
@@ -112,34 +127,17 @@ class ReferenceTeacher(Teacher):
     def begin(self, policy: Policy, reference: Reference | None) -> None:
         """Take the reference."""
         assert reference is not None
-        self._reference = reference
-
-    def logprobs(self, completions: Completions, temperature: float) -> Tensor:
-        """[N, T] under the reference."""
-        return self._reference.logprobs(completions, temperature)
-
-    def token_logits(self, completions: Completions) -> TokenLogits:
-        """Whole distributions under the reference."""
-        return self._reference.token_logits(completions)
+        self._scorer = (reference,)
 
 
-class PolicyTeacher(Teacher):
+class PolicyTeacher(_Present):
     """The policy with its present weights, as a constant; it teaches what it knows only from reading more."""
 
     is_policy = True
 
     def begin(self, policy: Policy, reference: Reference | None) -> None:
         """Take the policy."""
-        self._policy = (policy,)  # in a tuple, so that its weights are not this module's too
-
-    def logprobs(self, completions: Completions, temperature: float) -> Tensor:
-        """[N, T] under the policy."""
-        with torch.no_grad():
-            return self._policy[0].logprobs(completions, temperature)
-
-    def token_logits(self, completions: Completions) -> TokenLogits:
-        """Whole distributions under the policy."""
-        return self._policy[0].token_logits(completions)
+        self._scorer = (policy,)
 
 
 def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:
@@ -148,9 +146,10 @@ def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:
     Raises:
         ValueError: it is not.
     """
-    ours, theirs = (_vocabulary(model) for model in (policy, teacher))
-    if ours is None or theirs is None:
+    tokenizers: list[Any] = [getattr(model, "tokenizer", None) for model in (policy, teacher)]
+    if None in tokenizers:
         return
+    ours, theirs = (tokenizer.get_vocab() for tokenizer in tokenizers)
     differing = sorted(token for token in ours.keys() | theirs.keys() if ours.get(token) != theirs.get(token))
     if differing:
         named = ", ".join(map(repr, differing[:_MOST_NAMED]))
@@ -158,8 +157,3 @@ def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:
             f"teacher.model: expected the policy's tokenizer, got one with {len(differing)} other tokens, for example "
             f"{named}; a teacher scores the policy's own ids, so take one of the same family"
         )
-
-
-def _vocabulary(policy: Policy) -> dict[str, int] | None:
-    tokenizer = getattr(policy, "tokenizer", None)
-    return None if tokenizer is None else dict(tokenizer.get_vocab())

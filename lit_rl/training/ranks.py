@@ -270,18 +270,19 @@ def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tens
 
 def tensors_outside_units(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
     """Parameters, buffers and plain tensors of a unit, each with the dictionary and the name it is kept under."""
-    for module in _modules_outside_units(unit):
+    for module in modules_outside_units(unit):
         for store in (module._parameters, module._buffers, vars(module)):
             for name, value in store.items():
                 if isinstance(value, Tensor):
                     yield store, name, value
 
 
-def _modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
+def modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
+    """A unit and the modules below it that are in no other unit."""
     yield root
     for child in root.children():
         if not isinstance(child, FSDPModule):
-            yield from _modules_outside_units(child)
+            yield from modules_outside_units(child)
 
 
 def _anyone(flag: bool, mesh: DeviceMesh) -> bool:

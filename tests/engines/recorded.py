@@ -24,7 +24,7 @@ FILTERED = Sampling(num_samples=3, temperature=1.3, top_k=20, top_p=0.8, max_tok
 
 def language_model(family: str, tokenizer: str) -> CausalLM:
     """A loaded policy that ends a completion after about 20 tokens."""
-    policy = CausalLM(config=TINY_QWEN2 if family == "qwen2" else config_of(family), tokenizer=tokenizer)
+    policy = CausalLM(config=TINY_QWEN2 if family == "qwen2" else config_of(family), tokenizer=tokenizer, probe=False)
     policy.load()
     with torch.no_grad():
         for name, parameter in policy.named_parameters():

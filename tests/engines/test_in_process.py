@@ -23,10 +23,10 @@ from lit_rl.models import CausalLM, CorridorPolicy, Policy, SortingPolicy
 from lit_rl.models.sampling import requests_of
 from lit_rl.types import Sampling, StopReason
 
-FAMILIES = ("qwen2", "gpt2", "mamba2", "granitemoehybrid")
-"""Rotary positions, learned ones, recurrent states, a hybrid of the two."""
+FAMILIES = ("qwen2", "mamba2", "granitemoehybrid")
+"""Attention, recurrent states, a hybrid of the two."""
 
-SAMPLING = Sampling(num_samples=3, temperature=0.7, max_tokens=24)
+SAMPLING = Sampling(num_samples=3, temperature=0.7, max_tokens=12)
 
 
 class Passes:
@@ -85,7 +85,7 @@ def policy_and_requests(request: pytest.FixtureRequest, byte_tokenizer: str) -> 
 
 
 def test_a_rows_samples_depend_on_its_request_alone(policy_and_requests: tuple[Policy, list[Request]]) -> None:
-    """Not on a limit of rows, on order, on other requests, or on the time at which it comes."""
+    """Item 54: not on a limit of rows, on order, on other requests, or on the time at which it comes."""
     policy, requests = policy_and_requests
     expected = answers(policy, requests)
     assert len({one.ids for one in expected.values()}) > len(expected) / 2
@@ -112,20 +112,6 @@ def test_equal_prompts_are_read_once_wherever_they_stand(byte_tokenizer: str) ->
     assert passes.shapes[0] == (2, 5)
     assert len(passes.shapes) == longest and all(shape[1] == 1 for shape in passes.shapes[1:])
     assert_same(done, apart)
-
-
-def test_requests_that_come_late_are_sampled_beside_the_running_ones(byte_tokenizer: str) -> None:
-    policy = language_model("qwen2", byte_tokenizer)
-    policy.codec.eos_ids = frozenset()
-    with InProcess().session(policy, Sampling()) as session:
-        session.submit([Request(7, (1,), 1, max_tokens=40)])
-        assert [session.step() for _ in range(3)] == [[]] * 3
-        session.submit([Request(8, (2,), 2, max_tokens=2)])
-        answered: list[int] = []
-        while session.num_unfinished:
-            assert session.num_unfinished == 2 - len(answered)
-            answered += [generation.row for generation in session.step()]
-        assert answered == [8, 7] and session.step() == []
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gpt_neo"])
@@ -158,7 +144,7 @@ def test_late_requests_gather_before_they_start(byte_tokenizer: str, family: str
             session.step()
 
 
-@pytest.mark.parametrize("max_rows", [1, 2, 5, 8])
+@pytest.mark.parametrize("max_rows", [1, 5, 8])
 def test_at_most_max_rows_are_sampled_and_rows_that_ended_make_room(byte_tokenizer: str, max_rows: int) -> None:
     policy = language_model("qwen2", byte_tokenizer)
     policy.codec.eos_ids = frozenset()
@@ -295,13 +281,10 @@ def test_a_session_that_fails_on_sharded_weights_spreads_them_again(byte_tokeniz
     ],
 )
 def test_requests_that_ask_for_nothing_are_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        Request(**({"row": 3, "prompt_ids": (1,), "stream": 0, "max_tokens": 1} | wrong))
-
-
-def test_max_rows_must_be_at_least_one() -> None:
     with pytest.raises(ValueError, match="max_rows: expected at least 1, got 0"):
         InProcess(max_rows=0)
+    with pytest.raises(ValueError, match=said):
+        Request(**({"row": 3, "prompt_ids": (1,), "stream": 0, "max_tokens": 1} | wrong))
 
 
 def test_each_turn_has_a_stream_of_its_own_and_the_first_is_what_it_was() -> None:

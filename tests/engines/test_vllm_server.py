@@ -48,15 +48,8 @@ def test_weights_arrive_before_the_rows_of_their_version_and_only_then(
     assert done.completion_ids.tolist() == [[1, 2, 3]] * 4 and done.sampler_logprobs.eq(-1).all()
     assert done.stop_reasons == (StopReason.LENGTH,) * 4
     steps = [step for step in stub.steps if step != "/inference/v1/generate"]
-    arrival = [
-        "/pause",
-        *["/collective_rpc"] * 5,
-        "/reset_prefix_cache",
-        "/update_weight_version",
-        "/resume",
-        "/weight_info",
-    ]
-    assert steps == ["/health", "/version", "/server_info", "/collective_rpc", *arrival]
+    arrival = ["/pause", *["/collective_rpc"] * 5, "/reset_prefix_cache", "/update_weight_version", "/resume"]
+    assert steps == ["/health", "/version", "/server_info", "/collective_rpc", *arrival, "/weight_info"]
     held = load_file(tmp_path / "weights" / "model-00000.safetensors")
     assert held.keys() == stub.read[0] == {name.removeprefix("model.") for name in tiny_policy.state_dict()}
     sample(tiny_policy, PROBLEMS, engine=engine, max_tokens=3)
@@ -165,68 +158,45 @@ def test_what_fails_now_and_then_is_tried_again(tiny_policy: CausalLM, stub: VLL
         sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=2)
 
 
-def old(stub: VLLMStub) -> None:
-    stub.version = "0.10.2"
-
-
-def raw(stub: VLLMStub) -> None:
-    stub.info["logprobs_mode"] = "raw_logprobs"
-
-
-def short(stub: VLLMStub) -> None:
-    stub.info["max_model_len"] = 64
-
-
-def missing(stub: VLLMStub) -> None:
-    stub.own = {f"model.layers.1.mlp.{name}.weight" for name in ("router", "a", "b", "c")}
-
-
-def another(stub: VLLMStub) -> None:
-    stub.layers = 7
-
-
-def unread(stub: VLLMStub) -> None:
-    stub.unreadable = "There is no module or\nparameter named 'layers.1' in Qwen2Model"
-
-
-def deaf(stub: VLLMStub) -> None:
-    stub.stuck = True
-
-
-def text(stub: VLLMStub) -> None:
-    stub.text_only = True
-
-
-def closed(stub: VLLMStub) -> None:
-    stub.url = "http://127.0.0.1:1"
-
-
-def absent(stub: VLLMStub) -> None:
-    stub.failures = [404] * 2
-
-
-REFUSALS: dict[Callable[[VLLMStub], None], str] = {
-    closed: r"^no vllm server answers at http://127.0.0.1:1 within 0.5 seconds \(.*Connection refused\): start one",
-    old: r"^the server at \S+ needs vllm 0.32 or later, got 0.10.2: pip install",
-    raw: r"reports raw_logprobs, not those of the distribution .*: start it with --logprobs-mode processed_logprobs$",
-    short: r"a row of the server at \S+ has at most 64 tokens, the policy reads 128: start it with --max-model-len",
-    missing: r"^the model of the server at \S+ has weights that the policy has not, model.layers.1.mlp.a.weight, "
-    r"model.layers.1.mlp.b.weight, model.layers.1.mlp.c.weight and 1 more: start it with the policy's model$",
-    another: r"has another model, with 7 layers of width 32 and 258 tokens; the policy has 2 "
-    r"layers of width 32 and 258 tokens: start it with the policy's model$",
-    unread: r"no module or parameter named 'layers.1' in Qwen2Model. It could not read the weights .* Start it again",
-    deaf: r"says that it has the weights default, not \w+-1-0 which it was sent: does another run use it\?$",
-    text: r"answered row 0 with something else than ids and log-probabilities \(KeyError: 'token_ids'\): is it vllm\?$",
-    absent: r"refused /inference/v1/generate: HTTP 404: out of patience: start it with VLLM_SERVER_DEV_MODE=1",
+ROUTER = {f"model.layers.1.mlp.{name}.weight" for name in ("router", "a", "b", "c")}
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "closed": (
+        {"url": "http://127.0.0.1:1"},
+        r"^no vllm server answers at http://127.0.0.1:1 within 0.5 seconds \(.*Connection refused\): start one",
+    ),
+    "old": ({"version": "0.10.2"}, r"^the server at \S+ needs vllm 0.32 or later, got 0.10.2: pip install"),
+    "raw": (
+        {"info": {"logprobs_mode": "raw_logprobs", "max_model_len": 128}},
+        r"reports raw_logprobs, not those of the distribution .*: start it with --logprobs-mode processed_logprobs$",
+    ),
+    "short": (
+        {"info": {"logprobs_mode": "processed_logprobs", "max_model_len": 64}},
+        r"a row of the server at \S+ has at most 64 tokens, the policy reads 128: start it with --max-model-len",
+    ),
+    "missing": (
+        {"own": ROUTER},
+        r"^the model of the server at \S+ has weights that the policy has not, model.layers.1.mlp.a.weight, "
+        r"model.layers.1.mlp.b.weight, model.layers.1.mlp.c.weight and 1 more: start it with the policy's model$",
+    ),
+    "another": ({"layers": 7}, r"has another model, with 7 layers of width 32 and 258 tokens; the policy has 2 layers"),
+    "unread": (
+        {"unreadable": "There is no module or\nparameter named 'layers.1' in Qwen2Model"},
+        r"no module or parameter named 'layers.1' in Qwen2Model. It could not read the weights .* Start it again",
+    ),
+    "deaf": ({"stuck": True}, r"has the weights default, not \w+-1-0 which it was sent: does another run use it\?$"),
+    "text": ({"text_only": True}, r"answered row 0 with something else than ids .* \(KeyError: 'token_ids'\)"),
+    "absent": (
+        {"failures": [404] * 2},
+        r"refused /inference/v1/generate: HTTP 404: out of patience: start it with VLLM",
+    ),
 }
 
 
-@pytest.mark.parametrize("fault", REFUSALS, ids=lambda fault: fault.__name__)
-def test_each_refusal_is_one_line(
-    tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path, fault: Callable[[VLLMStub], None]
-) -> None:
-    fault(stub)
-    with pytest.raises(EngineError, match=REFUSALS[fault]) as caught:
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_refusal_is_one_line(tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path, fault: str) -> None:
+    changes, said = FAULTS[fault]
+    vars(stub).update(changes)
+    with pytest.raises(EngineError, match=said) as caught:
         sample(tiny_policy, PROBLEMS[:1], engine=engine_of(stub, tmp_path), max_tokens=2)
     assert "\n" not in str(caught.value)
 
@@ -242,12 +212,6 @@ def test_rows_of_a_server_that_was_started_anew_are_refused(
         session.submit([Request(0, (1,), 1, 2)])
         while session.num_unfinished:
             session.step()
-
-
-@pytest.mark.parametrize("wrong", [{"url": []}, {"url": "localhost:8000"}, {"row_seconds": 0}, {"max_requests": 0}])
-def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"url names no server|address of a vllm server|row_seconds|max_requests"):
-        VLLMServer(**({"url": "http://127.0.0.1:1", "folder": str(tmp_path)} | wrong))
 
 
 def test_a_server_that_dies_stops_the_run_with_a_checkpoint_from_which_it_goes_on(
@@ -317,14 +281,22 @@ def test_an_old_release_is_refused(tiny_policy: CausalLM, monkeypatch: pytest.Mo
     monkeypatch.setattr(vllm_package.metadata, "version", version)
     with pytest.raises(ImportError, match=r"the engine VLLM needs vllm 0.32 or later, got 0.9.2\+cpu: pip install"):
         begin(tiny_policy)
+    for release in ("0.32.0", "0.40", "1.0.0", "0.1.dev123+gabcdef", "unknown"):  # and builds of sources
+        vllm_package.require_release(release, "it")
 
 
-@pytest.mark.parametrize("version", ["0.32.0", "0.40", "1.0.0", "0.1.dev123+gabcdef", "unknown"])
-def test_new_releases_and_builds_of_sources_pass(version: str) -> None:
-    assert vllm_package.require_release(version, "it") is None
-
-
-@pytest.mark.parametrize("wrong", [{"memory_share": 1.5}, {"max_rows": 0}, {"max_row_tokens": 0}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        VLLM(**wrong)
+@pytest.mark.parametrize(
+    ("engine", "wrong", "said"),
+    [
+        (VLLMServer, {"url": []}, "url names no server"),
+        (VLLMServer, {"url": "localhost:8000"}, "address of a vllm server"),
+        (VLLMServer, {"row_seconds": 0}, "row_seconds"),
+        (VLLMServer, {"max_requests": 0}, "max_requests"),
+        (VLLM, {"memory_share": 1.5}, "memory_share"),
+        (VLLM, {"max_row_tokens": 0}, "max_row_tokens"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(engine: Any, wrong: dict[str, Any], said: str) -> None:
+    given = {"url": "http://127.0.0.1:1", "folder": "weights"} if engine is VLLMServer else {}
+    with pytest.raises(ValueError, match=said):
+        engine(**(given | wrong))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 import lit_rl.functional as functional
@@ -21,6 +20,7 @@ def rows() -> dict[int, str]:
     return {int(number): where for number, where in found}
 
 
+@cache
 def docstrings(path: Path) -> dict[str, str]:
     tree = ast.parse(path.read_text())
     return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -53,18 +53,10 @@ def test_the_tests_named_on_the_page_exist_and_name_their_row() -> None:
 
 
 def test_no_test_names_an_item_that_has_no_row() -> None:
-    for path in TESTS.parent.rglob("test_*.py"):
+    naming = (path for path in TESTS.parent.rglob("test_*.py") if re.search(r"[Ii]tems? \d", path.read_text()))
+    for path in naming:
         for test, text in docstrings(path).items():
             assert items_named(text) <= set(rows()), f"{path.name}::{test} names an item without a row"
-
-
-def test_importing_the_math_imports_torch_and_no_framework() -> None:
-    program = (
-        "import sys, lit_rl.functional\n"
-        "print(sorted({'lightning', 'transformers', 'datasets', 'peft'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_every_public_function_has_formula_or_contract_and_a_worked_example() -> None:

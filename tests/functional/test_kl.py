@@ -45,11 +45,6 @@ def test_k1_and_k3_are_unbiased_over_the_whole_vocabulary() -> None:
         torch.testing.assert_close(expected, reverse_kl(logprobs))
 
 
-def test_equal_policies_are_at_distance_zero() -> None:
-    for kind in KINDS:
-        assert not kl_estimate(OLD, OLD, kind=kind).any()
-
-
 def test_expected_gradients_as_on_policy_losses() -> None:
     """Item 43: by enumeration over a toy vocabulary, sampling from the policy itself.
 
@@ -146,10 +141,10 @@ def test_the_controller_moves_towards_its_target(observed: float, want: float) -
     assert got == pytest.approx(want)
 
 
-def test_the_controller_refuses_what_would_break_it() -> None:
-    with pytest.raises(ValueError, match="observed_kl must be finite, got nan"):
-        adaptive_kl_coef(0.1, math.nan, target_kl=6.0, num_completions=1, horizon_completions=10)
-    with pytest.raises(ValueError, match="target_kl must be > 0"):
-        adaptive_kl_coef(0.1, 1.0, target_kl=0.0, num_completions=1, horizon_completions=10)
-    with pytest.raises(ValueError, match=r"must exceed 0.2 \* num_completions = 20, got 20"):
-        adaptive_kl_coef(0.1, 1.0, target_kl=1.0, num_completions=100, horizon_completions=20)
+@pytest.mark.parametrize(
+    ("kl", "target", "num", "said"),
+    [(math.nan, 6, 1, "observed_kl"), (1.0, 0, 1, "target_kl"), (1.0, 1, 100, "horizon")],
+)
+def test_the_controller_refuses_what_would_break_it(kl: float, target: float, num: int, said: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{said}\w* must"):
+        adaptive_kl_coef(0.1, kl, target_kl=target, num_completions=num, horizon_completions=20)

@@ -12,22 +12,6 @@ import torch
 from lit_rl.functional.pass_at_k import pass_at_k
 
 
-@pytest.mark.parametrize(
-    ("num_samples", "num_correct", "k", "want"),
-    [
-        (10, 1, 5, 0.5),  # the one good sample is among the 5 drawn half of the time
-        (4, 2, 2, 5 / 6),  # of 6 pairs one has no good sample
-        (4, 1, 1, 0.25),
-        (5, 0, 5, 0.0),
-        (5, 5, 1, 1.0),
-        (5, 3, 3, 1.0),  # only 2 are bad, 3 are drawn
-    ],
-)
-def test_closed_forms(num_samples: int, num_correct: int, k: int, want: float) -> None:
-    """Item 66: unbiased, not "any of the first k"."""
-    assert pass_at_k(num_samples, num_correct, k) == pytest.approx(want, abs=1e-15)
-
-
 def test_equals_the_share_of_draws_with_a_good_sample() -> None:
     """Item 66: by enumeration of every draw of k from n."""
     for num_samples in range(1, 7):

@@ -12,6 +12,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from support.asking import AsksAgain
 from support.families import config_of
+from support.moved_weights import disturb
 from support.sampling import KEY, sample
 from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
@@ -20,7 +21,6 @@ from lit_rl.arguments import ArgumentError
 from lit_rl.data.prompts import chat
 from lit_rl.engines import InProcess
 from lit_rl.execution import TokenTarget
-from lit_rl.functional.logprobs import tokens_per_chunk
 from lit_rl.models import CausalLM, LoRA, causal_lm
 from lit_rl.models.adapters import REFERENCE, using_adapter
 from lit_rl.modules import GRPO
@@ -28,30 +28,25 @@ from lit_rl.rollout import write_rows
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem, Sampling, StopReason
 
-TINY_GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
-"""Learned positions, which a wrong count of pads or tokens changes most."""
+
+def loaded(*arguments: Any, **options: Any) -> CausalLM:
+    policy = CausalLM(*arguments, **options)
+    policy.load()
+    return policy
 
 
 @pytest.fixture(params=["qwen2", "gpt2", "gpt2-lora"])
 def tiny_policy(request: pytest.FixtureRequest, byte_tokenizer: str) -> CausalLM:
     """A loaded policy with random weights; adapters are not zero."""
-    config = TINY_QWEN2 if request.param == "qwen2" else TINY_GPT2
-    policy = CausalLM(
-        config=config, tokenizer=byte_tokenizer, lora=LoRA(rank=2) if request.param == "gpt2-lora" else None
-    )
-    policy.load()
-    if policy.lora is not None:
-        disturb(policy)
+    config = config_of(request.param.removesuffix("-lora"))
+    lora = LoRA(rank=2) if request.param == "gpt2-lora" else None
+    policy = loaded(config=config, tokenizer=byte_tokenizer, lora=lora, probe=False)
+    if lora is not None:
+        disturb(policy, 0, 0.2)
     return policy
 
 
-def disturb(policy: CausalLM) -> None:
-    """Random steps of whatever learns."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+of_gpt2 = pytest.mark.parametrize("tiny_policy", ["gpt2"], indirect=True)
 
 
 def problems(*prompts: str, stop_strings: tuple[str, ...] = ()) -> list[Problem]:
@@ -83,30 +78,6 @@ def test_left_pads_change_nothing(tiny_policy: CausalLM) -> None:
         assert torch.allclose(tiny_policy.logprobs(padded), tiny_policy.logprobs(done), atol=1e-5)
 
 
-def test_a_rows_samples_do_not_depend_on_its_company(tiny_policy: CausalLM) -> None:
-    """Item 54: each row draws from a stream of its own, so it does not matter which rank samples it."""
-    together = sample(tiny_policy, problems("one", "a longer prompt", "x"), num_samples=2, max_tokens=12)
-    alone = sample(tiny_policy, problems("x"), num_samples=2, max_tokens=12)
-    assert together.texts[4:] == alone.texts
-    assert together.texts[4] != together.texts[5]
-
-
-def test_greedy_equals_generate_of_transformers(tiny_policy: CausalLM) -> None:
-    prompts = tiny_policy.codec.prompts(problems("def f(x):", "a"))
-    done = sample(tiny_policy, list(prompts.problems), temperature=0.0, max_tokens=10)
-    with evaluating(tiny_policy):
-        expected = tiny_policy.model.generate(
-            input_ids=prompts.prompt_ids,
-            attention_mask=prompts.prompt_mask.long(),
-            max_new_tokens=10,
-            do_sample=False,
-        )[:, prompts.prompt_ids.shape[1] :]
-    width = done.completion_ids.shape[1]
-    for row in range(2):
-        length = int(done.lengths[row])
-        assert done.completion_ids[row, :length].tolist() == expected[row, :width][:length].tolist()
-
-
 def force(policy: CausalLM, *ids: int) -> None:
     """Make the policy write these ids one after the other behind a prompt of one token."""
 
@@ -118,35 +89,29 @@ def force(policy: CausalLM, *ids: int) -> None:
     policy.model.register_forward_hook(only_one, with_kwargs=True)
 
 
-def test_several_eos_ids_all_end_a_completion_and_the_mask_covers_them(tiny_policy: CausalLM) -> None:
-    """Items 8, 10."""
-    tiny_policy.codec.eos_ids = frozenset({256, 65})
-    force(tiny_policy, 70, 71, 65, 72)
-    done = sample(tiny_policy, problems("p"), temperature=1.0, max_tokens=8)
-    assert done.completion_ids[0, :3].tolist() == [70, 71, 65]
+@of_gpt2
+@pytest.mark.parametrize(
+    ("ids", "pad", "limit", "reason"),
+    [
+        pytest.param([70, 71, 65, 72], 257, 8, StopReason.EOS, id="an id that only the model calls EOS"),
+        pytest.param([70, 71, 256], 256, 8, StopReason.EOS, id="pads that are EOS"),
+        pytest.param([70, 71, 256], 257, 3, StopReason.EOS, id="EOS as the last allowed token"),
+        pytest.param([70, 71, 72, 256], 257, 3, StopReason.LENGTH, id="cut"),
+    ],
+)
+def test_every_eos_id_ends_a_completion_and_the_mask_covers_it(
+    tiny_policy: CausalLM, ids: list[int], pad: int, limit: int, reason: StopReason
+) -> None:
+    """Items 8, 9, 10, 11: by position, whatever id pads; EOS as the last allowed token is no cut."""
+    tiny_policy.codec.eos_ids, tiny_policy.codec.pad_id = frozenset({256, 65}), pad
+    force(tiny_policy, *ids)
+    done = sample(tiny_policy, problems("p"), temperature=1.0, max_tokens=limit)
+    assert done.completion_ids.tolist() == [ids[:3]]
     assert done.completion_mask.tolist() == [[True, True, True]]
-    assert done.stop_reasons == (StopReason.EOS,)
+    assert done.stop_reasons == (reason,) and done.truncated.tolist() == [reason is StopReason.LENGTH]
 
 
-def test_pad_equal_to_eos_keeps_the_eos_in_the_mask(tiny_policy: CausalLM) -> None:
-    """Item 9: the mask ends after the first EOS by position, whatever id pads."""
-    tiny_policy.codec.pad_id = 256
-    force(tiny_policy, 70, 256)
-    done = sample(tiny_policy, problems("p"), max_tokens=8)
-    assert done.completion_mask.sum().item() == 2
-    assert not done.truncated.any()
-
-
-def test_eos_as_the_last_allowed_token_is_not_truncated(tiny_policy: CausalLM) -> None:
-    """Item 11."""
-    force(tiny_policy, 70, 71, 256)
-    at_limit = sample(tiny_policy, problems("p"), max_tokens=3)
-    cut = sample(tiny_policy, problems("p"), max_tokens=2)
-    assert at_limit.stop_reasons == (StopReason.EOS,)
-    assert cut.stop_reasons == (StopReason.LENGTH,)
-    assert cut.truncated.tolist() == [True]
-
-
+@of_gpt2
 def test_a_stop_string_cuts_the_text_but_keeps_the_ids(tiny_policy: CausalLM) -> None:
     """Item 13: sampled ids stay; the text ends before the stop string."""
     ids = tiny_policy.tokenizer("ab\ndef")["input_ids"]
@@ -158,6 +123,7 @@ def test_a_stop_string_cuts_the_text_but_keeps_the_ids(tiny_policy: CausalLM) ->
     assert done.token_bytes[0] == ((0, 1), (1, 2), (2, 2), (2, 2))
 
 
+@of_gpt2
 def test_given_texts_round_trip_and_end_with_eos(tiny_policy: CausalLM) -> None:
     texts = ["    return 1\n", "é\r\n"]
     done = tiny_policy.codec.as_completions(problems("a", "bb"), texts)
@@ -165,7 +131,7 @@ def test_given_texts_round_trip_and_end_with_eos(tiny_policy: CausalLM) -> None:
     assert [int(done.completion_ids[i, n - 1]) for i, n in enumerate(done.lengths.tolist())] == [256, 256]
 
 
-@pytest.mark.parametrize("tiny_policy", ["qwen2", "gpt2"], indirect=True)
+@of_gpt2
 def test_reference_of_a_full_policy_stays_when_the_policy_moves(tiny_policy: CausalLM) -> None:
     """Item 48: frozen, not in the optimizer."""
     done = sample(tiny_policy, problems("a"), max_tokens=4)
@@ -173,7 +139,7 @@ def test_reference_of_a_full_policy_stays_when_the_policy_moves(tiny_policy: Cau
     before = tiny_policy.logprobs(done).detach()
     reference = tiny_policy.make_reference()
     model = tiny_policy.model
-    disturb(tiny_policy)
+    disturb(tiny_policy, 0, 0.2)
     assert torch.equal(reference.logprobs(done), before)
     assert tiny_policy.model is model
     assert not reference.logprobs(done).requires_grad
@@ -181,18 +147,12 @@ def test_reference_of_a_full_policy_stays_when_the_policy_moves(tiny_policy: Cau
     assert not any(p.requires_grad for p in tiny_policy.frozen_reference.parameters())
 
 
-def lora_policy(byte_tokenizer: str) -> CausalLM:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2))
-    policy.load()
-    return policy
-
-
 def test_reference_of_new_adapters_is_the_base_and_switching_keeps_requires_grad(byte_tokenizer: str) -> None:
     """Items 45, 46."""
-    policy = lora_policy(byte_tokenizer)
+    policy = loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2))
     done = sample(policy, problems("a"), max_tokens=4)
     start = policy.logprobs(done).detach()
-    disturb(policy)
+    disturb(policy, 0, 0.2)
     trained = {n for n, p in policy.named_parameters() if p.requires_grad}
     reference = policy.make_reference()
     assert torch.allclose(reference.logprobs(done), start)
@@ -207,26 +167,23 @@ def test_a_policy_that_starts_from_a_trained_adapter_has_that_adapter_as_referen
     byte_tokenizer: str, tmp_path: Path
 ) -> None:
     """Item 45: KL is 0 at the start, although the adapter is not zero."""
-    base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    base.load()
-    base.save_pretrained(tmp_path / "base")
-    first = CausalLM(str(tmp_path / "base"), lora=LoRA(rank=2))
-    first.load()
-    disturb(first)
+    loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer).save_pretrained(tmp_path / "base")
+    first = loaded(str(tmp_path / "base"), lora=LoRA(rank=2))
+    disturb(first, 0, 0.2)
     first.save_pretrained(tmp_path / "adapter")
-    policy = CausalLM(str(tmp_path / "adapter"), tokenizer=byte_tokenizer)
-    policy.load()
+    policy = loaded(str(tmp_path / "adapter"), tokenizer=byte_tokenizer)
     reference = policy.make_reference()
     done = sample(policy, problems("a"), max_tokens=4)
     start = policy.logprobs(done).detach()
     assert torch.equal(reference.logprobs(done), start)
-    disturb(policy)
+    disturb(policy, 1, 0.2)
     assert torch.equal(reference.logprobs(done), start)
     assert not torch.allclose(policy.logprobs(done), start)
     reference.refresh()
     assert torch.equal(reference.logprobs(done), policy.logprobs(done).detach())
 
 
+@of_gpt2
 def test_a_prompt_must_leave_a_position_and_completions_end_with_the_positions(tiny_policy: CausalLM) -> None:
     assert tiny_policy.codec.fits(problems("x" * 127)[0])
     assert not tiny_policy.codec.fits(problems("x" * 128)[0])
@@ -242,8 +199,7 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
 ) -> None:
     """Long RoPE changes its frequencies there, also for the short rows of a batch."""
     template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}a:"
-    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, chat_template=template)
-    policy.load()
+    policy = loaded(config=config_of(family), tokenizer=byte_tokenizer, chat_template=template)
     policy.codec.eos_ids = frozenset(range(101, 121))  # many, so that a row of random words ends soon
     made = [chat(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
     both = [Problem(f"{i}", prompt, TokenTarget()) for i, prompt in enumerate(made)]
@@ -263,35 +219,26 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
 
 
 def test_a_policy_from_scratch_is_the_same_each_time(byte_tokenizer: str) -> None:
-    torch.manual_seed(1)
-    first = lora_policy(byte_tokenizer)
-    torch.manual_seed(2)
-    second = lora_policy(byte_tokenizer)
-    for name, parameter in first.named_parameters():
-        assert torch.equal(parameter, dict(second.named_parameters())[name])
+    made = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        made.append(loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2), probe=False))
+    for one, other in zip(*(policy.parameters() for policy in made), strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen2"])
 def test_a_saved_policy_reads_the_same_tokens_again(tmp_path: Path, model_type: str) -> None:
     """Transformers 5 sets the declared tokenizer of some model types aside; then the user is told."""
     basics = "package:lit_rl.data/basics/tokenizer"
-    policy = CausalLM(config=TINY_QWEN2 | {"model_type": model_type}, tokenizer=basics)
-    policy.load()
+    policy = loaded(config=TINY_QWEN2 | {"model_type": model_type}, tokenizer=basics)
     text = "def f(x1):\n    return  x1 >= 42"
     with pytest.warns(UserWarning, match="AutoTokenizer reads") if model_type == "qwen2" else nullcontext():
         policy.save_pretrained(tmp_path)
-    again = CausalLM(str(tmp_path))
-    again.load()
+    again = loaded(str(tmp_path))
     assert again.tokenizer(text)["input_ids"] == policy.tokenizer(text)["input_ids"]
     done = sample(policy, problems("abc"), temperature=0.0, max_tokens=8)
     assert sample(again, problems("abc"), temperature=0.0, max_tokens=8).texts == done.texts
-
-
-def test_a_chunk_of_logits_fits_in_256_mebibytes() -> None:
-    for vocabulary in (258, 32_000, 151_936, 262_144, 10**9):
-        tokens = tokens_per_chunk(vocabulary)
-        assert tokens >= 1 and (tokens == 1 or tokens * vocabulary * 4 <= 2**28)
-        assert tokens == 4096 or (tokens + 1) * vocabulary * 4 > 2**28
 
 
 def test_the_default_chunk_follows_the_vocabulary(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,78 +250,68 @@ def test_the_default_chunk_follows_the_vocabulary(byte_tokenizer: str, monkeypat
         return scores(*args, chunk_tokens=chunk_tokens, **kwargs)
 
     monkeypatch.setattr(causal_lm, "completion_logprobs", watched)
-    for config, chunk in ((TINY_QWEN2, None), (TINY_QWEN2 | {"vocab_size": 151_936}, None), (TINY_QWEN2, 7)):
-        policy = CausalLM(config=config, tokenizer=byte_tokenizer, chunk_tokens=chunk)
-        policy.load()
-        policy.logprobs(policy.codec.as_completions([Problem("a", "a", TokenTarget())], ["b"]))
-    assert seen == [4096, 441, 7]
+    for vocabulary, chunk in ((258, None), (80_000, None), (258, 7)):
+        config = TINY_QWEN2 | {"vocab_size": vocabulary}
+        policy = loaded(config=config, tokenizer=byte_tokenizer, chunk_tokens=chunk, probe=False)
+        policy.logprobs(rows(policy))
+    assert seen == [4096, 2**28 // (4 * 80_000), 7]
 
 
-@pytest.mark.parametrize("lora", [None, LoRA(rank=2)])
 def test_activations_are_computed_again_in_updates_and_nothing_else_changes(
-    byte_tokenizer: str, tmp_path: Path, lora: LoRA | None
+    byte_tokenizer: str, tmp_path: Path
 ) -> None:
     """Item 51: updates run in eval mode, in which checkpointing of transformers does nothing."""
 
     def run(gradient_checkpointing: bool) -> tuple[torch.Tensor, int]:
-        options: dict[str, Any] = {"lora": lora, "dtype": "float64", "gradient_checkpointing": gradient_checkpointing}
-        policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, **options)
-        policy.load()
+        options: dict[str, Any] = {"lora": LoRA(rank=2), "dtype": "float64", "probe": False}
+        options["gradient_checkpointing"] = gradient_checkpointing
+        policy = loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, **options)
         calls = 0
 
         def count(*_: Any) -> None:
             nonlocal calls
             calls += torch.is_grad_enabled()
 
-        layers: Any = policy.model.get_decoder() if lora is None else policy.model.get_base_model().get_decoder()
-        layers.layers[1].mlp.register_forward_pre_hook(count)
+        policy.model.get_base_model().get_decoder().layers[1].mlp.register_forward_pre_hook(count)
         sampling = Sampling(num_samples=4, max_tokens=6)
-        module = GRPO(policy, rewards=[EvenBytes()], sampling=sampling, max_rollouts=2)
+        module = GRPO(policy, rewards=[EvenBytes()], sampling=sampling, max_rollouts=1)
         fit(module, tmp_path)
         return weights(module), calls
 
     plain, once = run(False)
     again, twice = run(True)
-    assert once == 4 and twice == 8  # two rollouts: the prompts, and their completions
+    assert once == 2 and twice == 4  # the prompts, and their completions
     assert torch.equal(plain, again)
 
 
-@pytest.fixture
-def folder(byte_tokenizer: str, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A PEFT folder whose adapter also trains and saves a norm and the output matrix."""
-    base = CausalLM(config=TINY_QWEN2 | {"tie_word_embeddings": False}, tokenizer=byte_tokenizer)
-    base.load()
-    base.save_pretrained(tmp_path / "base")
-    again = CausalLM(str(tmp_path / "base"))
-    again.load()
+    place = tmp_path_factory.mktemp("whole_layers")
+    base = loaded(config=TINY_QWEN2 | {"tie_word_embeddings": False}, tokenizer=byte_tokenizer)
+    base.save_pretrained(place / "base")
+    again = loaded(str(place / "base"))
     config = LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=["norm", "lm_head"], task_type="CAUSAL_LM")
-    model: Any = get_peft_model(again.model, config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    model.save_pretrained(tmp_path / "adapter")
-    return tmp_path / "adapter"
+    again.model = get_peft_model(again.model, config)
+    disturb(again, 1, 0.2)
+    again.model.save_pretrained(place / "adapter")
+    return place / "adapter"
 
 
 def rows(policy: CausalLM) -> Completions:
     return policy.codec.as_completions([Problem("a", "abc", TokenTarget())], ["xyz"])
 
 
-def move(policy: CausalLM) -> None:
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.3)
-
-
-def test_whole_layers_of_an_adapter_stay_in_the_reference(folder: Path, byte_tokenizer: str) -> None:
-    policy = CausalLM(str(folder), tokenizer=byte_tokenizer)
-    policy.load()
-    reference = policy.make_reference()
-    done = rows(policy)
+def test_whole_layers_of_an_adapter_stay_in_the_reference_and_the_base_has_its_own(
+    folder: Path, byte_tokenizer: str
+) -> None:
+    base, policy = loaded(str(folder.parent / "base")), loaded(str(folder), tokenizer=byte_tokenizer)
+    reference, done = policy.make_reference(), rows(policy)
     start = policy.logprobs(done).detach()
-    move(policy)
+    with torch.no_grad(), using_adapter(policy.model, None):
+        assert torch.equal(policy.logprobs(done), base.logprobs(done))
+    assert not torch.allclose(start, base.logprobs(done))
+    disturb(policy, 2, 0.3)
     assert torch.equal(reference.logprobs(done), start)
     moved = policy.logprobs(done).detach()
     assert not torch.allclose(moved, start)
@@ -382,24 +319,11 @@ def test_whole_layers_of_an_adapter_stay_in_the_reference(folder: Path, byte_tok
     assert torch.equal(reference.logprobs(done), moved)
 
 
-def test_adapters_off_is_the_base_with_its_own_whole_layers(folder: Path, byte_tokenizer: str) -> None:
-    base, policy = CausalLM(str(folder.parent / "base")), CausalLM(str(folder), tokenizer=byte_tokenizer)
-    base.load()
-    policy.load()
-    done = rows(policy)
-    with torch.no_grad(), using_adapter(policy.model, None):
-        assert torch.equal(policy.logprobs(done), base.logprobs(done))
-    assert not torch.allclose(policy.logprobs(done), base.logprobs(done))
-
-
 def test_a_reference_adapter_never_learns(folder: Path, byte_tokenizer: str) -> None:
     """Item 48: loaded beside a continued adapter, and made for a reference that will move."""
-    continued = CausalLM(str(folder), tokenizer=byte_tokenizer)
-    continued.load()
-    fresh = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2))
-    fresh.load()
-    reference = fresh.make_reference(will_refresh=True)
-    reference.refresh()
+    continued = loaded(str(folder), tokenizer=byte_tokenizer, probe=False)
+    fresh = loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2), probe=False)
+    fresh.make_reference(will_refresh=True).refresh()
     for policy in (continued, fresh):
         learning = {name: p.requires_grad for name, p in policy.named_parameters()}
         assert any(f".{REFERENCE}." in name for name in learning)
@@ -409,9 +333,6 @@ def test_a_reference_adapter_never_learns(folder: Path, byte_tokenizer: str) -> 
 
 @pytest.mark.parametrize("family", ["falcon_h1", "phimoe"])
 def test_layers_that_adapters_cannot_wrap_are_left_out(byte_tokenizer: str, family: str) -> None:
-    from support.families import config_of
-
-    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, lora=LoRA(rank=2))
-    policy.load()
+    policy = loaded(config=config_of(family), tokenizer=byte_tokenizer, lora=LoRA(rank=2))
     adapted = {name.split(".lora_")[0].rpartition(".")[2] for name, _ in policy.named_parameters() if ".lora_" in name}
     assert "q_proj" in adapted and not adapted & {"out_proj", "conv1d", "router"}

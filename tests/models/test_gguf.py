@@ -47,16 +47,20 @@ def write_gguf(model: LlamaForCausalLM, file: Path, kind: str = "F32") -> None:
     import gguf
 
     config, writer = model.config, gguf.GGUFWriter(file, "llama")
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
-    writer.add_rope_freq_base(5000.0)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_vocab_size(config.vocab_size)
+    sizes = {
+        "context_length": config.max_position_embeddings,
+        "embedding_length": config.hidden_size,
+        "block_count": config.num_hidden_layers,
+        "feed_forward_length": config.intermediate_size,
+        "head_count": config.num_attention_heads,
+        "head_count_kv": config.num_key_value_heads,
+        "rope_dimension_count": config.hidden_size // config.num_attention_heads,
+        "rope_freq_base": 5000.0,
+        "layer_norm_rms_eps": config.rms_norm_eps,
+        "vocab_size": config.vocab_size,
+    }
+    for name, value in sizes.items():
+        getattr(writer, f"add_{name}")(value)
     bpe = json.loads((Path(BASICS) / "tokenizer.json").read_text())["model"]
     tokenizer = AutoTokenizer.from_pretrained(BASICS)
     writer.add_tokenizer_model("gpt2")
@@ -87,12 +91,17 @@ def write_gguf(model: LlamaForCausalLM, file: Path, kind: str = "F32") -> None:
     writer.close()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "shipped"
-    place.mkdir()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("shipped")
     write_gguf(written_model(), place / "tiny.F32.gguf")
     return place
+
+
+def loaded(source: Path, lora: LoRA | None = None) -> CausalLM:
+    policy = CausalLM(str(source), lora=lora)
+    policy.load()
+    return policy
 
 
 @needs_gguf
@@ -101,8 +110,7 @@ def test_file_and_folder_give_the_model_and_the_tokenizer_that_were_written(
 ) -> None:
     ids = torch.arange(40).view(2, 20)
     for source in (folder, folder / "tiny.F32.gguf"):
-        policy = CausalLM(str(source))
-        policy.load()
+        policy = loaded(source)
         torch.testing.assert_close(policy.model(ids).logits, written_model()(ids).logits, rtol=0, atol=1e-6)
         assert policy.tokenizer.decode(policy.tokenizer("def f(x): return x + 12")["input_ids"]) == (
             "def f(x): return x + 12"
@@ -117,8 +125,7 @@ def test_quantized_weights_become_plain_ones_that_learn(tmp_path: Path) -> None:
 
     file = tmp_path / "tiny.Q4_1.gguf"
     write_gguf(written_model(), file, "Q4_1")
-    policy = CausalLM(str(file))
-    policy.load()
+    policy = loaded(file)
     assert policy.source == str(file)
     kind = gguf.GGMLQuantizationType.Q4_1
     for name in ("model.embed_tokens.weight", "model.layers.1.mlp.down_proj.weight"):
@@ -132,12 +139,10 @@ def test_quantized_weights_become_plain_ones_that_learn(tmp_path: Path) -> None:
 
 @needs_gguf
 def test_saved_and_merged_models_are_plain_folders(folder: Path, tmp_path: Path) -> None:
-    policy = CausalLM(str(folder))
-    policy.load()
+    policy = loaded(folder)
     policy.save_pretrained(tmp_path / "saved")
     assert "quantization_config" not in json.loads((tmp_path / "saved" / "config.json").read_text())
-    again = CausalLM(str(tmp_path / "saved"))
-    again.load()
+    again = loaded(tmp_path / "saved")
     ids = torch.arange(20).view(1, 20)
     assert torch.equal(again.model(ids).logits, policy.model(ids).logits)
     sample = "def f(x):\n    return x"
@@ -146,15 +151,13 @@ def test_saved_and_merged_models_are_plain_folders(folder: Path, tmp_path: Path)
 
 @needs_gguf
 def test_an_adapter_on_a_gguf_file_finds_its_base_again(folder: Path, tmp_path: Path) -> None:
-    policy = CausalLM(str(folder), lora=LoRA(rank=2))
-    policy.load()
+    policy = loaded(folder, LoRA(rank=2))
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
             if "lora_B" in name:
                 parameter.normal_()
     policy.model.save_pretrained(tmp_path, selected_adapters=["policy"])
-    again = CausalLM(str(tmp_path / "policy"))
-    again.load()
+    again = loaded(tmp_path / "policy")
     ids = torch.arange(20).view(1, 20)
     torch.testing.assert_close(again.model(ids).logits, policy.model(ids).logits)
     assert again.tokenizer.get_vocab() == policy.tokenizer.get_vocab()
@@ -192,11 +195,11 @@ def test_missing_files_several_and_a_missing_reader_are_told_apart(
 
 
 @needs_gguf
-def test_a_file_that_is_cut_and_quantizing_twice_are_refused_in_one_line(folder: Path) -> None:
-    whole = folder / "tiny.F32.gguf"
+def test_a_file_that_is_cut_and_quantizing_twice_are_refused_in_one_line(folder: Path, tmp_path: Path) -> None:
+    whole, cut = folder / "tiny.F32.gguf", tmp_path / "cut.gguf"
     with pytest.raises(ValueError, match="quantization 4bit cannot be had from the GGUF file"):
         CausalLM(str(whole), lora=LoRA(rank=2), quantization="4bit").load()
-    whole.write_bytes(whole.read_bytes()[:5000])
+    cut.write_bytes(whole.read_bytes()[:5000])
     with pytest.raises(ValueError, match="cannot be read") as raised:
-        CausalLM(str(whole)).load()
+        loaded(cut)
     assert "\n" not in str(raised.value)

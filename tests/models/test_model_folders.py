@@ -27,7 +27,7 @@ PROMPT = "def f(x):"
 
 
 def config(tmp_path: Path, tokenizer: str, *, lora: bool, source: str | None, strategy: str = "auto") -> str:
-    """A run of three updates with a critic, as a file."""
+    """A run of two updates with a critic, as a file."""
     policy: dict[str, Any] = {"tokenizer": tokenizer, "model": source, "config": None if source else dict(TINY_QWEN2)}
     policy["lora"] = {"rank": 2} if lora else None
     critic = "SharedCritic" if lora else "SeparateCritic"
@@ -55,7 +55,7 @@ def config(tmp_path: Path, tokenizer: str, *, lora: bool, source: str | None, st
                 "rewards": [{"class_path": "support.small_runs.EvenBytes"}],
                 "update": {"optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.05}}},
                 "sampling": {"num_samples": 4, "max_tokens": 6},
-                "max_rollouts": 3,
+                "max_rollouts": 2,
             },
         },
         "data": {"class_path": "support.small_runs.Words", "init_args": {"batch_size": 2}},
@@ -63,6 +63,14 @@ def config(tmp_path: Path, tokenizer: str, *, lora: bool, source: str | None, st
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(run))
     return str(file)
+
+
+def saved_base(tokenizer: str, folder: Path) -> CausalLM:
+    """A new policy, written to the folder ``base``."""
+    base = CausalLM(config=TINY_QWEN2, tokenizer=tokenizer)
+    base.load()
+    base.save_pretrained(folder / "base")
+    return base
 
 
 def greedy(model: Any, tokenizer: Any) -> list[int]:
@@ -76,7 +84,7 @@ def greedy(model: Any, tokenizer: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("strategy", "lora", "merge"),
     [
-        ("auto", False, False),
+        pytest.param("auto", False, False, marks=pytest.mark.slow),
         pytest.param("auto", True, False, marks=pytest.mark.slow),
         pytest.param("auto", True, True, marks=pytest.mark.slow),
         pytest.param("fsdp2", False, False, marks=pytest.mark.slow),
@@ -88,9 +96,7 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
     byte_tokenizer: str, tmp_path: Path, strategy: str, lora: bool, merge: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One process and two with shards; all weights, an adapter, and an adapter added to its base."""
-    base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    base.load()
-    base.save_pretrained(tmp_path / "base")
+    base = saved_base(byte_tokenizer, tmp_path)
     file = config(tmp_path, byte_tokenizer, lora=lora, source=str(tmp_path / "base"), strategy=strategy)
     tokenizer = AutoTokenizer.from_pretrained(byte_tokenizer)
 
@@ -116,8 +122,8 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
     written = (folder / "README.md").read_text()
     assert "| val/greedy/reward/mean | " in written and "pass@" not in written
     assert "Trained by lit_rl.modules.PPO of lit-rl" in written
-    assert ": 3 rollouts, 3 updates." in written
-    assert "rollout_000003.ckpt (rollout 3) written to" in capsys.readouterr().out
+    assert ": 2 rollouts, 2 updates." in written
+    assert "rollout_000002.ckpt (rollout 2) written to" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--ckpt_path", "best"])
     error = capsys.readouterr().err
@@ -128,9 +134,7 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
 def test_a_run_made_in_python_is_exported_from_its_checkpoint(
     byte_tokenizer: str, tmp_path: Path, saver: str, lora: LoRA | None
 ) -> None:
-    base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    base.load()
-    base.save_pretrained(tmp_path / "base")
+    base = saved_base(byte_tokenizer, tmp_path)
     policy = CausalLM(str(tmp_path / "base"), tokenizer=byte_tokenizer, lora=lora)
     module = GRPO(
         policy,
@@ -159,22 +163,25 @@ def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer:
     policy = policy_of(config_of(checkpoint, ()))
     assert policy.config == dict(fields) and policy.tokenizer_source == byte_tokenizer
 
-
-def test_a_policy_of_ones_own_says_nothing_of_its_constructor(byte_tokenizer: str) -> None:
     class Mine(CausalLM):
-        pass
+        """One that says nothing of its constructor."""
 
-    checkpoint: dict[str, Any] = {}
+    checkpoint = {}
     GRPO(Mine(config=TINY_QWEN2, tokenizer=byte_tokenizer), rewards=[EvenBytes()]).on_save_checkpoint(checkpoint)
     with pytest.raises(ValueError, match="holds no configuration"):
         config_of(checkpoint, ())
 
 
-def test_a_folder_with_something_in_it_is_left_alone(tiny_policy: CausalLM, tmp_path: Path) -> None:
+def test_a_folder_with_something_in_it_is_left_alone_and_files_have_the_mode_of_new_ones(
+    tiny_policy: CausalLM, tmp_path: Path
+) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(FileExistsError, match="is not empty: give a new folder"):
         write_model(tiny_policy, tmp_path, merge=False)
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+    write_model(tiny_policy, tmp_path / "out", merge=False)
+    mode = (tmp_path / "mine").stat().st_mode
+    assert {file.stat().st_mode for file in (tmp_path / "out").iterdir()} == {mode}
 
 
 def test_an_adapter_on_a_base_from_scratch_must_be_merged(byte_tokenizer: str, tmp_path: Path) -> None:
@@ -222,19 +229,10 @@ def test_a_card_carries_licence_and_pass_rates(tmp_path: Path) -> None:
     assert header_of(card(measured, config, "x.ckpt", "model", "mit"))["license"] == "mit"
 
 
-def test_exported_files_have_the_mode_of_any_new_file(tiny_policy: CausalLM, tmp_path: Path) -> None:
-    write_model(tiny_policy, tmp_path / "out", merge=False)
-    (tmp_path / "new").write_text("")
-    mode = (tmp_path / "new").stat().st_mode
-    assert {file.stat().st_mode for file in (tmp_path / "out").iterdir()} == {mode}
-
-
 def test_a_policy_with_adapters_writes_a_folder_that_peft_loads(byte_tokenizer: str, tmp_path: Path) -> None:
     from peft import AutoPeftModelForCausalLM
 
-    base = CausalLM(config=dict(TINY_QWEN2), tokenizer=byte_tokenizer)
-    base.load()
-    base.save_pretrained(tmp_path / "base")
+    base = saved_base(byte_tokenizer, tmp_path)
     policy = CausalLM(str(tmp_path / "base"), lora=LoRA(rank=2))
     policy.load()
     with torch.no_grad():

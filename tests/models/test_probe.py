@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from support.families import config_of
@@ -17,23 +19,20 @@ from lit_rl.models.loading import weights
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem
 
-GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+GPT2 = config_of("gpt2")
 
 
-def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: object) -> CausalLM:
-    return CausalLM(config=config, tokenizer=tokenizer, **arguments)  # type: ignore[arg-type]
+def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: Any) -> CausalLM:
+    return CausalLM(config=config, tokenizer=tokenizer, share_prompts=False, **arguments)
 
 
-@pytest.mark.parametrize("lora", [None, LoRA(rank=2)])
 def test_positions_that_the_sampler_leaves_out_are_noticed(
-    byte_tokenizer: str, lora: LoRA | None, monkeypatch: pytest.MonkeyPatch
+    byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoding, "takes", lambda model, name: name == "logits_to_keep")
-    with pytest.raises(
-        UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* set probe to false"
-    ):
-        built(byte_tokenizer, lora=lora).load()
-    built(byte_tokenizer, lora=lora, probe=False).load()
+    with pytest.raises(UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* probe to false"):
+        built(byte_tokenizer, lora=LoRA(rank=2)).load()
+    built(byte_tokenizer, probe=False).load()
 
 
 def test_wrong_positions_after_rows_left_the_batch_are_noticed(
@@ -68,9 +67,7 @@ def test_adapters_are_probed_switched_off_as_well(byte_tokenizer: str, monkeypat
     assert states == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("family", "dtype"), [("gpt2", "float32"), ("gpt2", "bfloat16"), ("mixtral", "float32"), ("bloom", "float32")]
-)
+@pytest.mark.parametrize(("family", "dtype"), [("gpt2", "bfloat16"), ("mixtral", "float32"), ("bloom", "float32")])
 def test_a_small_fault_that_is_no_rounding_is_refused(
     byte_tokenizer: str, family: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,11 +126,10 @@ def test_limits_on_time_steps_that_a_configuration_asks_for_are_refused(byte_tok
         built(byte_tokenizer, config_of("mamba2") | {"time_step_limit": [0.001, 0.5]}, probe=False).load()
 
 
-@pytest.mark.parametrize("rows", [256, 257])
-def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str, rows: int) -> None:
+def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -> None:
     """Ids go up to 257, that of the pad token."""
-    with pytest.raises(ArgumentError, match=rf"tokenizer: expected ids below {rows}, .* of 258; give the tokenizer"):
-        built(byte_tokenizer, GPT2 | {"vocab_size": rows}).load()
+    with pytest.raises(ArgumentError, match=r"tokenizer: expected ids below 257, .* of 258; give the tokenizer"):
+        built(byte_tokenizer, GPT2 | {"vocab_size": 257}).load()
 
 
 @pytest.mark.parametrize("is_special", [False, True])
@@ -158,18 +154,12 @@ def test_an_attention_that_the_family_lacks_is_answered_in_one_line(byte_tokeniz
         built(byte_tokenizer, config, attention="sdpa").load()
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("family", ["codegen", "qwen2"])
+@pytest.mark.parametrize(("family", "dtype"), [("codegen", "float16"), ("qwen2", "bfloat16")])
 def test_narrow_weights_pass(byte_tokenizer: str, family: str, dtype: str) -> None:
     config = TINY_QWEN2 if family == "qwen2" else GPT2 | {"model_type": "codegen", "rotary_dim": 4, "n_ctx": 128}
-    for policy in (
-        built(byte_tokenizer, config, dtype=dtype),
-        built(byte_tokenizer, config, dtype=dtype, lora=LoRA(rank=2)),
-    ):
-        policy.load()
-        assert {p.dtype for p in policy.parameters() if not p.requires_grad or policy.lora is None} == {
-            getattr(torch, dtype)
-        }
+    policy = built(byte_tokenizer, config, dtype=dtype, lora=LoRA(rank=2))
+    policy.load()
+    assert {p.dtype for p in policy.parameters() if not p.requires_grad} == {getattr(torch, dtype)}
 
 
 def test_rows_that_fill_their_positions_do_not_stop_the_others(byte_tokenizer: str) -> None:

@@ -24,13 +24,9 @@ PROBABILITIES = (0.05, 0.5, 0.15, 0.3)
     [
         (Sampling(), {0, 1, 2, 3}),
         (Sampling(top_k=1), {1}),
-        (Sampling(top_k=2), {1, 3}),
         (Sampling(top_k=3), {1, 2, 3}),
-        (Sampling(top_k=4), {0, 1, 2, 3}),
         (Sampling(top_p=0.4), {1}),
-        (Sampling(top_p=0.7), {1, 3}),
         (Sampling(top_p=0.9), {1, 2, 3}),
-        (Sampling(top_p=0.99), {0, 1, 2, 3}),
         (Sampling(top_p=0.9, top_k=2), {1, 3}),
     ],
 )
@@ -50,7 +46,7 @@ def test_filters_keep_the_likeliest_tokens_and_score_them_as_drawn(sampling: Sam
 @pytest.mark.parametrize(
     "sampling", [Sampling(), Sampling(temperature=0), Sampling(temperature=0.7, top_p=0.8), Sampling(top_k=5)]
 )
-@pytest.mark.parametrize("rows_at_once", [0.5, 1, 3, 7])
+@pytest.mark.parametrize("rows_at_once", [0.5, 3])
 def test_rows_chosen_in_chunks_are_those_of_the_whole(
     sampling: Sampling, rows_at_once: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,25 +61,16 @@ def test_rows_chosen_in_chunks_are_those_of_the_whole(
 
 
 def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:
-    uniforms = Uniforms([11, 12])
-    both = torch.stack([uniforms.at(torch.tensor([step, step]), torch.tensor([0, 1])) for step in range(200)])
-    assert len(set(both.flatten().tolist())) == 400
-    alone = Uniforms([12])
-    one = [alone.at(torch.tensor([step]), torch.tensor([0])) for step in range(200)]
-    assert torch.equal(torch.cat(one), both[:, 1])
-
-
-def test_rows_that_are_added_late_have_their_own_numbers() -> None:
     """Row 1 is added when row 0 is at token 20."""
-    expected = [Uniforms([seed]) for seed in (11, 12)]
+    alone = [
+        torch.cat([one.at(torch.tensor([step]), ROW) for step in range(120)]) for one in map(Uniforms, ([11], [12]))
+    ]
+    assert len(set(torch.cat(alone).tolist())) == 240
     uniforms = Uniforms([11])
-    for step in range(20):
-        assert uniforms.at(torch.tensor([step]), torch.tensor([0])) == expected[0].at(torch.tensor([step]), ROW)
+    assert torch.equal(torch.cat([uniforms.at(torch.tensor([step]), ROW) for step in range(20)]), alone[0][:20])
     uniforms.add([12])
-    for step in range(100):
-        both = uniforms.at(torch.tensor([step, 20 + step]), torch.tensor([1, 0]))
-        assert both[0] == expected[1].at(torch.tensor([step]), ROW)
-        assert both[1] == expected[0].at(torch.tensor([20 + step]), ROW)
+    both = torch.stack([uniforms.at(torch.tensor([step, 20 + step]), torch.tensor([1, 0])) for step in range(100)])
+    assert torch.equal(both[:, 0], alone[1][:100]) and torch.equal(both[:, 1], alone[0][20:])
 
 
 @pytest.mark.parametrize("stop", ["\nd", "\nclass", "\nif __name__ == '__main__':\n", "é" * 30, "x" * 200])

@@ -57,27 +57,19 @@ def gap(policy: CausalLM, prompts: list[tuple[int, ...]], copies: list[int], tok
 def test_logits_are_those_of_the_models_own_cache(family: str, byte_tokenizer: str) -> None:
     """Left pads, rows that leave, prompts that nobody reads any more, and buffers that grow."""
     policy = double(language_model(family, byte_tokenizer))
-    assert gap(policy, PROMPTS, COPIES, 70) < IN_DOUBLE[family]
+    assert gap(policy, PROMPTS, COPIES, 70 if family == "qwen2" else 20) < IN_DOUBLE[family]
 
 
-@pytest.mark.parametrize(
-    ("prompts", "copies"),
-    [
-        ([(5, 6, 7)], [0]),
-        ([(5, 6, 7)], [0] * 9),
-        ([(i, i + 1) for i in range(12)], [0] * 12 + list(range(1, 12))),
-    ],
-)
-def test_numbers_do_not_depend_on_how_rows_spread_over_prompts(
-    byte_tokenizer: str, prompts: list[tuple[int, ...]], copies: list[int]
-) -> None:
+def test_numbers_do_not_depend_on_how_rows_spread_over_prompts(byte_tokenizer: str) -> None:
     """One row, one prompt, and a prompt of many rows beside many of one: there each row gets a prompt of its own."""
     policy = double(language_model("qwen2", byte_tokenizer))
-    assert gap(policy, prompts, copies, 10) < 1e-10
-    decoding = SharedDecoding(policy.model)
-    written(decoding, prompts, copies, 1)
-    assert decoding._groups is not None
-    assert len(decoding._groups.bias) * decoding._groups.size <= 4 * len(copies)
+    many = [(i, i + 1) for i in range(12)], [0] * 12 + list(range(1, 12))
+    for prompts, copies in (([(5, 6, 7)], [0]), ([(5, 6, 7)], [0] * 9), many):
+        assert gap(policy, prompts, copies, 10) < 1e-10
+        decoding = SharedDecoding(policy.model)
+        written(decoding, prompts, copies, 1)
+        assert decoding._groups is not None
+        assert len(decoding._groups.bias) * decoding._groups.size <= 4 * len(copies)
 
 
 @pytest.mark.parametrize(("family", "rows_of_part"), [("gpt2", 16), ("qwen2", 2)])
@@ -94,11 +86,9 @@ def test_rows_that_join_others_are_written_as_if_alone(
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(0, 200, (10, 3, 60), generator=generator)
     prompts = [tuple(torch.randint(0, 200, (1 + 5 * i % 13,), generator=generator).tolist()) for i in range(10)]
-    expected = []
-    for prompt, drawn in zip(prompts, tokens, strict=True):
-        alone = CachedDecoding(policy.model)
-        first = [alone.read([prompt], torch.zeros(3, dtype=torch.long), 60)]
-        expected.append(torch.stack(first + [alone.append(drawn[:, step]) for step in range(60)], 1))
+    rows = [torch.cat([torch.tensor([prompt] * 3), drawn], 1) for prompt, drawn in zip(prompts, tokens, strict=True)]
+    # Without a cache: row by row, the logits after the prompt and after each token.
+    expected = [policy.model(row).logits[:, len(prompt) - 1 :] for prompt, row in zip(prompts, rows, strict=True)]
     decoding = SharedDecoding(policy.model)
     ages: dict[int, int] = {}
     for step in range(100):
@@ -188,10 +178,9 @@ def test_a_prompt_is_held_once_and_forgotten_with_its_last_row(byte_tokenizer: s
     assert [(len(layer.prompt_keys), len(layer.keys)) for layer in layers] == [(1, 2), (1, 2)]
 
 
-@pytest.mark.parametrize("family", ["qwen2", "gpt2"])
-def test_samples_are_those_from_the_models_own_cache(family: str, byte_tokenizer: str) -> None:
+def test_samples_are_those_from_the_models_own_cache(byte_tokenizer: str) -> None:
     """In float64, with rows that end at once, at EOS, at a stop string, at a limit and where positions are full."""
-    policy = double(language_model(family, byte_tokenizer))
+    policy = double(language_model("qwen2", byte_tokenizer))
     prompts = [*PROMPTS, tuple(range(100))]
     requests = [Request(i, prompts[i % 5], i, max_tokens=60, stop_strings=("e", "x")) for i in range(40)]
     requests += [replace(one, row=one.row + 40, max_tokens=1 + one.row % 7) for one in requests[:10]]

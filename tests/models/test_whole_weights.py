@@ -31,7 +31,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 def loaded(tokenizer: str, family: str = "qwen2", lora: bool = False) -> CausalLM:
     config = TINY_QWEN2 | FAMILIES[family] | {"model_type": family}
-    policy = CausalLM(config=config, tokenizer=tokenizer, lora=LoRA(rank=2) if lora else None)
+    policy = CausalLM(config=config, tokenizer=tokenizer, lora=LoRA(rank=2) if lora else None, probe=False)
     policy.load()
     if lora:
         with torch.no_grad():
@@ -59,22 +59,24 @@ def test_names_and_values_are_those_that_transformers_writes(byte_tokenizer: str
     pairs = list(whole_weights(policy))
     assert len(pairs) == len(dict(pairs))
     assert_same(dict(pairs), on_disk(policy.model, tmp_path))
+    if family == "qwen2":
+        each = dict(whole_weights(policy, with_tied=True))
+        assert each.keys() - dict(pairs).keys() == {"lm_head.weight"}
+        assert torch.equal(each["lm_head.weight"], each["model.embed_tokens.weight"])
 
 
-def test_tied_weights_come_under_each_name_where_that_is_asked_for(byte_tokenizer: str) -> None:
-    policy = loaded(byte_tokenizer)
-    once, each = dict(whole_weights(policy)), dict(whole_weights(policy, with_tied=True))
-    assert each.keys() - once.keys() == {"lm_head.weight"}
-    assert torch.equal(each["lm_head.weight"], once["model.embed_tokens.weight"])
-
-
-@pytest.mark.parametrize("family", ["qwen2", "llama"])
-def test_adapters_are_merged_and_the_policy_stays_as_it_was(byte_tokenizer: str, tmp_path: Path, family: str) -> None:
-    policy = loaded(byte_tokenizer, family, lora=True)
+def test_adapters_are_merged_and_the_policy_stays_as_it_was(byte_tokenizer: str, tmp_path: Path) -> None:
+    policy = loaded(byte_tokenizer, lora=True)
     before = {name: parameter.detach().clone() for name, parameter in policy.named_parameters()}
     found = {name: tensor.clone() for name, tensor in whole_weights(policy)}
     assert_same(before, {name: parameter.detach() for name, parameter in policy.named_parameters()})
     assert_same(found, on_disk(policy.model.merge_and_unload(adapter_names=[POLICY]), tmp_path))
+
+
+def base_and_adapter(policy: CausalLM) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    given = whole_weights(policy, merge=False), adapter_weights(policy)
+    base, adapter = ({name: tensor.clone() for name, tensor in weights} for weights in given)
+    return base, adapter
 
 
 def shards_as_whole(tokenizer: str, lora: bool) -> bool:
@@ -85,12 +87,17 @@ def shards_as_whole(tokenizer: str, lora: bool) -> bool:
     kept = [parameter.to_local().clone() for parameter in policy.parameters()]  # type: ignore[attr-defined]
     found = {name: tensor.clone() for name, tensor in whole_weights(policy)}
     assert_same(found, dict(whole_weights(alone)))
+    expected = base_and_adapter(alone)
+    assert len(expected[1]) == 2 * 2 * 7 * lora
+    for apart, one in zip(base_and_adapter(policy), expected, strict=True):
+        assert_same(apart, one)
     now = [parameter.to_local() for parameter in policy.parameters()]  # type: ignore[attr-defined]
     return all(torch.equal(one, other) for one, other in zip(kept, now, strict=True))
 
 
 @pytest.mark.parametrize("lora", [False, True])
 def test_shards_of_two_ranks_become_whole_unit_by_unit(byte_tokenizer: str, lora: bool) -> None:
+    """With the adapter merged, and the adapter apart from its base."""
     assert on_ranks(shards_as_whole, byte_tokenizer, lora) == [True, True]
 
 
@@ -103,12 +110,6 @@ def test_a_toy_and_a_dora_adapter_are_refused(byte_tokenizer: str) -> None:
     policy.model.peft_config[POLICY].use_dora = True
     with pytest.raises(ValueError, match="merges plain LoRA adapters, got LORA with use_dora"):
         require_copyable(policy, "VLLM", merge=True)
-
-
-def base_and_adapter(policy: CausalLM) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    given = whole_weights(policy, merge=False), adapter_weights(policy)
-    base, adapter = ({name: tensor.clone() for name, tensor in weights} for weights in given)
-    return base, adapter
 
 
 def test_the_adapter_alone_is_what_peft_reads_on_the_base_that_travels_once(
@@ -133,20 +134,6 @@ def test_the_adapter_alone_is_what_peft_reads_on_the_base_that_travels_once(
         expected = policy.model(ids).logits
         alone.model = PeftModel.from_pretrained(alone.model, str(tmp_path / "adapter"))
         torch.testing.assert_close(alone.model(ids).logits, expected, rtol=1e-5, atol=1e-6)
-
-
-def adapter_of_shards(tokenizer: str) -> bool:
-    torch.distributed.init_process_group("gloo")
-    alone, policy = loaded(tokenizer, "llama", True), loaded(tokenizer, "llama", True)
-    shard(policy, init_device_mesh("cpu", (torch.distributed.get_world_size(),)))
-    expected = base_and_adapter(alone)
-    for found, one in zip(base_and_adapter(policy), expected, strict=True):
-        assert_same(found, one)
-    return len(expected[1]) == 2 * 2 * 7
-
-
-def test_the_adapter_of_shards_is_gathered_without_its_base(byte_tokenizer: str) -> None:
-    assert on_ranks(adapter_of_shards, byte_tokenizer) == [True, True]
 
 
 def test_a_policy_that_learns_more_than_its_matrices_is_refused_unless_they_are_merged(byte_tokenizer: str) -> None:

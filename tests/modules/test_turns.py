@@ -22,7 +22,7 @@ from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_of
-from lit_rl.models.family import project
+from lit_rl.models.family import projection
 from lit_rl.models.padding import completion_states
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.update_trace import evidence_of_completions
@@ -66,7 +66,7 @@ def test_ids_at_an_environment_turns_loss_positions_change_no_gradient(byte_toke
     def of(labels: Tensor) -> tuple[Tensor, Tensor]:
         hidden = completion_states(policy.model, rows)
         logprobs, entropy = completion_logprobs(
-            hidden, lambda h: project(policy.model, h), labels, rows.completion_mask, with_entropy=True
+            hidden, projection(policy.model), labels, rows.completion_mask, with_entropy=True
         )
         assert entropy is not None
         assert not logprobs[said].any() and not entropy[said].any()

@@ -308,16 +308,14 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 QUICK = (
     "gemma2",
-    "gpt2",
     "gpt_neo",
     "granitemoehybrid",
     "llama_dynamic",
     "mamba2",
     "phi3_longrope",
-    "qwen3_5_text",
     "rwkv",
 )
-"""One for each way to differ: soft-capping, learned positions, masks, hybrids, long RoPE, recurrent states."""
+"""One for each way to differ: soft-capping, masks, hybrids, long RoPE, recurrent states."""
 
 REFUSED = {
     "minimax": "cannot be sampled and trained here",

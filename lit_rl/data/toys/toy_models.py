@@ -135,10 +135,10 @@ class ToyPolicy(Policy):
         return NumberDecoding(self)
 
     def forward(
-        self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False, weights: Any = None
+        self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False, model: Any = None
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and entropies [N, T], under other weights if they are given; see :meth:`Policy.forward`."""
-        logits = self.logits(completions.prompt_ids, completions.completion_ids, weights)
+        logits = self.logits(completions.prompt_ids, completions.completion_ids, model)
         logprobs = (logits / (temperature or 1.0)).log_softmax(-1)
         chosen = logprobs.gather(-1, completions.completion_ids[..., None])[..., 0]
         mask = completions.completion_mask
@@ -146,10 +146,10 @@ class ToyPolicy(Policy):
             return chosen * mask, None
         return chosen * mask, -(logprobs.exp() * logprobs).sum(-1) * mask
 
-    def token_logits(self, completions: Completions, weights: Any = None) -> TokenLogits:
-        """See :meth:`Policy.token_logits`; ``weights`` as in :meth:`logits`."""
+    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
+        """See :meth:`Policy.token_logits`; ``model`` as ``weights`` in :meth:`logits`."""
         with torch.no_grad():
-            logits = self.logits(completions.prompt_ids, completions.completion_ids, weights)
+            logits = self.logits(completions.prompt_ids, completions.completion_ids, model)
         flat = logits[completions.completion_mask]
         return lambda rows: flat[rows]
 
@@ -168,11 +168,7 @@ class ToyPolicy(Policy):
         assert self.weights is not None
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.weights)
-        return FrozenCopy(self.frozen_reference, self.weights, self._logprobs_under, self.token_logits)
-
-    def _logprobs_under(self, completions: Completions, temperature: float, weights: Any) -> Tensor:
-        logprobs: Tensor = self(completions, temperature, weights=weights)[0]
-        return logprobs
+        return FrozenCopy(self, self.frozen_reference, self.weights)
 
     def keeps(self, name: str) -> bool:
         """The reference is kept: it is as small as the policy."""

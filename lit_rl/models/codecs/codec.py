@@ -10,43 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
 from lit_rl.arguments import ArgumentError
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.requests import ByteSpan
-from lit_rl.types import Completions, Problem, PromptBatch, StopReason
+from lit_rl.types import Completions, Generation, Problem, PromptBatch, StopReason
 
 Spans = Sequence[ByteSpan]
 """The ``(start, end)`` bytes that each token wrote, in the UTF-8 of the text."""
-
-
-class Written(Protocol):
-    """One row that an engine or a data set wrote."""
-
-    @property
-    def ids(self) -> Sequence[int]:
-        """Token ids, EOS included."""
-
-    @property
-    def logprobs(self) -> Sequence[float]:
-        """Nats of each id under the sampler."""
-
-    @property
-    def reason(self) -> StopReason:
-        """Reason the row ended."""
-
-
-@dataclass(frozen=True)
-class _Given:
-    """A row that was not sampled."""
-
-    ids: Sequence[int]
-    logprobs: Sequence[float]
-    reason: StopReason
 
 
 class Codec(ABC):
@@ -157,14 +130,7 @@ class Codec(ABC):
         ids, mask = pad_left([self.prompt(problem) for problem in problems], self.pad_id, device)
         return PromptBatch(tuple(problems), ids, mask)
 
-    def room(self, prompts: PromptBatch) -> list[int]:
-        """Tokens that the positions leave to each of B prompts, at least one."""
-        used: list[int] = prompts.prompt_mask.sum(-1).tolist()
-        if self.counts_pads:
-            used = [prompts.prompt_ids.shape[1]] * len(used)
-        return [max(1, self.max_positions - length) for length in used]
-
-    def completions(self, prompts: PromptBatch, rows: Sequence[Written], group_size: int) -> Completions:
+    def completions(self, prompts: PromptBatch, rows: Sequence[Generation], group_size: int) -> Completions:
         """Padded tensors and texts of rows of one turn.
 
         Args:
@@ -209,9 +175,11 @@ class Codec(ABC):
             N completions; the sampler's log-probabilities are 0.
         """
         prompts = self.prompts(problems, device)
-        rows = []
-        for text, limit in zip(texts, self.room(prompts), strict=True):
+        rows: list[Generation] = []
+        padded = prompts.prompt_ids.shape[1] if self.counts_pads else 0
+        for text, length in zip(texts, prompts.prompt_mask.sum(-1).tolist(), strict=True):
+            limit = max(1, self.max_positions - max(padded, length))
             ids, reason = self.given(text)
-            kept = ids[:limit]
-            rows.append(_Given(kept, [0.0] * len(kept), reason if len(ids) <= limit else StopReason.LENGTH))
+            reason = reason if len(ids) <= limit else StopReason.LENGTH
+            rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))
         return self.completions(prompts, rows, 1)

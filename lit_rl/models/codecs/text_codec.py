@@ -65,21 +65,24 @@ def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any
     Raises:
         RewritesHistoryError: the template changes what it wrote before.
     """
-    try:
-        return _find_frame(tokenizer, roles, arguments, lambda text: text)
-    except RewritesHistoryError:
-        frame = _find_frame(tokenizer, roles, arguments, _without_thoughts)
-    rank_zero_warn(
-        f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} drops the thinking of earlier turns; "
-        "conversations keep each turn as it was sampled"
-    )
+    frame = _find_frame(tokenizer, roles, arguments, str)
+    if frame is not None:
+        return frame
+    frame = _find_frame(tokenizer, roles, arguments, _without_thoughts)
+    whose = f"the chat template of {tokenizer.name_or_path or 'the tokenizer'}"
+    if frame is None:
+        raise RewritesHistoryError(
+            f"{whose} writes earlier turns differently once there is a later one, so a conversation cannot continue "
+            "from the ids that were sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
+        )
+    rank_zero_warn(f"{whose} drops the thinking of earlier turns; conversations keep each turn as it was sampled")
     return frame
 
 
 def _find_frame(
     tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None, compared: Callable[[str], str]
-) -> TurnFrame:
-    """The frame, where a longer conversation only adds to what is compared of a shorter one."""
+) -> TurnFrame | None:
+    """The frame, if a longer conversation only adds to what is compared of a shorter one."""
     messages: list[Message] = [{"role": role, "content": f"begin-{i}"} for i, role in enumerate(roles)]
     so_far = render(tokenizer, messages, arguments)
     frames = []
@@ -91,11 +94,11 @@ def _find_frame(
         said = compared(answer).strip()
         between, found, _ = rest.removeprefix(said).partition(message)
         if not (compared(longer).startswith(compared(so_far)) and rest.startswith(said) and found):
-            raise _rewrites(tokenizer)
+            return None
         frames.append((between, longer.rpartition(message)[2]))
         so_far = longer
     if frames[0] != frames[1]:
-        raise _rewrites(tokenizer)
+        return None
     between, after = frames[0]
     opening = between.lstrip()
     end_token = max((s for s in special_tokens(tokenizer) if opening.startswith(s)), key=len, default="")
@@ -148,14 +151,6 @@ def defused(message: str, special: Collection[str]) -> str:
     for token in sorted(special, key=len, reverse=True):
         message = message.replace(token, f"{token[0]} {token[1:]}")
     return message
-
-
-def _rewrites(tokenizer: Any) -> RewritesHistoryError:
-    return RewritesHistoryError(
-        f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} writes earlier turns differently once "
-        "there is a later one, so a conversation cannot continue from the ids that were "
-        "sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
-    )
 
 
 # A stop string of n bytes begins at most n - 1 tokens before the one that completes it, since each token writes a byte
@@ -231,13 +226,11 @@ class TextCodec(Codec):
         Sentencepiece would put a space before it as if a text began here, so it is then encoded after another
         token.
         """
-        plain = self._ids(text)
         for before in ("", "\n", "a"):
-            ids = plain if not before else self._ids(before + text)
-            first = len(self._ids(before)) if before else 0
-            if self.decode(ids[first:], StopReason.LENGTH, ())[0] == text:
-                return tuple(ids[first:])
-        return tuple(plain)
+            ids = self._ids(before + text)[len(self._ids(before)) :]
+            if self.decode(ids, StopReason.LENGTH, ())[0] == text:
+                return tuple(ids)
+        return tuple(self._ids(text))
 
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
         """Text of a completion and the byte span of each of its tokens; see :meth:`Codec.decode`."""
@@ -253,7 +246,9 @@ class TextCodec(Codec):
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         """Return whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
-        if not any(self._may_complete(ids[-1], string) for string in stop_strings):
+        last = bytes_of(self.tokenizer, ids[-1]) if stop_strings else b""
+        # Without a string's last byte in the last token, nothing need be decoded.
+        if not any(string.encode()[-1:] in last or _BROKEN in string for string in stop_strings):
             return False
         tokens = _MORE_TOKENS + max(len(string.encode()) for string in stop_strings)
         tail = self.tokenizer.decode(ids[-tokens:], skip_special_tokens=True)
@@ -262,10 +257,6 @@ class TextCodec(Codec):
     def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
         """Return whether the last tokens before a turn open a thought; see :meth:`Codec.ends_in_thought`."""
         return ends_in_thought(self.tokenizer.decode(list(prompt_ids[-_TOKENS_OF_THOUGHT:])))
-
-    def _may_complete(self, index: int, string: str) -> bool:
-        """Return whether a token holds a stop string's last byte; if not, nothing need be decoded."""
-        return string.encode()[-1:] in bytes_of(self.tokenizer, index) or _BROKEN in string
 
     # -- further turns -------------------------------------------------------------------------------------
 

@@ -53,11 +53,11 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     ids = tuple(ids)
     # Built-in functions go over the tokens, and tensors: a loop in Python would take seconds for a large rollout.
     pieces = list(map(vocabulary.__getitem__, ids))
-    text, offsets = vocabulary.join(ids, pieces)
+    text, broken = vocabulary.join(ids, pieces)
     sizes = integers(map(len, pieces))
     after = sizes.cumsum(0)
-    ends = offsets.ends(after)
-    starts = torch.where(sizes > 0, offsets.starts(after - sizes), ends)
+    ends = _moved(after, broken, at_end=True)
+    starts = torch.where(sizes > 0, _moved(after - sizes, broken, at_end=False), ends)
     dropped = vocabulary.dropped(text)
     if dropped:
         shift = len(text[:dropped].encode())
@@ -104,8 +104,8 @@ class _Vocabulary(dict[int, bytes]):
                 return bytes([int(match[1], 16)])
         return token.encode()
 
-    def join(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, _Offsets]:
-        """Text of the pieces and its offsets; a space that is not decoded is taken out of its piece."""
+    def join(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, list[ByteSpan]]:
+        """Text of the pieces, and those of their bytes that are not UTF-8; a space not decoded leaves its piece."""
         if self._byte_level:
             return _decode_lossy(b"".join(pieces))
         for step in self._steps:
@@ -114,7 +114,7 @@ class _Vocabulary(dict[int, bytes]):
                 if first is not None:
                     pieces[first] = pieces[first].replace(b" ", b"")
         try:
-            return b"".join(pieces).decode(), _Offsets(())
+            return b"".join(pieces).decode(), []
         except UnicodeDecodeError:  # some single bytes are no character
             return _decode_byte_runs(pieces, [index in self.single_bytes for index in ids])
 
@@ -185,45 +185,33 @@ def _byte_level_bytes(token: str) -> bytes:
         return token.encode()
 
 
-class _Offsets:
-    """From offsets in the sampled bytes to offsets in the UTF-8 of the text.
+def _moved(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end: bool) -> Tensor:
+    """[T] from offsets in the sampled bytes to offsets in the UTF-8 of the text.
 
-    Equal unless some bytes were not UTF-8: ``broken`` lists ``(start, end)`` of each such piece, in order, and
-    each became one U+FFFD.
+    Equal unless some bytes were not UTF-8: ``broken`` lists each such piece, in order, which became one U+FFFD. A token
+    that begins or ends inside one has the whole character.
     """
-
-    def __init__(self, broken: Sequence[ByteSpan]) -> None:
-        pieces = ByteSpans.of(broken)
-        self._starts, self._ends = pieces.starts, pieces.ends
-        growth = len(_REPLACEMENT) - (self._ends - self._starts)
-        # Entry k: growth by the first k pieces.
-        self._shifts = torch.cat([growth.new_zeros(1), growth.cumsum(0)])
-
-    def starts(self, offsets: Tensor) -> Tensor:
-        """[T] where tokens that begin here begin in the text."""
-        return self._moved(offsets, at_end=False)
-
-    def ends(self, offsets: Tensor) -> Tensor:
-        """[T] where tokens that end here end in the text."""
-        return self._moved(offsets, at_end=True)
-
-    def _moved(self, offsets: Tensor, *, at_end: bool) -> Tensor:
-        if not len(self._starts):
-            return offsets
-        before = torch.searchsorted(self._starts.contiguous(), offsets)  # pieces that begin before the offset
-        last = (before - 1).clamp(min=0)
-        inside = (before > 0) & (offsets < self._ends[last])  # a character is not divided
-        character = self._starts[last] + self._shifts[last] + (len(_REPLACEMENT) if at_end else 0)
-        return torch.where(inside, character, offsets + self._shifts[before])
+    if not broken:
+        return offsets
+    pieces = ByteSpans.of(broken)
+    growth = len(_REPLACEMENT) - (pieces.ends - pieces.starts)
+    shifts = torch.cat([growth.new_zeros(1), growth.cumsum(0)])  # entry k: growth by the first k pieces
+    before = torch.searchsorted(pieces.starts.contiguous(), offsets)  # pieces that begin before the offset
+    last = (before - 1).clamp(min=0)
+    inside = (before > 0) & (offsets < pieces.ends[last])
+    character = pieces.starts[last] + shifts[last] + (len(_REPLACEMENT) if at_end else 0)
+    return torch.where(inside, character, offsets + shifts[before])
 
 
-def _decode_lossy(raw: bytes) -> tuple[str, _Offsets]:
+def _decode_lossy(raw: bytes) -> tuple[str, list[ByteSpan]]:
     """UTF-8 with one U+FFFD for each longest piece that is not a character (the Unicode standard's practice)."""
     try:
-        return raw.decode(), _Offsets(())
+        return raw.decode(), []
     except UnicodeDecodeError:
         pass
-    text, broken, position = [], [], 0
+    text: list[str] = []
+    broken: list[ByteSpan] = []
+    position = 0
     while position < len(raw):
         try:
             text.append(raw[position:].decode())
@@ -232,10 +220,10 @@ def _decode_lossy(raw: bytes) -> tuple[str, _Offsets]:
             text.append(raw[position : position + error.start].decode() + _REPLACEMENT.decode())
             broken.append((position + error.start, position + error.end))
             position += error.end
-    return "".join(text), _Offsets(broken)
+    return "".join(text), broken
 
 
-def _decode_byte_runs(pieces: Sequence[bytes], single: Sequence[bool]) -> tuple[str, _Offsets]:
+def _decode_byte_runs(pieces: Sequence[bytes], single: Sequence[bool]) -> tuple[str, list[ByteSpan]]:
     """Sentencepiece's way: a run of single-byte tokens is one text or, if not UTF-8, one U+FFFD a byte."""
     text: list[str] = []
     broken: list[ByteSpan] = []
@@ -256,4 +244,4 @@ def _decode_byte_runs(pieces: Sequence[bytes], single: Sequence[bool]) -> tuple[
             run = b""
         text.append(piece.decode())
         position += len(piece)
-    return "".join(text[:-1]), _Offsets(broken)
+    return "".join(text[:-1]), broken

@@ -49,7 +49,8 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
         holds = f"it holds objects of {found[1]}" if found else "it holds objects that are not loaded for safety"
         raise UsageError(f"{path} is not a checkpoint: {holds}; {_GIVE}") from error
     except (RuntimeError, EOFError, KeyError) as error:
-        raise UsageError(f"{path} is not a checkpoint: torch cannot read it ({_first_line(error)}); {_GIVE}") from error
+        said = str(error).strip().partition("\n")[0][:200]
+        raise UsageError(f"{path} is not a checkpoint: torch cannot read it ({said}); {_GIVE}") from error
     if not isinstance(content, dict):
         raise UsageError(f"{path} is not a checkpoint: it holds a {type(content).__name__}; {_GIVE}")
     if any(name not in content for name in _NEEDED):
@@ -84,10 +85,6 @@ def _require_archive(path: Path) -> None:
         raise UsageError(f"{path} is not a whole checkpoint: its end is missing; take an earlier one")
     what = "it is not a file of torch" if begins else "it is empty"
     raise UsageError(f"{path} is not a checkpoint: {what}; {_GIVE}")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:200]
 
 
 _PREFIX = "state_dict."

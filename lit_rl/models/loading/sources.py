@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from lit_rl.arguments import UsageError, with_variables
-from lit_rl.models.family import UnsupportedModelError
+from lit_rl.models.family import UnsupportedModelError, replaced
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
 ADAPTER_CONFIG = "adapter_config.json"
@@ -45,11 +45,11 @@ def resolve(source: str) -> str:
         advice = f"lit-rl export {source} FOLDER writes one; give that folder"
         raise UsageError(f"{source} holds checkpoints of a run and no model: {advice}")
     looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1 or source.endswith(".gguf")
-    if looks_local and not Path(source).expanduser().exists():
+    if looks_local and not given.exists():
         kind = "file" if source.endswith(".gguf") else "folder"
         advice = "give a folder, such as lit-rl export RUN FOLDER writes, or a hub id"
         raise FileNotFoundError(f"model {kind} not found: {source} (from {Path.cwd()}): {advice}")
-    return str(Path(source).expanduser()) if looks_local else source
+    return str(given) if looks_local else source
 
 
 def _package_folder(package: str, source: str) -> Path:
@@ -61,28 +61,6 @@ def _package_folder(package: str, source: str) -> Path:
     if found is None or not found.submodule_search_locations:
         raise ModuleNotFoundError(f"{source} needs the package {package}, which is not installed here", name=package)
     return Path(next(iter(found.submodule_search_locations)))
-
-
-def require_model(source: str, key: str) -> None:
-    """Check whether a folder holds a model; hub ids and GGUF files pass.
-
-    Raises:
-        FileNotFoundError: it has no ``config.json``.
-    """
-    folder = Path(source)
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        raise FileNotFoundError(
-            f"{source} holds no model: it has no config.json and no GGUF file ({key}); give the folder of a model or "
-            "an adapter, such as lit-rl export writes"
-        )
-
-
-def tokenizer_home(source: str) -> str:
-    """Return the source of a model's tokenizer: the model, or its base if it is an adapter saved without one."""
-    folder = Path(resolve(source))
-    if (folder / ADAPTER_CONFIG).is_file() and not has_tokenizer(folder):
-        return base_of_adapter(str(folder))
-    return source
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -151,20 +129,15 @@ def _failure(kind: str, source: str, key: str, error: Exception) -> str:
     return f"the {kind} {source} ({key}) cannot be loaded from the hub: {said}; give a hub id that exists, or a folder"
 
 
-@contextmanager
-def without_retries(source: str) -> Iterator[None]:
+def without_retries(source: str) -> AbstractContextManager[None]:
     """Inside, a hub that cannot be reached is not asked: that costs seconds, not minutes of retries.
 
     ``local_files_only`` would not do: transformers looks for adapters on the hub anyway.
     """
     from huggingface_hub import constants
 
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = before or (not Path(source).exists() and not can_use_hub())
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
+    offline = constants.HF_HUB_OFFLINE or (not Path(source).exists() and not can_use_hub())
+    return replaced(constants, "HF_HUB_OFFLINE", offline)
 
 
 def can_use_hub() -> bool:

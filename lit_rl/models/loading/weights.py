@@ -11,7 +11,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.models.adapters import POLICY, LoRA, add_reference_adapter, lora_config, read_adapter
-from lit_rl.models.family import free_time_steps, plain_refusals, text_config
+from lit_rl.models.family import free_time_steps, plain_refusals, replaced, text_config
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
     CONFIG_KEY,
@@ -33,22 +33,18 @@ from lit_rl.models.loading.sources import (
     base_of_adapter,
     has_tokenizer,
     plain_failures,
-    require_model,
     resolve,
-    tokenizer_home,
     without_retries,
 )
 from lit_rl.training.precision import torch_dtype
 
 
-def gguf_file(source: str) -> Path | None:
-    """The GGUF file of a source: itself, or the only one in a folder without a transformers model.
+def gguf_options(source: str) -> tuple[str, dict[str, str]]:
+    """Folder or hub id, and the name of a GGUF file, as arguments of ``from_pretrained``.
 
     Args:
-        source: resolved, see :func:`lit_rl.models.loading.sources.resolve`.
-
-    Returns:
-        ``None`` if the source means something else.
+        source: resolved, see :func:`lit_rl.models.loading.sources.resolve`. A GGUF file, or a folder with one and no
+            model of transformers; anything else is returned as it is.
 
     Raises:
         ValueError: the folder holds several.
@@ -56,69 +52,39 @@ def gguf_file(source: str) -> Path | None:
     """
     path = Path(source)
     if path.is_dir():
-        described = any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
+        described = any((path / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
         found = [] if described else sorted(path.glob("*.gguf"))
-        if len(found) > 1:
-            names = ", ".join(file.name for file in found[:4]) + (", ..." if len(found) > 4 else "")
-            raise UsageError(
-                f"{source} holds {len(found)} GGUF files ({names}): name one of them, {source}/{found[0].name}"
-            )
     else:
         found = [path] if path.suffix == ".gguf" else []
-    if found and find_spec("gguf") is None:
+    if not found:
+        return source, {}
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found[:4]) + (", ..." if len(found) > 4 else "")
+        raise UsageError(
+            f"{source} holds {len(found)} GGUF files ({names}): name one of them, {source}/{found[0].name}"
+        )
+    if find_spec("gguf") is None:
         raise ModuleNotFoundError(
             f"{found[0]} is a GGUF file, which needs the package gguf: pip install 'lit-rl[gguf]'", name="gguf"
         )
-    return found[0] if found else None
+    return str(found[0].parent), {"gguf_file": found[0].name}
 
 
-def gguf_options(source: str) -> tuple[str, dict[str, str]]:
-    """Return ``from_pretrained``'s arguments for a resolved source: folder or hub id, and the name of a GGUF file."""
-    file = gguf_file(source)
-    return (source, {}) if file is None else (str(file.parent), {"gguf_file": file.name})
+def _forget_packing(config: Any, file: str) -> None:
+    """Make the configuration of a GGUF file an ordinary one, with a name by which the file is found again.
 
-
-def unpacked() -> dict[str, Any]:
-    """Return options that make ``from_pretrained`` unpack weights, even where kernels could use packed ones."""
-    import transformers
-
-    config = getattr(transformers, "GgufConfig", None)  # older versions always unpack
-    return {} if config is None else {"quantization_config": config(dequantize=True)}
-
-
-def forget_packing(model: Any, file: str) -> None:
-    """Turn a model read from a GGUF file into an ordinary one, with a name by which it is found again.
-
-    transformers would still call it quantized: it would refuse to save it, and PEFT would look for packed layers.
+    transformers would still call the model quantized, refuse to save it, and have PEFT look for packed layers.
     """
-    forget_packing_of_config(model.config, file)
-    model.name_or_path = file
-    for note in ("hf_quantizer", "quantization_method", "is_quantized"):
-        if note in vars(model):
-            delattr(model, note)
-
-
-def forget_packing_of_config(config: Any, file: str) -> None:
-    """The same for a configuration alone."""
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     config._name_or_path = file
 
 
-@contextmanager
-def without_gguf_bar() -> Iterator[None]:
+def _without_gguf_bar() -> AbstractContextManager[None]:
     """Draw no bar for converting weights; transformers has no option for it."""
     from transformers import modeling_gguf_pytorch_utils as reader
 
-    before = getattr(reader, "tqdm", None)
-    if before is None:
-        yield
-        return
-    reader.tqdm = lambda tensors, **_: tensors
-    try:
-        yield
-    finally:
-        reader.tqdm = before
+    return replaced(reader, "tqdm", lambda tensors, **_: tensors) if hasattr(reader, "tqdm") else nullcontext()
 
 
 _MISTYPED = 0.9
@@ -167,7 +133,9 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    folder = resolve(tokenizer_home(source))
+    folder = resolve(source)
+    if (Path(folder) / ADAPTER_CONFIG).is_file() and not has_tokenizer(Path(folder)):
+        folder = base_of_adapter(folder)
     options: dict[str, str] = {}
     if not (Path(folder).is_dir() and has_tokenizer(Path(folder))):
         folder, options = gguf_options(folder)
@@ -192,6 +160,9 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     Returns:
         A causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
     """
+    if spec.lora is not None:
+        from peft import get_peft_model
+
     with torch.random.fork_rng(), without_bars():
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
@@ -210,7 +181,10 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
                 f"{text_config(model).model_type}: time steps of its Mamba blocks are not limited, in sampling and in "
                 "training; transformers would limit them in training alone"
             )
-        return _with_new_adapter(spec, model) if spec.lora is not None else model
+        if spec.lora is None:
+            return model
+        # Its second matrix is zero, so switching it off gives the start.
+        return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
 def _require_finite(model: Any, spec: ModelSpec) -> None:
@@ -296,50 +270,50 @@ def _require_fields(fields: Mapping[str, Any]) -> None:
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
+    """The model of a hub id, a folder or a GGUF file, whose weights become plain numbers.
+
+    Raises:
+        FileNotFoundError: the folder holds none.
+        ValueError: it cannot be loaded, or a GGUF file is to be quantized again.
+    """
+    import transformers
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     home, file = gguf_options(source)
-    if file:
-        return _from_gguf(spec, home, file, key)
-    require_model(source, key)
+    path = str(Path(home, file["gguf_file"])) if file else source
+    if file and spec.quantization is not None:
+        raise UsageError(f"quantization {spec.quantization} cannot be had from the GGUF file {path}: leave it out")
+    if not file and Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{source} holds no model: it has no config.json and no GGUF file ({key}); give the folder of a model or "
+            "an adapter, such as lit-rl export writes"
+        )
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
-        with plain_failures("model", source, key):
-            config = AutoConfig.from_pretrained(source, **NO_FOREIGN_CODE)
+        with plain_failures("model", path, key):
+            config = AutoConfig.from_pretrained(home, **file, **NO_FOREIGN_CODE)
+        if file:
+            _forget_packing(config, path)
         model = AutoModelForCausalLM.from_config(config, **options)
-        with suppress(OSError), without_retries(source):  # not every model has a generation config
-            model.generation_config = GenerationConfig.from_pretrained(source)
+        with suppress(OSError), without_retries(home):  # not every model has a generation config
+            model.generation_config = GenerationConfig.from_pretrained(home)
         return model
     if spec.quantization is not None:
         options["quantization_config"] = _four_bits(options["dtype"])
-    with plain_failures("model", source, key), plain_refusals(source, spec.attention):
-        model = AutoModelForCausalLM.from_pretrained(source, **options, **NO_FOREIGN_CODE)
+    if file and hasattr(transformers, "GgufConfig"):  # else weights are always unpacked
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    bars = _without_gguf_bar() if file else nullcontext()
+    with plain_failures("model", path, key), plain_refusals(path, spec.attention), bars:
+        model = AutoModelForCausalLM.from_pretrained(home, **file, **options, **NO_FOREIGN_CODE)
+    if file:
+        _forget_packing(model.config, path)
+        model.name_or_path = path
+        for note in ("hf_quantizer", "quantization_method", "is_quantized"):
+            vars(model).pop(note, None)
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
             # On some CPUs a 4-bit layer that ran once in eval mode has no gradients afterwards; we train in eval mode.
             layer.support_avx512bf16_for_cpu = False
-    return model
-
-
-def _from_gguf(spec: ModelSpec, home: str, file: dict[str, str], key: str) -> Any:
-    """The model of a GGUF file, its weights as plain numbers.
-
-    Raises:
-        ValueError: it is to be quantized again.
-    """
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    path = str(Path(home) / file["gguf_file"])
-    if spec.quantization is not None:
-        raise UsageError(f"quantization {spec.quantization} cannot be had from the GGUF file {path}: leave it out")
-    options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
-    with plain_failures("model", path, key), plain_refusals(path, spec.attention), without_gguf_bar():
-        if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
-            config = AutoConfig.from_pretrained(home, **file, **NO_FOREIGN_CODE)
-            forget_packing_of_config(config, path)
-            return AutoModelForCausalLM.from_config(config, **options)
-        model = AutoModelForCausalLM.from_pretrained(home, **file, **options, **unpacked(), **NO_FOREIGN_CODE)
-    forget_packing(model, path)
     return model
 
 
@@ -361,14 +335,6 @@ def _four_bits(compute_dtype: torch.dtype) -> Any:
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=compute_dtype,
     )
-
-
-def _with_new_adapter(spec: ModelSpec, model: Any) -> Any:
-    """Add a fresh policy adapter: its second matrix is zero, so switching it off gives the start."""
-    from peft import get_peft_model
-
-    assert spec.lora is not None
-    return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
 def _from_adapter(spec: ModelSpec, source: str) -> Any:
