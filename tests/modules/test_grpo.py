@@ -19,7 +19,6 @@ from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.modules.objective import Objective
 from lit_rl.rewards.term import TermScore
 from lit_rl.rollout import InfrastructureError, Rollout
-from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Completions, Experience, Judgement, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -38,7 +37,6 @@ CONTROLLED = Objective(
     ("aggregate", "objective"),
     [
         ("token_mean", Objective(kl_coef=0.1)),
-        ("sequence_mean", Objective(kl_coef=0.1)),
         ("sequence_sum_constant", Objective(kl_coef=0.1)),
         ("token_mean", CONTROLLED),
     ],
@@ -46,7 +44,7 @@ CONTROLLED = Objective(
 def test_any_split_into_micro_batches_gives_the_same_weights(
     make_module: Make, tmp_path: Path, aggregate: AggregateMode, objective: Objective
 ) -> None:
-    """Items 2, 4, 74, 75: three rollouts of two epochs of two minibatches, with KL, in fp64."""
+    """Items 2, 4, 74, 75: two rollouts of two epochs of two minibatches, with KL, in fp64."""
     results = []
     for size in (None, 1, 5):
         module = make_module(
@@ -56,13 +54,13 @@ def test_any_split_into_micro_batches_gives_the_same_weights(
             objective=objective,
             baseline=GroupMean("batch_std"),
             aggregate=aggregate,
-            max_rollouts=3,
+            max_rollouts=2,
         )
         trainer = fit(module, tmp_path)
         results.append(weights(module))
         if objective is CONTROLLED:
             assert 0.05 < trainer.callback_metrics["policy/clip_cov_fraction"] < 0.3
-            assert trainer.callback_metrics["policy/entropy_coef"] == pytest.approx(0.08), "two steps of 0.04"
+            assert trainer.callback_metrics["policy/entropy_coef"] == pytest.approx(0.04), "one step"
     start = make_module()
     start.policy.load()
     assert (results[0] - weights(start)).abs().max() > 1e-3 if aggregate != "sequence_sum_constant" else True
@@ -174,12 +172,6 @@ def test_a_group_of_one_is_refused(make_module: Make) -> None:
         make_module(sampling=Sampling(num_samples=1))
     with pytest.raises(ValueError, match="num_samples must be 2 or more, or max_resamples 0"):
         make_module(sampling=Sampling(num_samples=1), baseline=BatchMean(), max_resamples=2)
-
-
-def test_a_baseline_sums_over_ranks(make_module: Make) -> None:
-    """Item 21."""
-    module: Any = make_module(baseline=BatchMean())
-    assert module.baseline.sum_over_ranks is sum_over_ranks
 
 
 @pytest.mark.parametrize("error", [RuntimeError("in the middle"), KeyboardInterrupt()])
