@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import ArgumentError, UsageError, require_above
 from lit_rl.data.preferences import pair_of
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
@@ -85,8 +85,7 @@ class DPO(TextModule):
             max_updates=max_updates,
             seed=seed,
         )
-        if not beta > 0:
-            raise ArgumentError("beta", "a number above 0", str(beta), "it says how much a nat of log-ratio is worth")
+        require_above(0, beta=beta)
         self.kind = kind
         self.beta = beta
         self.reference: Reference | None = None

@@ -12,6 +12,7 @@ import torch
 from distributed.runs import MODULES, build, fit, policy, trainer_of, whole_weights
 from support.asking import AsksAgain, Watches
 from support.ranks import on_ranks
+from support.slow_cases import slow_but
 from support.small_runs import Words
 from support.two_turns import LastTurn, PlaysPPO
 
@@ -28,10 +29,7 @@ def difference(first: dict[str, Any], second: dict[str, Any]) -> float:
     return max(float(np.abs(first[name] - second[name]).max()) for name in first)
 
 
-OTHERS = sorted({*MODULES} - {"grpo-lora"})
-
-
-@pytest.mark.parametrize("kind", ["grpo-lora", *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS)])
+@pytest.mark.parametrize("kind", slow_but(["grpo-lora"], sorted(MODULES)))
 def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: Path, kind: str) -> None:
     """Items 3, 6, 20, 21, 46, 49, 52: uneven lengths, idle ranks, clipping; whole rows alone, shared prompts on two."""
     make = MODULES[kind]
@@ -57,7 +55,7 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "strategy"), [pytest.param("ppo-shared", "ddp", marks=pytest.mark.slow), ("grpo", "fsdp2")]
+    ("kind", "strategy"), slow_but([("grpo", "fsdp2")], [("ppo-shared", "ddp"), ("grpo", "fsdp2")])
 )
 def test_a_budget_of_tokens_changes_nothing_on_two_ranks(
     byte_tokenizer: str, tmp_path: Path, kind: str, strategy: str
@@ -118,7 +116,7 @@ def test_ranks_end_the_updates_of_a_rollout_together(byte_tokenizer: str, tmp_pa
         assert difference(weights, alone) < 1e-8
 
 
-@pytest.mark.parametrize("kind", ["ppo", pytest.param("ppo-shared", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", slow_but(["ppo"], ["ppo", "ppo-shared"]))
 def test_weights_that_only_rank_0_loads_train_like_weights_that_all_load(
     byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:

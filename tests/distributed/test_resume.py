@@ -16,6 +16,7 @@ import torch.distributed as dist
 from distributed.runs import KL, build, policy, sgd, trainer_of, whole_weights
 from support.ranks import on_ranks
 from support.saved_runs import CrashAt, names
+from support.slow_cases import slow_but
 from support.small_runs import Words, adam
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
@@ -56,18 +57,15 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(
     ("strategy", "kind", "every"),
-    [
-        ("fsdp2", "grpo", 2),
-        *[
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                *(("fsdp2", "grpo", every) for every in (3, 5, 6)),
-                *(("fsdp2", "ppo", every) for every in (2, 5, 6)),
-                *(("fsdp2", "grpo-lora", 4), ("fsdp2", "ppo-shared", 2)),
-                *(("ddp", "grpo", 4), ("ddp", "ppo", 2), ("ddp", "ppo-shared", 3)),
-            )
+    slow_but(
+        [("fsdp2", "grpo", 2)],
+        [
+            *(("fsdp2", "grpo", every) for every in (2, 3, 5, 6)),
+            *(("fsdp2", "ppo", every) for every in (2, 5, 6)),
+            *(("fsdp2", "grpo-lora", 4), ("fsdp2", "ppo-shared", 2)),
+            *(("ddp", "grpo", 4), ("ddp", "ppo", 2), ("ddp", "ppo-shared", 3)),
         ],
-    ],
+    ),
 )
 def test_two_ranks_that_crash_end_with_the_weights_of_two_that_do_not(
     byte_tokenizer: str, tmp_path: Path, strategy: str, kind: str, every: int
@@ -91,7 +89,7 @@ def test_two_ranks_that_crash_end_with_the_weights_of_two_that_do_not(
     assert on_ranks(on_two) == [(True, rollouts)] * 2
 
 
-@pytest.mark.parametrize("kind", ["grpo", pytest.param("ppo-shared", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", slow_but(["grpo"], ["grpo", "ppo-shared"]))
 def test_the_number_of_ranks_may_change_from_two_to_one_to_two(byte_tokenizer: str, tmp_path: Path, kind: str) -> None:
     """With the same global batch; the first checkpoint is made before the policy's first step (``ppo``)."""
 
@@ -201,11 +199,7 @@ def test_a_checkpoint_of_one_process_is_refused_by_fsdp2_with_what_to_do(byte_to
 
 @pytest.mark.parametrize(
     ("strategy", "who"),
-    [
-        ("fsdp2", (1,)),
-        *[pytest.param("fsdp2", one, marks=pytest.mark.slow) for one in ((0,), (0, 1))],
-        *[pytest.param("ddp", one, marks=pytest.mark.slow) for one in ((0,), (1,), (0, 1))],
-    ],
+    slow_but([("fsdp2", (1,))], [(strategy, who) for strategy in ("fsdp2", "ddp") for who in ((0,), (1,), (0, 1))]),
 )
 def test_a_signal_to_any_rank_ends_all_at_the_same_rollout(
     byte_tokenizer: str, tmp_path: Path, strategy: str, who: tuple[int, ...]

@@ -12,15 +12,7 @@ from torch import Tensor
 
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.functional.ratios import RatioLevel
-from lit_rl.losses import (
-    CISPO,
-    Clipped,
-    ImportanceSampling,
-    Loss,
-    PolicyGradient,
-    Tokens,
-    Unclipped,
-)
+from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens, Unclipped
 from lit_rl.modules import Objective
 
 LEVELS: tuple[Any, ...] = ("token", "sequence", "sequence_product")
