@@ -167,9 +167,7 @@ def test_a_term_that_never_has_a_value_stops_the_run_and_one_that_recovers_does_
     assert fit(recovered, tmp_path).global_step == 4, "two rollouts without a reward were skipped"
 
 
-def test_a_group_of_one_is_refused(make_module: Make) -> None:
-    with pytest.raises(ValueError, match="num_samples must be 2 or more, got 1"):
-        make_module(sampling=Sampling(num_samples=1))
+def test_resampling_of_groups_of_one_is_refused(make_module: Make) -> None:
     with pytest.raises(ValueError, match="num_samples must be 2 or more, or max_resamples 0"):
         make_module(sampling=Sampling(num_samples=1), baseline=BatchMean(), max_resamples=2)
 

@@ -121,15 +121,6 @@ def test_load_from_checkpoint_without_its_parts_or_a_configuration_says_what_to_
         GRPO.load_from_checkpoint(tmp_path / "one.ckpt")
 
 
-def test_a_checkpoint_of_another_model_is_not_loaded_halfway(
-    make_module: Make, byte_tokenizer: str, tmp_path: Path
-) -> None:
-    fit(make_module(max_rollouts=1), tmp_path, callbacks=[SaveAt(1, tmp_path / "one.ckpt")])
-    other = make_module(model={"num_hidden_layers": 1}).policy
-    with pytest.raises(ValueError, match="the checkpoint is of another model"):
-        GRPO.load_from_checkpoint(tmp_path / "one.ckpt", policy=other, rewards=[EvenBytes()])
-
-
 def loader_fit(module: RolloutModule, folder: Path, loader: Any) -> None:
     """Fit on a bare loader, without a DataModule."""
     quiet_trainer(folder, max_epochs=1).fit(module, loader)
