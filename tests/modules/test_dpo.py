@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from rollout.scripted import Scripted
-from support.small_runs import Words, fit, grouped, quiet_trainer, weights, whole_and_resumed
+from support.small_runs import Words, fit, grouped, quiet_trainer, weights
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
@@ -112,14 +111,6 @@ def test_the_reference_is_the_start_and_stays_there(
         assert torch.allclose(of_reference, logprobs_of(fresh.eval(), problems, "chosen"), atol=1e-12)
         assert not torch.allclose(of_reference, logprobs_of(moved, problems, "chosen"), atol=1e-3)
     assert not any("frozen_reference" in name for name in module.state_dict())
-
-
-def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:
-    """Items 55 to 57; the reference is rebuilt from the configuration."""
-    adam = partial(torch.optim.Adam, lr=1e-2)
-    make = partial(make_dpo, optimizer=adam, max_updates=8)
-    whole, second = whole_and_resumed(make, tmp_path, 4, data=data(pairs, batch_size=2))
-    assert torch.equal(weights(second), weights(whole))
 
 
 def test_validation_measures_held_out_pairs_without_running_them(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:

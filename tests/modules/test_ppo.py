@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.slow_cases import slow_but
-from support.small_runs import fit, whole_and_resumed
+from support.small_runs import everything, fit, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
@@ -23,11 +22,6 @@ Make = Callable[..., RolloutModule]
 KL = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1")
 
 
-def everything(module: torch.nn.Module) -> torch.Tensor:
-    """All weights that are not a frozen reference."""
-    return torch.cat([p.detach().flatten() for n, p in module.named_parameters() if "frozen_reference" not in n])
-
-
 def part(module: Any, name: str) -> torch.Tensor:
     """The parameters of one group."""
     return torch.cat([p.detach().flatten().clone() for p in module.parameter_groups()[name]])
@@ -35,30 +29,6 @@ def part(module: Any, name: str) -> torch.Tensor:
 
 def lora_policy(byte_tokenizer: str) -> CausalLM:
     return CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", lora=LoRA(rank=2))
-
-
-@pytest.mark.parametrize("bootstrap", slow_but((True,), [True, False]))
-def test_any_split_into_micro_batches_gives_the_same_policy_and_critic(
-    make_module: Make, tmp_path: Path, bootstrap: bool
-) -> None:
-    """Items 2, 5: values are divided by the count of the update like the policy's tokens."""
-    results = []
-    for size in (None, 1, 5):
-        module = make_module(
-            PPO,
-            critic=SeparateCritic(),
-            objective=KL,
-            microbatch_size=size,
-            epochs=2,
-            minibatches=2,
-            value_clip=0.2,
-            bootstrap_truncated=bootstrap,
-            max_rollouts=2,
-        )
-        fit(module, tmp_path)
-        results.append(everything(module))
-    for other in results[1:]:
-        assert (other - results[0]).abs().max() < 1e-10
 
 
 def test_the_policy_stands_still_while_the_critic_warms_up(make_module: Make, tmp_path: Path) -> None:

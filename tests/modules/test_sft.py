@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import Words, adam, fit, grouped, weights, whole_and_resumed
+from support.small_runs import Words, adam, fit, grouped, weights
 from support.tiny_models import TINY_QWEN2
 
 import lit_rl.models.loading.weights as loading
@@ -126,13 +125,6 @@ def test_adapters_learn_and_the_base_stands_still(make_sft: Make, tmp_path: Path
     with torch.no_grad():
         assert (policy.logprobs(shown) - fresh.logprobs(shown)).sum() > 1.0
     assert all(".policy." in name for name in module.state_dict())
-
-
-def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_sft: Make, tmp_path: Path) -> None:
-    """Items 55 to 57: adapters with dropout, in the middle of an epoch of three updates."""
-    make = partial(make_sft, optimizer=adam, max_updates=8)
-    whole, second = whole_and_resumed(make, tmp_path, 4, data=Shown(batch_size=2))
-    assert torch.equal(weights(second), weights(whole))
 
 
 def test_validation_loss_is_the_mean_over_all_tokens_however_they_are_batched(make_sft: Make) -> None:

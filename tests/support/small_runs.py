@@ -156,6 +156,11 @@ def whole_and_resumed(make: Callable[[], Any], folder: Path, stop: int, **option
     return whole, resumed
 
 
+def everything(module: pl.LightningModule) -> torch.Tensor:
+    """All weights of the module that are no frozen reference as one vector."""
+    return torch.cat([p.detach().flatten() for n, p in module.named_parameters() if "frozen_reference" not in n])
+
+
 def weights(module: pl.LightningModule) -> torch.Tensor:
     """All weights of the policy as one vector."""
     policy: Any = module.policy
