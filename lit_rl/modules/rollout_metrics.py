@@ -90,13 +90,6 @@ def measure_resampled(means: Means, batch: Sequence[Problem], rollout: Rollout) 
     means.add_sum("group/resampled_fraction", replaced, len(batch))
 
 
-def measure_age(means: Means, completions: Completions, version: int) -> None:
-    """By how many updates the weights that sampled were older than the present version, where engines say it."""
-    if completions.weights_versions:
-        ages = [version - sampled_by for sampled_by in completions.weights_versions]
-        means.add_sum("policy/updates_behind", sum(ages), len(ages))
-
-
 def measure_entropy(means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey) -> None:
     """Mean entropy of the policy's tokens in a few rows, before the update.
 

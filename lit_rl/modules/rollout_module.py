@@ -32,7 +32,6 @@ from lit_rl.modules.objective import APPROXIMATE_KL, EntropyBonus, KLPenalty, KL
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
     measure,
-    measure_age,
     measure_entropy,
     measure_move,
     measure_resampled,
@@ -392,8 +391,9 @@ class RolloutModule(PolicyModule):
         may_be_stale = bool(self.sampler.settings.staleness) or not self.sampler.engine.shares_weights
         self.on_policy = self.logprobs.is_on_policy(completions, may_be_stale=may_be_stale)
         means = Means()
-        if may_be_stale:
-            measure_age(means, completions, self.policy.version)
+        if may_be_stale and completions.weights_versions:  # engines may not say it
+            ages = [self.policy.version - sampled_by for sampled_by in completions.weights_versions]
+            means.add_sum("policy/updates_behind", sum(ages), len(ages))
         if not self.objective.reads_entropy:  # a bonus computes it anyway
             key = StreamKey(self.seed, "entropy", self.clock.count)
             measure_entropy(means, self.policy, completions, self.sampling.temperature, key)

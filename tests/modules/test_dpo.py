@@ -210,22 +210,6 @@ def test_each_loss_by_hand(kind: PreferenceLoss, difference: float, want: float,
     assert chosen.grad.item() == pytest.approx(slope) and rejected.grad.item() == pytest.approx(-slope)
 
 
-def test_a_target_margin_moves_the_point_of_rest() -> None:
-    chosen, rejected, ref_chosen, ref_rejected = pair(4.0)  # margin 1
-    at_target = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=BETA, target_margin=1.0)
-    assert at_target.item() == pytest.approx(math.log(2))
-    hinge = preference_loss(
-        chosen,
-        rejected,
-        ref_chosen,
-        ref_rejected,
-        beta=BETA,
-        kind="hinge",
-        target_margin=torch.tensor([1.75]),
-    )
-    assert hinge.item() == pytest.approx(0.75)
-
-
 def test_far_margins_stay_finite() -> None:
     for difference in (1e4, -1e4):
         loss = preference_loss(*pair(difference), beta=BETA)
@@ -247,8 +231,6 @@ def test_wrong_arguments_say_what_came() -> None:
     one = torch.zeros(1)
     with pytest.raises(ValueError, match=r"beta: expected a number above 0, got 0"):
         DPO(CausalLM("folder"), beta=0.0)
-    with pytest.raises(ValueError, match="ipo sets its own target"):
-        preference_loss(one, one, one, one, beta=0.1, kind="ipo", target_margin=1.0)
     with pytest.raises(ValueError, match=r"logprobs: expected \[M\], summed over tokens, got \[1, 3\]"):
         preference_loss(*[torch.zeros(1, 3)] * 4, beta=0.1)
     with pytest.raises(ValueError, match=r"rejected_logprobs must have the shape of chosen_logprobs \[1\]"):
