@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,10 @@ from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.models import CorridorPolicy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
-from lit_rl.modules.rollout_metrics import measure, measure_entropy, time_split
+from lit_rl.modules.rollout_metrics import measure, measure_entropy
 from lit_rl.reports.summary import summary_names
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Judgement, Problem, Program
 
@@ -99,28 +97,6 @@ def test_extremes_add_up_over_parts() -> None:
     total.add_smallest("b", 5.0)
     total.add_largest("a", 2.0)
     assert total.reduce(torch.device("cpu")) == total.local() == {"a": 3.0, "b": -2.0}
-
-
-def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
-    class Clock:
-        now = 0.0
-
-        def __call__(self) -> float:
-            return self.now
-
-    clock = Clock()
-    progress = Progress(clock)
-    progress.begin("training")
-    waited, cached = Future[Outcome](), Future[Outcome]()
-    cached.set_result(Outcome(P, wall_seconds=9.0))
-    progress.add_turn(1, waited)
-    progress.add_turn(1, cached)
-    clock.now = 3.0
-    waited.set_result(Outcome(P, wall_seconds=1.0))
-    found = time_split(progress.end(), progress).local()
-    assert found["sandbox/queue_seconds"] == 2.0 and progress.judged == 2
-    assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0
-    assert found["memory/peak_gigabytes"] > 0.01
 
 
 @pytest.mark.parametrize("bonus", [0.0, 0.1])
