@@ -24,6 +24,8 @@ ROWS = 4
 class BehindOnOneRank(Around):
     """Says of rank 0's rows that older weights sampled them, once there are older ones; alone, of the same rows."""
 
+    shares_weights = False
+
     def change(self, generation: Generation) -> Generation:
         version, first_rank = generation.weights_version, os.environ.get("RANK", "0") == "0"
         is_old = first_rank and version > 0 and generation.row < ROWS
