@@ -15,7 +15,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError, typed_group
+from lit_rl.arguments import ArgumentError, UsageError, require_above, require_at_least, require_share, typed_group
 
 
 @typed_group
@@ -38,17 +38,10 @@ class Sampling:
     max_tokens: int = 256
 
     def __post_init__(self) -> None:
-        if self.num_samples < 1 or self.max_tokens < 1:
-            raise UsageError(
-                "num_samples and max_tokens must be at least 1, "
-                f"got {self.num_samples} and {self.max_tokens}: sample at least one token of one completion"
-            )
-        if self.temperature < 0:
-            raise ArgumentError("temperature", "a number of at least 0 (0 is greedy)", str(self.temperature))
-        if not 0 < self.top_p <= 1 or self.top_k < 0:
-            raise ArgumentError(
-                "top_p and top_k", "top_p in (0, 1] and top_k of at least 0", f"{self.top_p} and {self.top_k}"
-            )
+        require_at_least(1, num_samples=self.num_samples, max_tokens=self.max_tokens)
+        require_at_least(0, temperature=self.temperature, top_k=self.top_k)
+        require_above(0, top_p=self.top_p)
+        require_share(top_p=self.top_p)
         if self.temperature == 0 and self.num_samples > 1:
             raise UsageError(
                 f"greedy sampling gives the same completion each time, got num_samples={self.num_samples}: "

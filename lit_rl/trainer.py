@@ -96,7 +96,7 @@ class Trainer(pl.Trainer):
         Raises:
             ArgumentError: there is nothing to train on.
         """
-        require_pair("fit", model, train_dataloaders if datamodule is None else datamodule, "train_dataloader")
+        require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
         require_training(self)
         if isinstance(model, PolicyModule):
             measure_by_default(self)
@@ -118,10 +118,7 @@ class Trainer(pl.Trainer):
         The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
         """
         require_validation(self)
-        require_pair("validate", model, dataloaders if datamodule is None else datamodule, "val_dataloader")
-        if isinstance(model, PolicyModule):
-            measure_by_default(self)
-        start = named(self, ckpt_path)
+        start = self._begin("validate", model, dataloaders if datamodule is None else datamodule, ckpt_path)
         return super().validate(model, dataloaders, start, verbose, datamodule, weights_only)
 
     def test(
@@ -134,11 +131,15 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
-        require_pair("test", model, dataloaders if datamodule is None else datamodule, "test_dataloader")
+        start = self._begin("test", model, dataloaders if datamodule is None else datamodule, ckpt_path)
+        return super().test(model, dataloaders, start, verbose, datamodule, weights_only)
+
+    def _begin(self, verb: str, model: Any, data: Any, ckpt_path: Any) -> Any:
+        """Check what a measurement is given; returns the checkpoint to read."""
+        require_pair(verb, model, data)
         if isinstance(model, PolicyModule):
             measure_by_default(self)
-        start = named(self, ckpt_path)
-        return super().test(model, dataloaders, start, verbose, datamodule, weights_only)
+        return named(self, ckpt_path)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -239,14 +240,17 @@ def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
     return ckpt_path if ckpt_path is None else named(trainer, ckpt_path)
 
 
-def require_pair(verb: str, model: Any, data: Any, loader: str) -> None:
+_LOADERS = {"fit": "train_dataloader", "validate": "val_dataloader", "test": "test_dataloader"}
+"""Hooks by which a module may bring its own data, by verb of the trainer."""
+
+
+def require_pair(verb: str, model: Any, data: Any) -> None:
     """Check the two things that a verb is given, which are easily swapped: Lightning's words would blame one of them.
 
     Args:
         verb: of the trainer.
         model: ``None`` for the one that was trained.
         data: a task, or loaders.
-        loader: the hook by which a module may bring its own.
 
     Raises:
         ArgumentError: the first is no module, or the second no task.
@@ -256,7 +260,7 @@ def require_pair(verb: str, model: Any, data: Any, loader: str) -> None:
         remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy
         raise ArgumentError(verb, "a module first, such as GRPO(...), then a task", shown(model), remedy)
     is_list = isinstance(data, list) and all(isinstance(one, Problem) for one in data)
-    is_missing = data is None and model is not None and not is_overridden(loader, model)
+    is_missing = data is None and model is not None and not is_overridden(_LOADERS[verb], model)
     if isinstance(data, type | torch.nn.Module) or is_list or is_missing:
         raise ArgumentError(verb, "a task, such as datamodule=Basics()", shown(data))
 

@@ -5,6 +5,7 @@ Torch and what is built on it are imported by the fixtures that need them: files
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,9 +32,14 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 def pytest_collection_finish() -> None:
-    """Keep torch to one thread, whatever the environment says, where a test file imports it."""
+    """Keep torch to one thread, whatever the environment says, and fits from looking for garbage when they start.
+
+    A fit looks at every object of the process: with a thousand tests loaded, that takes longer than most of their fits.
+    """
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+    if costs := sys.modules.get("lit_rl.training.fixed_costs"):
+        costs.gc = SimpleNamespace(collect=int, freeze=gc.freeze, unfreeze=gc.unfreeze)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")

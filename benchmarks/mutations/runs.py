@@ -132,9 +132,9 @@ RUNS: list[Mutant] = [
         "tests/modules/test_formulas.py::test_ppo_takes_the_steps_of_its_formula",
     ),
     Mutant(
-        "a baseline of REINFORCE is the mean of one rank",
-        "lit_rl/modules/reinforce.py",
-        "used.sum_over_ranks = sum_over_ranks",
+        "a baseline is the mean of one rank",
+        "lit_rl/modules/rollout_module.py",
+        "compared.sum_over_ranks = sum_over_ranks",
         "pass",
         "tests/modules/test_reinforce.py",
     ),

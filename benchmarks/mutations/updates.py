@@ -16,8 +16,8 @@ UPDATES: list[Mutant] = [
     ),
     Mutant(
         "Dr. GRPO divides by the padded width",
-        "lit_rl/modules/minibatches.py",
-        "constant = max_tokens if mode",
+        "lit_rl/modules/rollout_module.py",
+        "constant = self.sampling.max_tokens if mode",
         "constant = mask.shape[1] if mode",
         FORMULAS,
     ),
@@ -212,7 +212,7 @@ UPDATES: list[Mutant] = [
     ),
     Mutant(
         "gradients are averaged over ranks and divided by the tokens of all",
-        "lit_rl/modules/minibatches.py",
+        "lit_rl/modules/rollout_module.py",
         "constant_tokens=constant)) / world_size()",
         "constant_tokens=constant))",
         "tests/distributed/test_equality.py::test_two_ranks_learn_what_one_process_learns",

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import ArgumentError, UsageError, require_above
 from lit_rl.data.preferences import pair_of
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
@@ -85,8 +85,7 @@ class DPO(TextModule):
             max_updates=max_updates,
             seed=seed,
         )
-        if not beta > 0:
-            raise ArgumentError("beta", "a number above 0", str(beta), "it says how much a nat of log-ratio is worth")
+        require_above(0, beta=beta)
         self.kind = kind
         self.beta = beta
         self.reference: Reference | None = None
@@ -186,16 +185,15 @@ def preference_loss(
     *,
     beta: float,
     kind: PreferenceLoss = "sigmoid",
-    target_margin: Tensor | float | None = None,
 ) -> Tensor:
     """Loss of each pair: make the chosen completion likelier than the rejected one, against the reference.
 
         margin   = implicit_rewards(chosen) - implicit_rewards(rejected)      reward units
-        sigmoid:  -log sigmoid(margin - target_margin)                        DPO; target 0
-        hinge:    max(0, target_margin - margin)                              SLiC; target 1
-        ipo:      (margin / beta - 1 / (2 beta))^2                            IPO; has its own target
+        sigmoid:  -log sigmoid(margin)                                        DPO
+        hinge:    max(0, 1 - margin)                                          SLiC
+        ipo:      (margin / beta - 1 / (2 beta))^2                            IPO
 
-    Beyond its target ``sigmoid`` keeps pushing, ever less, ``hinge`` stops, and ``ipo`` pulls back.
+    Beyond its target (0, 1, 1/2) ``sigmoid`` keeps pushing, ever less, ``hinge`` stops, and ``ipo`` pulls back.
 
     Args:
         chosen_logprobs: [M] nats, summed, under the policy. Carries the gradient.
@@ -204,18 +202,15 @@ def preference_loss(
         ref_rejected_logprobs: [M] under the reference. No gradient.
         beta: reward units per nat, > 0; smaller lets the policy go further from the reference.
         kind: see above.
-        target_margin: wanted margin in reward units, one number or [M], such as the difference of the
-            execution rewards; None: the kind's default.
 
     Returns:
         [M] loss per pair; average it over the pairs of the whole update.
 
     Raises:
-        ValueError: shapes that are not one [M], a reference requires grad, or a ``target_margin`` for ``ipo``.
+        ValueError: shapes that are not one [M], or a reference requires grad.
 
     Source:
         sigmoid: Rafailov et al. 2023, eq. 7, https://arxiv.org/abs/2305.18290
-        with a target: Amini et al. 2024, https://arxiv.org/abs/2402.10571
         hinge: Zhao et al. 2023, https://arxiv.org/abs/2305.10425
         ipo: Azar et al. 2023, eq. 17, https://arxiv.org/abs/2310.12036
 
@@ -228,16 +223,12 @@ def preference_loss(
     chosen = implicit_rewards(chosen_logprobs, ref_chosen_logprobs, beta=beta)
     rejected = implicit_rewards(rejected_logprobs, ref_rejected_logprobs, beta=beta)
     margin = chosen - rejected
-    if isinstance(target_margin, Tensor) and target_margin.dim():
-        require_same_shape(chosen_logprobs=chosen_logprobs, target_margin=target_margin)
     match kind:
         case "sigmoid":
-            return -logsigmoid(margin - (0.0 if target_margin is None else target_margin))
+            return -logsigmoid(margin)
         case "hinge":
-            return torch.relu((1.0 if target_margin is None else target_margin) - margin)
+            return torch.relu(1.0 - margin)
         case "ipo":
-            if target_margin is not None:
-                raise UsageError("ipo sets its own target, 1 / (2 beta); got a target_margin, leave it out")
             return (margin / beta - 1.0 / (2.0 * beta)).square()
         case _:
             assert_never(kind)

@@ -9,8 +9,6 @@ Letters: B problems, G completions per problem, N = B * G rows, T completion tok
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -25,7 +23,6 @@ from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
-from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience, Sampling
 
 
@@ -83,8 +80,7 @@ class GRPO(RolloutModule):
         if self.by_turn is not None:
             _require_turns(self.by_turn, collect, objective)
         self.baseline = baseline.comparison
-        self.baseline.require_samples(sampling.num_samples, "baseline")
-        self.baseline.sum_over_ranks = sum_over_ranks
+        self.compare_by(self.baseline, "baseline")
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Advantages from rewards; log-probabilities of reference and old policy where the loss needs them."""
@@ -150,17 +146,6 @@ class GRPO(RolloutModule):
                 earlier = self.rewards(rollout.completions.select(rows).after_turn(number), judgements)
                 found[rows, number - 1] = earlier.known_rewards().double().cpu()
         return found.to(rollout.completions.completion_mask.device)
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store the state of the baseline."""
-        super().on_save_checkpoint(checkpoint)
-        checkpoint["baseline"] = self.baseline.state_dict()
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore it."""
-        super().on_load_checkpoint(checkpoint)
-        if "baseline" in checkpoint:
-            self.baseline.load_state_dict(checkpoint["baseline"])
 
 
 def _require_turns(baseline: TurnAdvantages, collect: Collect, objective: Objective) -> None:

@@ -16,13 +16,12 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import UsageError
-from lit_rl.functional.masking import AggregateMode, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.models.teacher import Teacher
 from lit_rl.modules.objective import Logprobs, Objective
 from lit_rl.modules.settings import Update
-from lit_rl.training.ranks import max_over_ranks, sum_over_ranks, world_size
+from lit_rl.training.ranks import max_over_ranks
 from lit_rl.types import Completions, Experience, Sampling
 
 
@@ -30,46 +29,6 @@ def minibatches(num_rows: int, num_minibatches: int, seed: int) -> tuple[Tensor,
     """The row numbers of each minibatch, dealt out at random; only the seed decides the order."""
     order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed))
     return order.tensor_split(num_minibatches)
-
-
-def denominator_over_ranks(mask: Tensor, mode: AggregateMode, max_tokens: int) -> Tensor:
-    """Return the divisor of a minibatch's losses, however it is split over micro-batches and ranks.
-
-    Gradients are averaged over ranks afterwards, so each rank divides by its share of the total.
-
-    Args:
-        mask: [N, T] bool, tokens of this rank's part of the minibatch that have a loss.
-        mode: how token losses become one number.
-        max_tokens: of a completion, for the mode that divides by a constant.
-    """
-    constant = max_tokens if mode == "sequence_sum_constant" else None
-    return sum_over_ranks(loss_denominator(mask, mode, constant_tokens=constant)) / world_size()
-
-
-def split_rows(
-    completions: Completions,
-    rows: Tensor,
-    size: int | None,
-    max_tokens: int | None = None,
-    *,
-    shares_prompts: bool,
-    device: torch.device,
-) -> Iterator[Tensor]:
-    """Split rows into as many pieces on every rank; a rank with fewer pieces than another ends with empty ones.
-
-    It must still take part in every forward and backward pass, or the others would wait forever.
-
-    Args:
-        completions: all rows.
-        rows: [n] numbers of those to split.
-        size: most rows of a piece; ``None`` for any number.
-        max_tokens: most tokens of a piece, see :func:`pieces_of`; ``None`` for any number.
-        shares_prompts: whether rows of a piece that have the same prompt read it once.
-        device: of the rank, for asking the others.
-    """
-    pieces = pieces_of(completions, rows, size, max_tokens, shares_prompts)
-    for i in range(max_over_ranks(len(pieces), device)):
-        yield pieces[i] if i < len(pieces) else rows[:0]
 
 
 def pieces_of(
@@ -104,8 +63,8 @@ def pieces_of(
     names = groups.tolist() if shares_prompts else range(len(completions))
     known = list(map(_Row, names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist()))
     divided = [_divided(order.tolist(), known, size, max_tokens) for order in orders]
-    cheapest = min(divided, key=lambda pieces: sum(piece.num_tokens for piece in pieces))
-    return [torch.tensor(piece.rows) for piece in cheapest]
+    _, cheapest = min(divided, key=lambda one: one[0])
+    return [torch.tensor(piece) for piece in cheapest]
 
 
 class _Row(NamedTuple):
@@ -116,43 +75,30 @@ class _Row(NamedTuple):
     completion: int
 
 
-class _Piece:
-    """Rows that are read together, each padded to the longest, a prompt of one name once."""
+def _divided(
+    ordered: Sequence[int], known: Sequence[_Row], size: int | None, max_tokens: int | None
+) -> tuple[int, list[list[int]]]:
+    """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the pieces.
 
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self._names: set[int] = set()
-        self._prompt = self._completion = 0
-
-    @property
-    def num_tokens(self) -> int:
-        return len(self._names) * self._prompt + len(self.rows) * self._completion
-
-    def num_tokens_with(self, row: _Row) -> int:
-        names = len(self._names) + (row.name not in self._names)
-        completion = max(self._completion, row.completion)
-        return names * max(self._prompt, row.prompt) + (len(self.rows) + 1) * completion
-
-    def add(self, number: int, row: _Row) -> None:
-        self.rows.append(number)
-        self._names.add(row.name)
-        self._prompt, self._completion = max(self._prompt, row.prompt), max(self._completion, row.completion)
-
-
-def _divided(ordered: Sequence[int], known: Sequence[_Row], size: int | None, max_tokens: int | None) -> list[_Piece]:
-    """Cut rows, in this order, wherever one more would be too many."""
-    pieces: list[_Piece] = []
+    Each row of a piece is padded to the longest; prompts of one name are read once.
+    """
+    pieces: list[list[int]] = []
+    before = tokens = prompt = completion = 0  # tokens of earlier pieces; of the last one, and its widths
+    names: set[int] = set()
     for number in ordered:
-        row, last = known[number], pieces[-1] if pieces else None
-        if (
-            last is None
-            or len(last.rows) == size
-            or (max_tokens is not None and last.num_tokens_with(row) > max_tokens)
-        ):
-            last = _Piece()
+        row = known[number]
+        widest, longest = max(prompt, row.prompt), max(completion, row.completion)
+        last = pieces[-1] if pieces else []
+        grown = (len(names) + (row.name not in names)) * widest + (len(last) + 1) * longest
+        if not last or len(last) == size or (max_tokens is not None and grown > max_tokens):
+            before, names = before + tokens, set()
+            widest, longest, grown = row.prompt, row.completion, row.prompt + row.completion
+            last = []
             pieces.append(last)
-        last.add(number, row)
-    return pieces
+        last.append(number)
+        names.add(row.name)
+        tokens, prompt, completion = grown, widest, longest
+    return before + tokens, pieces
 
 
 def idle(experience: Experience) -> Experience:
@@ -226,7 +172,10 @@ class LogprobReader:
         chosen = rows.nonzero()[:, 0].cpu()
         wants_old = self.objective.penalises_rewards or not on_policy
         old = self.old(completions, chosen) if wants_old else None
-        return Logprobs(old, self.ref(completions, chosen) if self.objective.kl_coef else None)
+        if not self.objective.kl_coef:
+            return Logprobs(old, None)
+        assert self.reference is not None
+        return Logprobs(old, self.under(self.reference, completions, chosen))
 
     def old(self, completions: Completions, rows: Tensor) -> Tensor:
         """[N, T] log-probabilities of the given rows under the weights that sampled them.
@@ -241,11 +190,6 @@ class LogprobReader:
         sampled = completions.sampler_logprobs.to(logprobs.dtype)
         return torch.where(stale.to(logprobs.device)[:, None], sampled, logprobs)
 
-    def ref(self, completions: Completions, rows: Tensor) -> Tensor:
-        """[N, T] log-probabilities of the given rows under the reference."""
-        assert self.reference is not None
-        return self.under(self.reference, completions, rows)
-
     def under(self, model: Policy | Reference | Teacher, completions: Completions, rows: Tensor) -> Tensor:
         """[N, T] log-probabilities of the given rows under a model, 0 in the others, in pieces."""
         logprobs = torch.zeros_like(completions.sampler_logprobs)
@@ -258,10 +202,15 @@ class LogprobReader:
         return logprobs
 
     def pieces(self, completions: Completions, rows: Tensor) -> Iterator[Tensor]:
-        """Row numbers in pieces of a micro-batch, as many on every rank; see :func:`split_rows`."""
-        shares, device = self.policy.shares_prompts, completions.completion_ids.device
+        """Row numbers in pieces of a micro-batch, as many on every rank; see :func:`pieces_of`.
+
+        A rank with fewer pieces than another ends with empty ones: it must still take part in every forward and
+        backward pass, or the others would wait forever.
+        """
         size, tokens = self.update.microbatch_size, self.update.microbatch_tokens
-        return split_rows(completions, rows, size, tokens, shares_prompts=shares, device=device)
+        pieces = pieces_of(completions, rows, size, tokens, self.policy.shares_prompts)
+        for i in range(max_over_ranks(len(pieces), completions.completion_ids.device)):
+            yield pieces[i] if i < len(pieces) else rows[:0]
 
 
 def stale_rows(completions: Completions, version: int) -> Tensor:

@@ -120,9 +120,9 @@ class PPO(RolloutModule):
         counted = completions.completion_mask & valid[:, None]
         logprobs = self.logprobs_of(completions, valid)  # every valid row teaches the critic, so every one has rewards
         values, tail_values = self.values(completions)
-        mask, bootstrap = treat_truncation(
-            counted, completions.truncated, tail_values, treatment=self._truncation_treatment
-        )
+        treatment: Truncation = "bootstrap" if self.critic_update.bootstrap_truncated else "zero"
+        treatment = "mask" if self.update.mask_truncated else treatment
+        mask, bootstrap = treat_truncation(counted, completions.truncated, tail_values, treatment=treatment)
         credit = place_rewards(rewards, completions.completion_mask, self.credit)
         token_rewards = self.kl_penalty.penalise(credit, logprobs, mask)
         estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
@@ -158,12 +158,6 @@ class PPO(RolloutModule):
                 values[where, : found.shape[1]] = found
                 tails[where] = tail
         return values * completions.completion_mask, tails
-
-    @property
-    def _truncation_treatment(self) -> Truncation:
-        if self.update.mask_truncated:
-            return "mask"
-        return "bootstrap" if self.critic_update.bootstrap_truncated else "zero"
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
         """[N] bool: every valid row teaches the critic."""

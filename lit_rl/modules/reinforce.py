@@ -13,8 +13,6 @@ Letters: B problems, G completions per problem, N = B * G rows, T completion tok
 
 from __future__ import annotations
 
-from typing import Any
-
 from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
 from lit_rl.arguments import ArgumentError, UsageError, require_share
 from lit_rl.execution.interface import ProgramRunner
@@ -28,7 +26,6 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
-from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience, Sampling
 
 
@@ -103,9 +100,7 @@ class REINFORCE(RolloutModule):
                 f"normalize={baseline.normalize}: give it normalize: none, or give it as deltas"
             )
         require_share(gamma=gamma)
-        used = baseline if deltas is None else deltas
-        used.require_samples(sampling.num_samples, "baseline" if deltas is None else "deltas")
-        used.sum_over_ranks = sum_over_ranks
+        self.compare_by(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline
         self.deltas = deltas
         self.gamma = gamma
@@ -132,15 +127,3 @@ class REINFORCE(RolloutModule):
             old_logprobs=logprobs.old,
             ref_logprobs=logprobs.ref,
         )
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """A baseline may have state, as the running mean has."""
-        super().on_save_checkpoint(checkpoint)
-        checkpoint["baseline"] = (self.deltas or self.baseline).state_dict()
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore it."""
-        super().on_load_checkpoint(checkpoint)
-        # Checkpoints written before 0.3 hold only the number.
-        state = checkpoint.get("baseline", {"mean": checkpoint.get("running_baseline")})
-        (self.deltas or self.baseline).load_state_dict(state)

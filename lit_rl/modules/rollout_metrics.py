@@ -17,7 +17,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.reports.summary import count_passed
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import InfrastructureError, Rollout
+from lit_rl.rollout import Rollout
 from lit_rl.rollout.sampler_check import add_mismatch
 from lit_rl.training.progress import Phase, Progress
 from lit_rl.training.ranks import Means, gather_over_ranks, gathered, max_over_ranks
@@ -26,30 +26,6 @@ from lit_rl.types import Completions, Experience, Problem
 _LOW, _HIGH = 0.1, 0.9
 _ENTROPY_ROWS, _ENTROPY_EVERY = 16, 4
 _MOVED_ROWS, _MOVED_SHARE, _MOVED_FIRST, _MOVED_EVERY = 4, 8, 16, 4
-MOST_ROLLOUTS_WITHOUT_REWARD = 5
-"""A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
-
-
-class RewardWatch:
-    """Stops a run whose reward terms fail on everything, rollout after rollout: nothing would be learned."""
-
-    def __init__(self) -> None:
-        self._failed = 0
-
-    def require_some(self, rewards: RewardOutput) -> None:
-        """Count the rollouts without a reward.
-
-        Raises:
-            InfrastructureError: the last rollouts had not one row with a reward; the message has a reason.
-        """
-        if not len(rewards.valid):
-            return
-        self._failed = 0 if rewards.valid.any() else self._failed + 1
-        if self._failed >= MOST_ROLLOUTS_WITHOUT_REWARD:
-            raise InfrastructureError(
-                f"no completion of the last {self._failed} rollouts got a reward; the last one said: "
-                f"{next(iter(rewards.reasons.values()))}. Check whether that term's model, server or program works"
-            )
 
 
 def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> Means:
@@ -112,13 +88,6 @@ def measure_resampled(means: Means, batch: Sequence[Problem], rollout: Rollout) 
     now = [rollout.completions.problems[row].task_id for row in firsts]
     replaced = sum(task_id != before.task_id for task_id, before in zip(now, batch, strict=True))
     means.add_sum("group/resampled_fraction", replaced, len(batch))
-
-
-def measure_age(means: Means, completions: Completions, version: int) -> None:
-    """By how many updates the weights that sampled were older than the present version, where engines say it."""
-    if completions.weights_versions:
-        ages = [version - sampled_by for sampled_by in completions.weights_versions]
-        means.add_sum("policy/updates_behind", sum(ages), len(ages))
 
 
 def measure_entropy(means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey) -> None:

@@ -19,20 +19,19 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
+from lit_rl.advantages import RowAdvantages
 from lit_rl.arguments import UsageError
 from lit_rl.execution.interface import ProgramRunner
-from lit_rl.functional.masking import aggregate
+from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.losses import ClipCov
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.minibatches import LogprobReader, denominator_over_ranks, idle, minibatches, require_unfiltered
+from lit_rl.modules.minibatches import LogprobReader, idle, minibatches, require_unfiltered
 from lit_rl.modules.objective import APPROXIMATE_KL, EntropyBonus, KLPenalty, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
-    RewardWatch,
     measure,
-    measure_age,
     measure_entropy,
     measure_move,
     measure_resampled,
@@ -40,7 +39,7 @@ from lit_rl.modules.rollout_metrics import (
     time_split,
 )
 from lit_rl.modules.settings import Evaluate, Update
-from lit_rl.modules.setup_checks import doubt_routing, require_rows, require_running_programs, task_of
+from lit_rl.modules.setup_checks import doubt_routing, task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards.composite import Composite
@@ -48,6 +47,7 @@ from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import (
     Collect,
     FinishedRollout,
+    InfrastructureError,
     Rollout,
     RunnerFactory,
     notify_callbacks,
@@ -60,6 +60,8 @@ from lit_rl.training.ranks import Means, evaluating, max_over_ranks, sum_over_ra
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
+MOST_ROLLOUTS_WITHOUT_REWARD = 5
+"""A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
 
 
 class RolloutModule(PolicyModule):
@@ -128,7 +130,8 @@ class RolloutModule(PolicyModule):
         self.entropy_bonus = EntropyBonus(objective)
         self.on_policy = update.steps == 1
         self.trace = UpdateTrace()
-        self._reward_watch = RewardWatch()
+        self._without_reward = 0  # rollouts in a row
+        self._compared: RowAdvantages | None = None
 
     @property
     def max_rollouts(self) -> int | None:
@@ -170,6 +173,20 @@ class RolloutModule(PolicyModule):
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
         """Extra metrics of this algorithm for the rollout of B problems; all ranks call it together."""
         return Means()
+
+    def compare_by(self, compared: RowAdvantages, argument: str) -> None:
+        """Have scores compared by this object: over all ranks, with its state in checkpoints.
+
+        Args:
+            compared: from scores to advantages, or to what is expected of a row.
+            argument: what the user calls it.
+
+        Raises:
+            ValueError: a problem has too few completions to compare.
+        """
+        compared.require_samples(self.sampling.num_samples, argument)
+        compared.sum_over_ranks = sum_over_ranks
+        self._compared = compared
 
     # -- one rollout ---------------------------------------------------------------------------------------
 
@@ -229,7 +246,13 @@ class RolloutModule(PolicyModule):
         """
         assert self.rewards is not None
         rewards = self.rewards(rollout.completions, rollout.judgements)
-        self._reward_watch.require_some(rewards)
+        if len(rewards.valid):
+            self._without_reward = 0 if rewards.valid.any() else self._without_reward + 1
+        if self._without_reward >= MOST_ROLLOUTS_WITHOUT_REWARD:
+            raise InfrastructureError(
+                f"no completion of the last {self._without_reward} rollouts got a reward; the last one said: "
+                f"{next(iter(rewards.reasons.values()))}. Check whether that term's model, server or program works"
+            )
         return rewards
 
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
@@ -348,8 +371,14 @@ class RolloutModule(PolicyModule):
         return self.count(minibatch.loss_mask)
 
     def count(self, mask: Tensor) -> Tensor:
-        """Return the denominator of losses over these tokens: of the whole minibatch, on all ranks."""
-        return denominator_over_ranks(mask, self.update.aggregate, self.sampling.max_tokens)
+        """Return the divisor of the losses of these tokens, those of the whole minibatch on this rank.
+
+        The same however they are split over micro-batches and ranks. Gradients are averaged over ranks afterwards, so
+        each rank divides by its share of the total.
+        """
+        mode = self.update.aggregate
+        constant = self.sampling.max_tokens if mode == "sequence_sum_constant" else None
+        return sum_over_ranks(loss_denominator(mask, mode, constant_tokens=constant)) / world_size()
 
     def evidence(self) -> Evidence:
         """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
@@ -362,8 +391,9 @@ class RolloutModule(PolicyModule):
         may_be_stale = bool(self.sampler.settings.staleness) or not self.sampler.engine.shares_weights
         self.on_policy = self.logprobs.is_on_policy(completions, may_be_stale=may_be_stale)
         means = Means()
-        if may_be_stale:
-            measure_age(means, completions, self.policy.version)
+        if may_be_stale and completions.weights_versions:  # engines may not say it
+            ages = [self.policy.version - sampled_by for sampled_by in completions.weights_versions]
+            means.add_sum("policy/updates_behind", sum(ages), len(ages))
         if not self.objective.reads_entropy:  # a bonus computes it anyway
             key = StreamKey(self.seed, "entropy", self.clock.count)
             measure_entropy(means, self.policy, completions, self.sampling.temperature, key)
@@ -432,12 +462,20 @@ class RolloutModule(PolicyModule):
             rank_zero_warn(doubt)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
-            problems = task.problems("train")
-            require_rows(task, self.sampling.num_samples, self.update.minibatches)
+            problems, num_samples = task.problems("train"), self.sampling.num_samples
+            if self.update.minibatches > task.batch_size * num_samples:
+                raise UsageError(
+                    f"update.minibatches is {self.update.minibatches}, and a rollout has "
+                    f"{task.batch_size * num_samples} rows on each rank (batch_size {task.batch_size}, num_samples "
+                    f"{num_samples}): lower it, or raise batch_size"
+                )
             for problem in problems:
                 self.rewards.check_problem(problem)
-            if self.sampler.settings.staleness:
-                require_running_programs(problems, task.name)
+            if self.sampler.settings.staleness and not any(problem.check.runs_program for problem in problems):
+                raise UsageError(
+                    f"staleness 1 samples while programs run, and {task.name} runs none, so rows would be older and "
+                    "nothing faster: set staleness to 0"
+                )
 
     def load_weights(self) -> None:
         """Load the policy."""
@@ -476,10 +514,12 @@ class RolloutModule(PolicyModule):
             )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store the rows that were sampled ahead, and what follows a target; all ranks call."""
+        """Store the rows that were sampled ahead, the baseline, and what follows a target; all ranks call."""
         super().on_save_checkpoint(checkpoint)
         checkpoint["kl_coef"] = self.kl_penalty.coef
         checkpoint["entropy_bonus"] = self.entropy_bonus.state_dict()
+        if self._compared is not None:
+            checkpoint["baseline"] = self._compared.state_dict()
         self.sampler.save(checkpoint, self.sampling, self.clock.count)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -489,6 +529,8 @@ class RolloutModule(PolicyModule):
             self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
         if "entropy_bonus" in checkpoint:  # older ones have none
             self.entropy_bonus.load_state_dict(checkpoint["entropy_bonus"])
+        if self._compared is not None:  # checkpoints written before 0.3 hold only the number
+            self._compared.load_state_dict(checkpoint.get("baseline", {"mean": checkpoint.get("running_baseline")}))
         self.sampler.load(checkpoint, resumes=self.is_fitting)
 
 

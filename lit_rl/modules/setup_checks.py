@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import lightning.pytorch as pl
@@ -15,7 +14,6 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import has_experts, text_config
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import check_before_answer
-from lit_rl.types import Problem
 
 _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
 
@@ -35,6 +33,23 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
         raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}")
 
 
+def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
+    """List whose problems, of which split, are sampled in a stage; none without a task.
+
+    Args:
+        trainer: with the task.
+        stage: of the run.
+        train: whether training samples too.
+    """
+    task = task_of(trainer)
+    found: list[tuple[TaskDataModule, Split]] = []
+    if task is not None and (stage == "validate" or (stage == "fit" and trainer.limit_val_batches)):
+        found += [(of, "validation") for of in task.validation_tasks or [task]]
+    if task is not None and (stage in ("test", "predict") or (stage == "fit" and train)):
+        found.append((task, _SPLITS[stage]))
+    return found
+
+
 def require_no_programs(module: Any, stage: str) -> None:
     """Check that a module without a sandbox meets no problem that has a program to run.
 
@@ -45,16 +60,8 @@ def require_no_programs(module: Any, stage: str) -> None:
     Raises:
         ValueError: the problems of this stage have programs.
     """
-    task = task_of(module.trainer)
-    if task is None:
-        return
-    validates = stage == "validate" or (stage == "fit" and module.trainer.limit_val_batches)
-    problems = [p for of in task.validation_tasks or [task] for p in of.problems("validation")] if validates else []
-    if stage == "test":
-        problems += task.problems("test")
-    if stage == "predict" or (stage == "fit" and module.samples_to_train):
-        problems += task.problems("train")
-    if any(problem.check.runs_program for problem in problems):
+    task, samples = task_of(module.trainer), splits_of(module.trainer, stage, train=module.samples_to_train)
+    if task is not None and any(problem.check.runs_program for of, split in samples for problem in of.problems(split)):
         raise UsageError(
             f"{type(module).__name__} has no sandbox, and the problems of {task.name} have programs to run: set "
             "model.sandbox, such as lit_rl.execution.Sandbox"
@@ -77,15 +84,7 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
         ValueError: no problem of a task can be played (the message is the environment's about the first), or the
             environment would show hidden tests.
     """
-    task = task_of(trainer)
-    if task is None or environment.max_turns == 1:
-        return
-    splits: list[tuple[TaskDataModule, Split]] = []
-    if stage == "validate" or (stage == "fit" and trainer.limit_val_batches):
-        splits += [(of, "validation") for of in task.validation_tasks or [task]]
-    if stage in ("test", "predict") or (stage == "fit" and train):
-        splits.append((task, _SPLITS[stage]))
-    for of, split in splits:
+    for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
         problems = of.problems(split)
         reasons = [environment.refusal(problem) for problem in problems]
         refused = [reason for reason in reasons if reason]
@@ -108,26 +107,6 @@ def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
         for split in ("train", "validation"):
             for problem in of.problems(split):
                 codec.require_extendable(problem)
-
-
-def require_rows(task: Any, num_samples: int, num_minibatches: int) -> None:
-    """Check whether a rollout has a row for each minibatch.
-
-    Args:
-        task: with a ``batch_size``, or without one.
-        num_samples: rows of a problem.
-        num_minibatches: updates among which a rollout's rows are divided.
-
-    Raises:
-        ValueError: it has fewer, so some updates would have no rows.
-    """
-    batch_size = getattr(task, "batch_size", None)
-    rows = None if batch_size is None else batch_size * num_samples
-    if rows is not None and num_minibatches > rows:
-        raise UsageError(
-            f"update.minibatches is {num_minibatches}, and a rollout has {rows} rows on each rank (batch_size "
-            f"{batch_size}, num_samples {num_samples}): lower it, or raise batch_size"
-        )
 
 
 def check_precision(precision: Any) -> None:
@@ -154,7 +133,7 @@ def settle_precision(trainer: pl.Trainer) -> None:
     precision: Any = trainer.precision_plugin
     check_precision(precision.precision)
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
-    precision.convert_input = unchanged
+    precision.convert_input = lambda batch: batch
     if precision.precision == "bf16-true":
         precision.convert_module = _narrow_weights
 
@@ -190,21 +169,3 @@ def task_of(trainer: pl.Trainer) -> TaskDataModule | None:
     """The task that a trainer runs, if it runs one."""
     task: Any = getattr(trainer, "datamodule", None)
     return task if isinstance(task, TaskDataModule) else None
-
-
-def unchanged(batch: Any) -> Any:
-    """The batch as it is."""
-    return batch
-
-
-def require_running_programs(problems: Sequence[Problem], name: str) -> None:
-    """Check whether problems run programs, during which the next rollout can be sampled.
-
-    Raises:
-        ValueError: none of them does.
-    """
-    if not any(problem.check.runs_program for problem in problems):
-        raise UsageError(
-            f"staleness 1 samples while programs run, and {name} runs none, so rows would be older and nothing "
-            "faster: set staleness to 0"
-        )

@@ -169,12 +169,15 @@ def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) ->
     conversation.logprobs = array("d", torch.as_tensor(row["logprobs"], dtype=torch.float64).tolist())
     conversation.versions = list(row["versions"])
     for start, end, name in turns:
-        reason = StopReason(name)
-        text, token_bytes = codec.decode(tuple(conversation.ids[start:end]), reason, problem.stop_strings)
-        in_thought = codec.ends_in_thought(conversation.before(start))
-        conversation.turns.append(Turn(start, end, text, token_bytes, reason, in_thought))
+        conversation.turns.append(_turn(conversation, start, conversation.ids[start:end], StopReason(name), codec))
     conversation.shown = [None] * len(turns)
     return conversation
+
+
+def _turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:
+    """The turn of these ids, from a column of the completion on."""
+    text, token_bytes = codec.decode(tuple(ids), reason, row.problem.stop_strings)
+    return Turn(start, start + len(ids), text, token_bytes, reason, codec.ends_in_thought(row.before(start)))
 
 
 def write_rows(
@@ -311,12 +314,9 @@ class _Loop:
         """Append a finished turn to its row and start its program."""
         conversation = self.conversations[generation.row]
         problem = conversation.problem
-        text, token_bytes = self.codec.decode(generation.ids, generation.reason, problem.stop_strings)
-        start = len(conversation.ids)
-        in_thought = self.codec.ends_in_thought(conversation.before(start))
-        turn = Turn(start, start + len(generation.ids), text, token_bytes, generation.reason, in_thought)
+        turn = _turn(conversation, len(conversation.ids), generation.ids, generation.reason, self.codec)
         conversation.add_turn(generation.ids, generation.logprobs, turn, generation.weights_version)
-        program = find_program(problem, text, in_thought)
+        program = find_program(problem, turn.text, turn.in_thought)
         conversation.programs.append(program)
         conversation.outcomes.append(self.judge.start(problem, program, problem.check))
         self.progress.add_turn(len(generation.ids), conversation.outcomes[-1])

@@ -46,11 +46,6 @@ class Rollout:
         """N judgements of the rows after this many turns; a row with fewer turns keeps its last one."""
         return tuple(of_row[min(number, len(of_row)) - 1] for of_row in self.turn_judgements)
 
-    @property
-    def infrastructure_failures(self) -> int:
-        """Rows whose program could not be judged through no fault of its own."""
-        return sum(j.outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE for j in self.judgements)
-
 
 class FinishedRollout(NamedTuple):
     """A training rollout of one rank with its rewards, experience and metrics.
@@ -185,14 +180,12 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
     Raises:
         InfrastructureError: the share of infrastructure failures is above ``largest_share``.
     """
-    failures, rows = rollout.infrastructure_failures, len(rollout.judgements)
-    if failures > max(largest_share * rows, 1 if largest_share else 0):
-        message = next(
-            j.outcome.stderr for j in rollout.judgements if j.outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
-        )
+    outcomes = [judgement.outcome for judgement in rollout.judgements]
+    lost = [outcome for outcome in outcomes if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE]
+    if len(lost) > max(largest_share * len(outcomes), 1 if largest_share else 0):
         raise InfrastructureError(
-            f"{failures} of {rows} programs could not be judged (at most {largest_share:.0%} may fail); "
-            f"the first said: {message.strip() or 'nothing'}. See lit-rl docs sandbox, or raise "
+            f"{len(lost)} of {len(outcomes)} programs could not be judged (at most {largest_share:.0%} may fail); "
+            f"the first said: {lost[0].stderr.strip() or 'nothing'}. See lit-rl docs sandbox, or raise "
             "collect.max_failures if this is expected"
         )
 

@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
-from torch import Tensor
 from torch.nn.functional import pad
 
 from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share, typed_group
@@ -128,28 +127,20 @@ def concatenate(first: Completions, second: Completions) -> Completions:
 
     The second's groups are numbered after the first's.
     """
-    prompt = max(first.prompt_ids.shape[1], second.prompt_ids.shape[1])
-    tokens = max(first.completion_ids.shape[1], second.completion_ids.shape[1])
-
     offset = int(first.group_ids.max()) + 1 if len(first) else 0
-
-    def joined(name: str, width: int, left: bool) -> Tensor:
+    joined: dict[str, Any] = {}
+    for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "token_mask", "sampler_logprobs"):
         parts = [getattr(part, name) for part in (first, second)]
-        gaps = [width - part.shape[1] for part in parts]
-        return torch.cat([pad(p, (gap, 0) if left else (0, gap)) for p, gap in zip(parts, gaps, strict=True)])
-
+        gaps = [max(part.shape[1] for part in parts) - part.shape[1] for part in parts]
+        places = [(gap, 0) if name.startswith("prompt") else (0, gap) for gap in gaps]
+        joined[name] = torch.cat([pad(part, place) for part, place in zip(parts, places, strict=True)])
     return replace(
         first,
         problems=first.problems + second.problems,
-        prompt_ids=joined("prompt_ids", prompt, left=True),
-        prompt_mask=joined("prompt_mask", prompt, left=True),
-        completion_ids=joined("completion_ids", tokens, left=False),
-        completion_mask=joined("completion_mask", tokens, left=False),
-        token_mask=joined("token_mask", tokens, left=False),
-        sampler_logprobs=joined("sampler_logprobs", tokens, left=False),
         turns=first.turns + second.turns,
         group_ids=torch.cat([first.group_ids, second.group_ids + offset]),
         weights_versions=first.weights_versions + second.weights_versions,
+        **joined,
     )
 
 

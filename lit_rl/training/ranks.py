@@ -122,7 +122,8 @@ class Means:
     def reduce(self, device: torch.device) -> dict[str, float]:
         """Means over all ranks, also of names that only some ranks have."""
         self._wait()
-        names = _names_of_all_ranks(sorted(self._sums))
+        # A rank with nothing to do has fewer names, and the sums must line up.
+        names = sorted({name for of_rank in gather_over_ranks(sorted(self._sums)) for name in of_rank})
         both = torch.tensor([[self._sums[n] for n in names], [self._counts[n] for n in names]], dtype=torch.float64)
         if device.type != "mps":
             both = both.to(device)
@@ -146,11 +147,6 @@ def gather_over_ranks(value: Gathered) -> list[Gathered]:
     gathered = [value] * world_size()
     dist.all_gather_object(gathered, value)
     return gathered
-
-
-def _names_of_all_ranks(names: list[str]) -> list[str]:
-    """A rank with nothing to do has fewer names, and the sums must line up."""
-    return sorted({name for of_rank in gather_over_ranks(names) for name in of_rank})
 
 
 _phases: list[str] = []
@@ -201,7 +197,7 @@ def shard(
     if getattr(part, "shares_prompts", False):
         # Ranks must call each layer equally often, and how often depends on whether a rank's rows share a prompt.
         part.shares_prompts = False  # type: ignore[assignment]
-    missing = _anyone(any(t.is_meta for t in part.parameters()), mesh)
+    missing = max_over_ranks(int(any(t.is_meta for t in part.parameters())), torch.device(mesh.device_type))
     filled: dict[int, tuple[Tensor, Tensor]] = {}
     reference = getattr(part, REFERENCE_NAME, None)
     # A frozen reference is a unit apart from its policy: they are never needed at the same time.
@@ -283,13 +279,6 @@ def modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
     for child in root.children():
         if not isinstance(child, FSDPModule):
             yield from modules_outside_units(child)
-
-
-def _anyone(flag: bool, mesh: DeviceMesh) -> bool:
-    """Return whether the flag is set on any rank."""
-    count = torch.tensor(int(flag), device=mesh.device_type)
-    dist.all_reduce(count, op=dist.ReduceOp.MAX)
-    return bool(count)
 
 
 @contextmanager

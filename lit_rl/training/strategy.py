@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from lit_rl.arguments import UsageError, require_at_least
@@ -125,7 +126,8 @@ class FSDP2Strategy(ModelParallelStrategy):
             )
         if fresh:
             dtype = "their own dtype" if self.param_dtype is None else str(self.param_dtype).removeprefix("torch.")
-            own = sum(_share(p).numel() for part in parts.values() for p in part.parameters())
+            every = [p for part in parts.values() for p in part.parameters()]
+            own = sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in every)
             rank_zero_info(
                 f"fsdp2: {' and '.join(parts)}, {total:,} parameters in {units} units, spread over {self.world_size} "
                 f"rank{'s' if self.world_size > 1 else ''}"
@@ -197,13 +199,6 @@ class FSDP2Strategy(ModelParallelStrategy):
         if where():
             print(f"{where()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
         super().on_exception(exception)
-
-
-def _share(parameter: torch.Tensor) -> torch.Tensor:
-    """Return this rank's shard of a parameter."""
-    local: Any = getattr(parameter, "to_local", lambda: parameter)
-    share: torch.Tensor = local()
-    return share
 
 
 def _require_shards(path: Path) -> dict[str, tuple[int, ...]]:

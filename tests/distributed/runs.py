@@ -43,10 +43,6 @@ def sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.5, momentum=0.9)
 
 
-def adam(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, lr=1e-2)
-
-
 MODULES: dict[str, Callable[[str], RolloutModule]] = {
     "grpo": lambda tokenizer: build(GRPO, policy(tokenizer, tie_word_embeddings=False), objective=KL),
     "grpo-controlled": lambda tokenizer: build(

@@ -55,7 +55,7 @@ CASES = {
 @pytest.mark.parametrize(
     ("case", "strategy"),
     slow_but(
-        [("rows without rewards", "fsdp2"), ("resampling", "ddp")],
+        [("rows without rewards", "fsdp2")],
         [(case, strategy) for case in [*CASES, *MODULES] for strategy in ("fsdp2", "ddp")],
     ),
 )

@@ -13,10 +13,11 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch.distributed as dist
-from distributed.runs import KL, adam, build, policy, sgd, trainer_of, whole_weights
+from distributed.runs import KL, build, policy, sgd, trainer_of, whole_weights
 from support.ranks import on_ranks
 from support.saved_runs import CrashAt, names
-from support.small_runs import Words
+from support.slow_cases import slow_but
+from support.small_runs import Words, adam
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
@@ -56,39 +57,39 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(
     ("strategy", "kind", "every"),
-    [
-        ("fsdp2", "grpo", 5),
-        *[
-            pytest.param("fsdp2", *case, marks=pytest.mark.slow)
-            for case in (
-                *(("grpo", 3), ("grpo", 6), ("grpo-lora", 4)),
-                *(("ppo", 2), ("ppo", 5), ("ppo", 6), ("ppo-shared", 2)),
-            )
+    slow_but(
+        [("fsdp2", "grpo", 2)],
+        [
+            *(("fsdp2", "grpo", every) for every in (2, 3, 5, 6)),
+            *(("fsdp2", "ppo", every) for every in (2, 5, 6)),
+            *(("fsdp2", "grpo-lora", 4), ("fsdp2", "ppo-shared", 2)),
+            *(("ddp", "grpo", 4), ("ddp", "ppo", 2), ("ddp", "ppo-shared", 3)),
         ],
-        pytest.param("ddp", "grpo", 4, marks=pytest.mark.slow),
-        *[pytest.param("ddp", *case, marks=pytest.mark.slow) for case in (("ppo", 2), ("ppo-shared", 3))],
-    ],
+    ),
 )
 def test_two_ranks_that_crash_end_with_the_weights_of_two_that_do_not(
     byte_tokenizer: str, tmp_path: Path, strategy: str, kind: str, every: int
 ) -> None:
-    """Items 55 to 57: half-way (5), at an epoch's end (3, 6), while the critic warms up (2), validation between."""
+    """Items 55 to 57: within an epoch (2, 5), at its end (3, 6), while the critic warms up (2), validation between."""
+    rollouts = every + 2
 
     def on_two() -> Any:
         validation = {"limit_val_batches": 1.0, "val_check_interval": 2, "check_val_every_n_epoch": None}
-        whole = run(module(kind, byte_tokenizer, 10), strategy, Checkpointing(str(tmp_path / "w"), None), devices=2)
+        whole = run(
+            module(kind, byte_tokenizer, rollouts), strategy, Checkpointing(str(tmp_path / "w"), None), devices=2
+        )
         folder = str(tmp_path / "a")
         with pytest.raises(InterruptedError):
-            crashing = module(kind, byte_tokenizer, 10)
+            crashing = module(kind, byte_tokenizer, rollouts)
             run(crashing, strategy, Checkpointing(folder, every), CrashAt(every + 1), devices=2, **validation)
-        second = module(kind, byte_tokenizer, 10)
+        second = module(kind, byte_tokenizer, rollouts)
         resumed = run(second, strategy, Checkpointing(folder, every), devices=2, **validation)
         return same(resumed, whole), second.clock.count
 
-    assert on_ranks(on_two) == [(True, 10), (True, 10)]
+    assert on_ranks(on_two) == [(True, rollouts)] * 2
 
 
-@pytest.mark.parametrize("kind", ["grpo", pytest.param("ppo-shared", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", slow_but(["grpo"], ["grpo", "ppo-shared"]))
 def test_the_number_of_ranks_may_change_from_two_to_one_to_two(byte_tokenizer: str, tmp_path: Path, kind: str) -> None:
     """With the same global batch; the first checkpoint is made before the policy's first step (``ppo``)."""
 
@@ -96,68 +97,94 @@ def test_the_number_of_ranks_may_change_from_two_to_one_to_two(byte_tokenizer: s
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             made = module(kind, byte_tokenizer, rollouts, sgd)
-            found = run(made, "fsdp2", Checkpointing(str(tmp_path), 2), devices=ranks)
+            found = run(made, "fsdp2", Checkpointing(str(tmp_path), 1), devices=ranks)
         return found, [str(w.message) for w in told if "ranks, this run has" in str(w.message)]
 
-    on_ranks(on, 2, 2)
-    ((_, told),) = on_ranks(on, 1, 4, ranks=1)
+    on_ranks(on, 2, 1)
+    ((_, told),) = on_ranks(on, 1, 2, ranks=1)
     assert told == [
         "the checkpoint was made by 2 ranks, this run has 1: the same problems and samples follow, "
         "but dropout draws other numbers"
     ]
-    (resumed, _), _ = on_ranks(on, 2, 6)
+    (resumed, _), _ = on_ranks(on, 2, 4)
 
     def undisturbed() -> Any:
-        made = module(kind, byte_tokenizer, 6, sgd)
+        made = module(kind, byte_tokenizer, 4, sgd)
         return run(made, "fsdp2", Checkpointing(str(tmp_path / "w"), None), devices=2)
 
     whole = on_ranks(undisturbed)[0]
     assert max(np.abs(resumed[name] - whole[name]).max() for name in whole) < 1e-8
 
 
-def test_another_global_batch_is_refused_with_what_to_set(byte_tokenizer: str, tmp_path: Path) -> None:
-    def on(ranks: int, rollouts: int) -> Any:
-        callback = Checkpointing(str(tmp_path), 1)
-        return run(module("grpo", byte_tokenizer, rollouts), "fsdp2", callback, devices=ranks, batch_size=3)
-
-    on_ranks(on, 2, 1)
-    with pytest.raises(AssertionError, match=r"global batch of 6 problems, this run has 3 .*set batch_size to 6 to"):
-        on_ranks(on, 1, 2, ranks=1)
+Saved = tuple[Path, set[str]]
 
 
-def test_a_missing_shard_is_noticed_and_the_checkpoint_before_is_used(byte_tokenizer: str, tmp_path: Path) -> None:
-    def on_two(rollouts: int, path: str | None = None) -> Any:
-        made, callback = module("grpo", byte_tokenizer, rollouts), Checkpointing(str(tmp_path / "a"), 2)
+@pytest.fixture(scope="module")
+def saved(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """Folder of the checkpoints of two rollouts of two ranks, and the names of what learned: adapters and a head."""
+    folder = tmp_path_factory.mktemp("saved")
+
+    def on_two() -> Any:
+        return run(module("ppo-shared", byte_tokenizer, 2), "fsdp2", Checkpointing(str(folder), 1), devices=2)
+
+    return folder, set(on_ranks(on_two)[0])
+
+
+@pytest.fixture
+def own(saved: Saved, tmp_path: Path) -> Path:
+    """A copy of that folder."""
+    return Path(shutil.copytree(saved[0], tmp_path / "own", symlinks=True))
+
+
+def test_sharded_checkpoints_hold_only_what_configuration_cannot_rebuild(saved: Saved) -> None:
+    """An adapter run: adapters and head, no frozen base."""
+    metadata = FileSystemReader(saved[0] / "rollout_000001.ckpt").read_metadata()
+    held = {n.removeprefix("state_dict.") for n in metadata.state_dict_metadata if n.startswith("state_dict.")}
+    assert held == saved[1]
+    assert all("lora" in name or name.startswith("critic.head") for name in held)
+
+
+def test_another_global_batch_is_refused_with_what_to_set(byte_tokenizer: str, own: Path) -> None:
+    def on_one() -> Any:
+        made = module("ppo-shared", byte_tokenizer, 3)
+        return run(made, "fsdp2", Checkpointing(str(own), 1), devices=1, batch_size=3)
+
+    with pytest.raises(AssertionError, match=r"global batch of 4 problems, this run has 3 .*set batch_size to 4 to"):
+        on_ranks(on_one, ranks=1)
+
+
+def test_a_missing_shard_is_noticed_and_the_checkpoint_before_is_used(
+    byte_tokenizer: str, own: Path, tmp_path: Path
+) -> None:
+    def on_two(path: str | None = None) -> Any:
+        made = module("ppo-shared", byte_tokenizer, 2)
         if path is None:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
-                weights = run(made, "fsdp2", callback, devices=2)
-            return weights, [str(w.message) for w in told if "broken" in str(w.message)]
-        trainer = trainer_of("fsdp2", tmp_path, 2, callbacks=[Checkpointing(str(tmp_path / "b"))])
-        trainer.fit(made, Words(batch_size=3), ckpt_path=path)
+                run(made, "fsdp2", Checkpointing(str(own), 1), devices=2)
+            return [str(w.message) for w in told if "broken" in str(w.message)]
+        trainer_of("fsdp2", tmp_path, 2).fit(made, Words(batch_size=2), ckpt_path=path)
         return None
 
-    on_ranks(on_two, 4)
-    assert names(tmp_path / "a") == ["rollout_000002.ckpt", "rollout_000004.ckpt"]
-    shutil.copytree(tmp_path / "a" / "rollout_000004.ckpt", tmp_path / "harmed.ckpt")
-    for folder in (tmp_path / "harmed.ckpt", tmp_path / "a" / "rollout_000004.ckpt"):
+    assert names(own) == ["rollout_000001.ckpt", "rollout_000002.ckpt"]
+    shutil.copytree(own / "rollout_000002.ckpt", tmp_path / "harmed.ckpt")
+    for folder in (tmp_path / "harmed.ckpt", own / "rollout_000002.ckpt"):
         next(folder.glob("__1_*.distcp")).unlink()
     with pytest.raises(AssertionError, match=r"misses 1 of 2 shards, for example __1_0\.distcp: bring the file back"):
-        on_ranks(on_two, 5, str(tmp_path / "harmed.ckpt"))
-    (_, told), _ = on_ranks(on_two, 4)
+        on_ranks(on_two, str(tmp_path / "harmed.ckpt"))
+    told, _ = on_ranks(on_two)
     assert len(told) == 1
-    assert "rollout_000004.ckpt is broken (__1_0.distcp is missing)" in told[0]
-    assert names(tmp_path / "a") == ["rollout_000002.ckpt", "rollout_000004.ckpt", "rollout_000004.ckpt.broken"]
+    assert "rollout_000002.ckpt is broken (__1_0.distcp is missing)" in told[0]
+    assert names(own) == ["rollout_000001.ckpt", "rollout_000002.ckpt", "rollout_000002.ckpt.broken"]
 
 
-def test_a_sharded_checkpoint_of_another_model_is_refused_in_one_line(byte_tokenizer: str, tmp_path: Path) -> None:
-    def on_two(layers: int) -> Any:
-        made = build(GRPO, policy(byte_tokenizer, num_hidden_layers=layers), max_rollouts=1)
-        return run(made, "fsdp2", Checkpointing(str(tmp_path), 1), devices=2)
+def test_a_sharded_checkpoint_of_another_model_is_refused_in_one_line(byte_tokenizer: str, own: Path) -> None:
+    def on_two() -> Any:
+        made = build(GRPO, policy(byte_tokenizer, lora=True, num_hidden_layers=1), max_rollouts=3)
+        return run(made, "fsdp2", Checkpointing(str(own), 1), devices=2)
 
-    on_ranks(on_two, 2)
-    with pytest.raises(AssertionError, match="UsageError: the checkpoint is of another model: 12 weights differ"):
-        on_ranks(on_two, 1)
+    with pytest.raises(AssertionError, match=r"UsageError: the checkpoint is of another model: \d+ weights differ"):
+        on_ranks(on_two)
 
 
 def test_a_checkpoint_of_one_process_is_refused_by_fsdp2_with_what_to_do(byte_tokenizer: str, tmp_path: Path) -> None:
@@ -170,45 +197,29 @@ def test_a_checkpoint_of_one_process_is_refused_by_fsdp2_with_what_to_do(byte_to
         on_ranks(on_two)
 
 
-def test_sharded_checkpoints_hold_only_what_configuration_cannot_rebuild(byte_tokenizer: str, tmp_path: Path) -> None:
-    """An adapter run: adapters and head, no frozen base."""
-
-    def on_two() -> Any:
-        return run(module("ppo-shared", byte_tokenizer, 1), "fsdp2", Checkpointing(str(tmp_path), 1), devices=2)
-
-    learns = on_ranks(on_two)[0].keys()
-    metadata = FileSystemReader(tmp_path / "rollout_000001.ckpt").read_metadata()
-    saved = {n.removeprefix("state_dict.") for n in metadata.state_dict_metadata if n.startswith("state_dict.")}
-    assert saved == learns
-    assert all("lora" in name or name.startswith("critic.head") for name in saved)
-
-
 @pytest.mark.parametrize(
     ("strategy", "who"),
-    [
-        ("fsdp2", (0, 1)),
-        ("ddp", (1,)),
-        *[pytest.param("fsdp2", one, marks=pytest.mark.slow) for one in ((0,), (1,))],
-        *[pytest.param("ddp", one, marks=pytest.mark.slow) for one in ((0,), (0, 1))],
-    ],
+    slow_but([("fsdp2", (1,))], [(strategy, who) for strategy in ("fsdp2", "ddp") for who in ((0,), (1,), (0, 1))]),
 )
 def test_a_signal_to_any_rank_ends_all_at_the_same_rollout(
     byte_tokenizer: str, tmp_path: Path, strategy: str, who: tuple[int, ...]
 ) -> None:
+    """That a resumed run learns the same is tested above."""
+
     class Signalled(pl.Callback):
         def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
             if pl_module.clock.count == 1 and trainer.global_rank in who:
                 os.kill(os.getpid(), signal.SIGTERM)
 
     def on_two() -> Any:
-        made, callback = module("grpo", byte_tokenizer, 4), Checkpointing(str(tmp_path / "a"))
+        made, callback = module("grpo", byte_tokenizer, 3), Checkpointing(str(tmp_path))
         run(made, strategy, callback, Signalled(), devices=2)
         first = (made.clock.count, callback.exit_status)
-        second = run(module("grpo", byte_tokenizer, 4), strategy, Checkpointing(str(tmp_path / "a")), devices=2)
-        whole = run(module("grpo", byte_tokenizer, 4), strategy, Checkpointing(str(tmp_path / "w")), devices=2)
-        return first, same(second, whole)
+        again = module("grpo", byte_tokenizer, 3)
+        run(again, strategy, Checkpointing(str(tmp_path)), devices=2)
+        return first, again.clock.count
 
-    assert on_ranks(on_two) == [((2, 75), True)] * 2
+    assert on_ranks(on_two) == [((2, 75), 3)] * 2
 
 
 def test_pass_at_k_of_two_ranks_is_that_of_one(byte_tokenizer: str, tmp_path: Path) -> None:

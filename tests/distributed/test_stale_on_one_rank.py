@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,45 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 from distributed.runs import build, fit, policy
+from support.ill_runs import Around
 from support.ranks import on_ranks
 from support.small_runs import EvenBytes
 
-from lit_rl.engines import Engine, InProcess, Session
-from lit_rl.models.policy import Policy
 from lit_rl.modules import GRPO
-from lit_rl.types import Experience, Generation, Request, Sampling
+from lit_rl.types import Experience, Generation
 
 ROWS = 4
 """Of a problem, and so of a rank."""
 
 
-class BehindOnOneRank(Engine):
+class BehindOnOneRank(Around):
     """Says of rank 0's rows that older weights sampled them, once there are older ones; alone, of the same rows."""
 
-    @contextmanager
-    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        with InProcess().session(policy, sampling) as session:
-            first_rank = os.environ.get("RANK", "0") == "0"
-            yield Claiming(session, behind=first_rank and policy.version > 0)
+    shares_weights = False
 
-
-class Claiming(Session):
-    def __init__(self, session: Session, behind: bool) -> None:
-        self.session, self.behind = session, behind
-
-    def submit(self, requests: Sequence[Request]) -> None:
-        self.session.submit(requests)
-
-    def step(self) -> list[Generation]:
-        done = self.session.step()
-        old = [self.behind and generation.row < ROWS for generation in done]
-        return [
-            replace(one, weights_version=one.weights_version - is_old) for one, is_old in zip(done, old, strict=True)
-        ]
-
-    @property
-    def num_unfinished(self) -> int:
-        return self.session.num_unfinished
+    def change(self, generation: Generation) -> Generation:
+        version, first_rank = generation.weights_version, os.environ.get("RANK", "0") == "0"
+        is_old = first_rank and version > 0 and generation.row < ROWS
+        return replace(generation, weights_version=version - is_old)
 
 
 class Watched(GRPO):
@@ -72,7 +51,7 @@ def run(tokenizer: str, strategy: str, folder: Path, devices: int) -> Any:
     return fit(module, strategy, folder, devices=devices), module.seen  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("strategy", [pytest.param("ddp", marks=pytest.mark.slow), "fsdp2"])
 def test_rows_of_older_weights_on_one_rank_are_learned_from_as_by_one_process(
     byte_tokenizer: str, tmp_path: Path, strategy: str
 ) -> None:

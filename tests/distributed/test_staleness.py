@@ -43,19 +43,19 @@ def run(
 
 
 @pytest.mark.parametrize(
-    ("strategy", "cls"),
-    [pytest.param("ddp", Sided, marks=pytest.mark.slow), ("fsdp2", Programs)],
+    ("strategy", "cls", "stops"),
+    [pytest.param("ddp", Sided, (2, 3), marks=pytest.mark.slow), ("fsdp2", Programs, (3,))],
     ids=["ddp, preferring", "fsdp2"],
 )
 def test_two_ranks_learn_what_one_process_learns_and_resume_to_the_last_bit(
-    byte_tokenizer: str, tmp_path: Path, strategy: str, cls: type[Programs]
+    byte_tokenizer: str, tmp_path: Path, strategy: str, cls: type[Programs], stops: tuple[int, ...]
 ) -> None:
-    """Once with problems that come more often by what all ranks found of them."""
+    """Once with problems that come more often by what all ranks found of them; an epoch ends after the third."""
     alone, _ = run(byte_tokenizer, "auto", tmp_path / "alone", 1, cls=cls)
 
     def on_two() -> Any:
         whole, _ = run(byte_tokenizer, strategy, tmp_path / "whole", 2, cls=cls)
-        for stop in (2, 3):  # in the middle and at the end of an epoch
+        for stop in stops:
             with pytest.raises(InterruptedError):
                 run(byte_tokenizer, strategy, tmp_path / "a", 2, CrashAt(stop), cls=cls)
         again, sessions = run(byte_tokenizer, strategy, tmp_path / "a", 2, cls=cls)

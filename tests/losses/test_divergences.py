@@ -17,13 +17,7 @@ from lit_rl.functional.linear_head import LinearHead
 from lit_rl.functional.logprobs import completion_divergences
 
 KINDS = [ReverseKL, ForwardKL, JSD, lambda **given: JSD(beta=0.2, **given)]
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"top_k": 2},
-    {"temperature": 0.5},
-    {"clip": 0.3},
-    {"top_k": 1, "temperature": 2.0},
-]
+OPTIONS: list[dict[str, Any]] = [{}, {"top_k": 2}, {"clip": 0.3}, {"top_k": 1, "temperature": 2.0}]
 
 
 def softmax(logits: Sequence[float], temperature: float) -> list[float]:
@@ -143,7 +137,7 @@ def test_minimising_a_divergence_on_own_samples_reaches_the_teacher(make: Any, t
     policy, teacher = Tabular(0), Tabular(1)
     kind = make(top_k=top_k)
     optimizer = torch.optim.Adam([policy.logits], lr=0.1)
-    for _ in range(600):
+    for _ in range(300):
         optimizer.zero_grad()
         (policy.reached() @ kind(policy.logits, teacher.logits)).backward()
         optimizer.step()

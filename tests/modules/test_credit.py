@@ -41,14 +41,7 @@ def scored(texts: list[str], scores: list[TermScore], low: float | None = None) 
 
 
 def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
-    """Item 25."""
-    mask = torch.tensor([[True, True, False], [True, True, True]])
-    placed = terminal(torch.tensor([0.5, 2.0]), mask)
-    assert placed.tolist() == [[0.0, 0.5, 0.0], [0.0, 0.0, 2.0]]
-
-
-def test_a_terminal_reward_stands_on_the_last_token_after_a_gap() -> None:
-    """Item 25: the row of three choices has five tokens."""
+    """Item 25: the row of three choices, which has a gap, has five tokens."""
     mask = torch.tensor([[True, False, False, True, True, False], [True, True, False, False, False, False]])
     placed = terminal(torch.tensor([0.5, 2.0]), mask)
     assert placed.nonzero().tolist() == [[0, 4], [1, 1]] and placed.sum() == 2.5

@@ -78,22 +78,6 @@ def test_a_head_beside_adapters_is_float32_on_a_narrower_trunk(make_module: Make
         assert values.dtype is tails.dtype is torch.float32
 
 
-def test_the_reference_of_a_shared_base_is_the_base_without_any_adapter_or_head(
-    make_module: Make, tmp_path: Path
-) -> None:
-    """Item 47: after training, the reference scores as a policy that was never trained."""
-    module: Any = make_module(PPO, critic=SharedCritic(), max_rollouts=2)
-    module.policy.lora = LoRA(rank=2)
-    fit(module, tmp_path)
-    fresh: Any = make_module().policy
-    fresh.load()
-    problems = module.trainer.datamodule.problems("train")
-    rows = fresh.codec.as_completions(problems, ["abc"] * len(problems))
-    reference = module.policy.eval().make_reference()
-    with torch.no_grad():
-        torch.testing.assert_close(reference.logprobs(rows), fresh.eval().logprobs(rows), atol=1e-12, rtol=0)
-
-
 def test_a_value_is_read_before_its_token_and_the_tail_after_the_last_one(byte_tokenizer: str) -> None:
     """Item 26: hidden state s of row i is the number 100 i + s, and the head hands it on."""
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
@@ -109,21 +93,3 @@ def test_a_value_is_read_before_its_token_and_the_tail_after_the_last_one(byte_t
     assert values[0].tolist() == [2, 3, 4, 5, 6]  # the last prompt token is state 2
     assert values[1, :2].tolist() == [102, 103]
     assert tails.tolist() == [7, 104]  # after the last real token: states 3 - 1 + 5 and 3 - 1 + 2
-
-
-def test_values_of_narrow_states_are_float32() -> None:
-    head = ValueHead(4, torch.bfloat16)
-    with torch.no_grad():
-        head.weight.fill_(0.3)
-    rows = _one_row()
-    values, tails = values_of(torch.rand(1, 4, 4).bfloat16(), head, rows)
-    assert values.dtype == tails.dtype == torch.float32
-    assert (values != values.bfloat16()).any()
-
-
-def _one_row() -> object:
-    class Row:
-        completion_ids = torch.zeros(1, 2, dtype=torch.long)
-        completion_mask = torch.ones(1, 2, dtype=torch.bool)
-
-    return Row()

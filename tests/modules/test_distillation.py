@@ -11,7 +11,7 @@ import torch
 from rollout.scripted import Scripted
 from support.completions import batch, judged
 from support.privileged import Longer
-from support.small_runs import fit, weights, whole_and_resumed
+from support.small_runs import adam, fit, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, Plays
 from torch import Tensor
@@ -89,16 +89,17 @@ SPLITS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("layout", "split"),
+    ("divergence", "layout", "split"),
     [
-        ("shared", "whole"),
-        ("shared", "minibatches"),
-        ("alone", "one row"),
-        ("packed", "by tokens"),
-        ("chunks", "minibatches"),
+        (ReverseKL(), "shared", "whole"),
+        (ReverseKL(), "packed", "by tokens"),
+        (ForwardKL(top_k=7), "alone", "one row"),
+        (ForwardKL(top_k=7), "shared", "minibatches"),
+        (JSD(beta=0.3, temperature=2.0), "chunks", "minibatches"),
+        (JSD(beta=0.3, temperature=2.0), "packed", "one row"),
     ],
+    ids=str,
 )
-@pytest.mark.parametrize("divergence", [ReverseKL(), ForwardKL(top_k=7), JSD(beta=0.3, temperature=2.0)], ids=repr)
 def test_gradients_in_every_split_are_those_of_dense_logits(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, divergence: Any, layout: str, split: str
 ) -> None:
@@ -222,10 +223,6 @@ def test_the_teacher_reads_public_feedback_and_solutions_and_nothing_of_the_hidd
         assert shown_prompts(own, policy, sandbox, said, chat)[1] == f"def f(x):\n{FAILS}# f(1): 2, not 0\ndef f(x):\n"
 
 
-def adam(params: Any) -> torch.optim.Optimizer:
-    return torch.optim.Adam(params, lr=1e-2)
-
-
 @pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=str)
 def test_a_run_with_a_moving_average_as_teacher_resumes_to_the_bit(
     make_module: Make, tmp_path: Path, lora: LoRA | None
@@ -309,7 +306,7 @@ def test_a_toy_policy_is_taught_until_it_is_its_teacher() -> None:
     problems = Sorting().problems("train")[:4]
     rows = policy.codec.as_completions(problems, ["0 1 2"] * len(problems))
     optimizer = torch.optim.Adam(policy.parameters(), lr=0.05)
-    for _ in range(400):
+    for _ in range(200):
         optimizer.zero_grad()
         gaps = policy.compare(rows, teacher.token_logits(rows), ForwardKL(), 1.0, False)[2]
         gaps.sum().backward()

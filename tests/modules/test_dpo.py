@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import Words, fit, grouped, quiet_trainer, weights, whole_and_resumed
+from rollout.scripted import Scripted
+from support.small_runs import Words, fit, grouped, quiet_trainer, weights
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, write_pairs
-from lit_rl.engines.engine import Engine, Session
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.reference import Reference
 from lit_rl.modules import DPO, Collect, Evaluate
-from lit_rl.modules.dpo import PreferenceLoss, implicit_rewards, preference_loss
+from lit_rl.modules.dpo import PreferenceLoss, preference_loss
 from lit_rl.rewards import TestsReward
-from lit_rl.types import Generation, Problem, Request, Sampling
+from lit_rl.types import Problem, Sampling
 
 Make = Callable[..., DPO]
 
@@ -96,24 +94,6 @@ def test_one_update_is_a_step_down_the_loss_of_the_paper(
     assert (weights(module) - weights(twin)).abs().max() < 1e-12
 
 
-def test_the_first_loss_is_log_two_and_the_margin_then_rises(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:
-    module = make_dpo(optimizer=lambda params: torch.optim.Adam(params, lr=1e-3), max_updates=15)
-    seen: list[dict[str, float]] = []
-
-    class Watch(pl.Callback):
-        def on_train_batch_end(self, trainer: pl.Trainer, *args: Any) -> None:
-            seen.append({name: float(value) for name, value in trainer.callback_metrics.items()})
-
-    fit(module, tmp_path, data=data(pairs), callbacks=[Watch()], log_every_n_steps=1)
-    assert seen[0]["dpo/loss"] == pytest.approx(math.log(2), abs=1e-6)
-    assert seen[0]["dpo/margin"] == pytest.approx(0.0, abs=1e-6)
-    assert seen[-1]["dpo/margin"] > 1.0
-    assert seen[-1]["dpo/accuracy"] == 1.0
-    assert seen[-1]["dpo/chosen_reward"] - seen[-1]["dpo/rejected_reward"] == pytest.approx(
-        seen[-1]["dpo/margin"], abs=1e-5
-    )
-
-
 @pytest.mark.parametrize("lora", [None, LoRA(rank=2)])
 def test_the_reference_is_the_start_and_stays_there(
     make_dpo: Make, pairs: Path, tmp_path: Path, lora: LoRA | None
@@ -133,14 +113,6 @@ def test_the_reference_is_the_start_and_stays_there(
     assert not any("frozen_reference" in name for name in module.state_dict())
 
 
-def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:
-    """Items 55 to 57; the reference is rebuilt from the configuration."""
-    adam = partial(torch.optim.Adam, lr=1e-2)
-    make = partial(make_dpo, optimizer=adam, max_updates=8)
-    whole, second = whole_and_resumed(make, tmp_path, 4, data=data(pairs, batch_size=2))
-    assert torch.equal(weights(second), weights(whole))
-
-
 def test_validation_measures_held_out_pairs_without_running_them(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:
     """At the start policy and reference are the same: loss log 2, margin 0."""
     module = make_dpo()
@@ -155,11 +127,6 @@ def test_training_on_problems_without_pairs_is_refused(make_dpo: Make, tmp_path:
         fit(make_dpo(max_updates=1), tmp_path, data=Words(batch_size=2))
 
 
-def test_a_beta_of_zero_is_refused(make_dpo: Make) -> None:
-    with pytest.raises(ValueError, match=r"beta: expected a number above 0, got 0"):
-        make_dpo(beta=0.0)
-
-
 class YesOrNo(Words):
     """Programs that pass only as ``x = 1``; a policy that was never trained writes bytes."""
 
@@ -170,36 +137,13 @@ class YesOrNo(Words):
         return [Problem(f"{split}{i}", f"{i} ", check) for i in range(3)]
 
 
-class Writes(Engine, Session):
-    """Writes given texts in turn, as if it had sampled them; one object is engine and session."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = texts
-        self.waiting: list[Request] = []
-
-    def session(self, policy: Any, sampling: Sampling) -> Any:
-        self.codec = policy.codec
-        return contextlib.nullcontext(self)
-
-    def submit(self, requests: Sequence[Request]) -> None:
-        self.waiting += requests
-
-    def step(self) -> list[Generation]:
-        asked, self.waiting = self.waiting, []
-        given = [(r.row, *self.codec.given(self.texts[r.row % len(self.texts)])) for r in asked]
-        return [Generation(row, ids, (0.0,) * len(ids), reason, 0) for row, ids, reason in given]
-
-    @property
-    def num_unfinished(self) -> int:
-        return len(self.waiting)
-
-
 def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_reads_them(
     byte_tokenizer: str, tmp_path: Path
 ) -> None:
     """Two of four completions pass, so each problem has 2 x 2 pairs, of which three are asked for."""
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    writes = Writes(["x = 1", "x = 2", "x =", "x = 1 # again"])
+    texts = ["x = 1", "x = 2", "x =", "x = 1 # again"]
+    writes = Scripted([[text] * 2 for text in texts * 2])  # rows of two batches, the second of one problem
     module = DPO(
         policy,
         rewards=[TestsReward()],
@@ -234,7 +178,6 @@ def test_what_makes_no_pairs_is_refused(make_dpo: Make, tmp_path: Path, options:
         trainer.predict(make_dpo(**options), Words())
 
 
-KINDS: tuple[PreferenceLoss, ...] = ("sigmoid", "ipo", "hinge")
 BETA = 0.25
 
 
@@ -267,22 +210,6 @@ def test_each_loss_by_hand(kind: PreferenceLoss, difference: float, want: float,
     assert chosen.grad.item() == pytest.approx(slope) and rejected.grad.item() == pytest.approx(-slope)
 
 
-def test_a_target_margin_moves_the_point_of_rest() -> None:
-    chosen, rejected, ref_chosen, ref_rejected = pair(4.0)  # margin 1
-    at_target = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=BETA, target_margin=1.0)
-    assert at_target.item() == pytest.approx(math.log(2))
-    hinge = preference_loss(
-        chosen,
-        rejected,
-        ref_chosen,
-        ref_rejected,
-        beta=BETA,
-        kind="hinge",
-        target_margin=torch.tensor([1.75]),
-    )
-    assert hinge.item() == pytest.approx(0.75)
-
-
 def test_far_margins_stay_finite() -> None:
     for difference in (1e4, -1e4):
         loss = preference_loss(*pair(difference), beta=BETA)
@@ -300,24 +227,10 @@ def test_the_optimum_of_the_sigmoid_loss_reproduces_the_preference_odds() -> Non
     assert slope.item() == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_the_distance_from_the_reference_counts(kind: PreferenceLoss) -> None:
-    chosen, rejected, ref_chosen, ref_rejected = (x.detach() for x in pair(1.3))
-    loss = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=BETA, kind=kind)
-    shifted = preference_loss(chosen - 3, rejected, ref_chosen - 3, ref_rejected, beta=BETA, kind=kind)
-    torch.testing.assert_close(loss, shifted)
-
-
-def test_the_logged_margin_is_the_difference_of_implicit_rewards() -> None:
-    chosen, rejected, ref_chosen, ref_rejected = pair(4.0)
-    margin = implicit_rewards(chosen, ref_chosen, beta=BETA) - implicit_rewards(rejected, ref_rejected, beta=BETA)
-    assert margin.item() == pytest.approx(1.0)
-
-
 def test_wrong_arguments_say_what_came() -> None:
     one = torch.zeros(1)
-    with pytest.raises(ValueError, match="ipo sets its own target"):
-        preference_loss(one, one, one, one, beta=0.1, kind="ipo", target_margin=1.0)
+    with pytest.raises(ValueError, match=r"beta: expected a number above 0, got 0"):
+        DPO(CausalLM("folder"), beta=0.0)
     with pytest.raises(ValueError, match=r"logprobs: expected \[M\], summed over tokens, got \[1, 3\]"):
         preference_loss(*[torch.zeros(1, 3)] * 4, beta=0.1)
     with pytest.raises(ValueError, match=r"rejected_logprobs must have the shape of chosen_logprobs \[1\]"):

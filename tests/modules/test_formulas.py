@@ -267,9 +267,19 @@ REWARDS = {i: float(ROWS[i].reward) for i in JUDGED}  # type: ignore[arg-type]
 KEPT = [i for i in JUDGED if not ROWS[i].cut]
 
 
-@pytest.mark.parametrize("mask_truncated", [False, True])
-@pytest.mark.parametrize("mode", ["token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant"])
-@pytest.mark.parametrize("loss", ["clipped", "corrected", "of_sequences"])
+@pytest.mark.parametrize(
+    ("loss", "mode", "mask_truncated"),
+    [
+        ("clipped", "token_mean", False),
+        ("clipped", "sequence_mean", True),
+        ("clipped", "sequence_sum", False),
+        ("clipped", "sequence_sum_constant", True),
+        ("corrected", "token_mean", True),
+        ("corrected", "sequence_sum_constant", False),
+        ("of_sequences", "token_mean", True),
+        ("of_sequences", "sequence_mean", False),
+    ],
+)
 def test_grpo_takes_the_steps_of_its_formula(tmp_path: Path, loss: str, mode: str, mask_truncated: bool) -> None:
     """Items 1, 2, 11, 16, 19, 41, 58: two epochs, so that ratios leave 1; group 1 has no advantage and is counted."""
     objective, token_loss = LOSSES[loss]
@@ -337,8 +347,7 @@ def test_a_kl_in_the_reward_is_taken_off_before_the_baseline(tmp_path: Path, kin
     assert logged["reward/mean"] == 0.5 and logged["reward/invalid_fraction"] == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("mask_truncated", [False, True])
-@pytest.mark.parametrize("gamma", [1.0, 0.5])
+@pytest.mark.parametrize(("gamma", "mask_truncated"), [(1.0, False), (0.5, True)])
 def test_reinforce_takes_the_steps_of_its_formula(tmp_path: Path, gamma: float, mask_truncated: bool) -> None:
     """The mean of all judged rows is taken off; undiscounted it leaves group 1 nothing."""
     options: dict[str, Any] = {"gamma": gamma, "mask_truncated": mask_truncated, "aggregate": "sequence_mean"}
@@ -378,8 +387,9 @@ def of_tokens(treatment: str) -> tuple[dict[int, list[float]], dict[int, list[fl
     return advantages, returns
 
 
-@pytest.mark.parametrize("whiten", [True, False])
-@pytest.mark.parametrize("treatment", ["zero", "mask", "bootstrap"])
+@pytest.mark.parametrize(
+    ("treatment", "whiten"), [("zero", False), ("mask", True), ("mask", False), ("bootstrap", True)]
+)
 def test_ppo_takes_the_steps_of_its_formula(tmp_path: Path, treatment: str, whiten: bool) -> None:
     """Items 5, 58: KL in the reward, a value clip that bites in the second epoch, and a critic's weight."""
     critic = CorridorCritic(CELLS)

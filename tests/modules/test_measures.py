@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,23 @@ from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.models import CorridorPolicy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
-from lit_rl.modules.rollout_metrics import degenerate_share, measure, measure_entropy, time_split
-from lit_rl.reports.summary import summarise, summary_names
+from lit_rl.modules.rollout_metrics import measure, measure_entropy
+from lit_rl.reports.summary import summary_names
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
-from lit_rl.types import Completions, Experience, Judgement, Problem, Program, StopReason
+from lit_rl.types import Experience, Judgement, Problem, Program
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
 
 
 def measured(
-    verdicts: list[Verdict], rewards: list[float], advantages: list[float], logprobs: Any = None, old: Any = None
+    verdicts: list[Verdict],
+    rewards: list[float],
+    advantages: list[float],
+    logprobs: Any = None,
+    old: Any = None,
+    group_size: int = 1,
 ) -> dict[str, float]:
     """Rows of two tokens, the second of the last row padding; the sampler gave each token -1 nat."""
     n = len(verdicts)
@@ -45,6 +48,7 @@ def measured(
         completion_mask=mask,
         token_mask=mask,
         sampler_logprobs=-torch.ones(n, 2),
+        group_ids=torch.arange(n) // group_size,
     )
     problem = Problem("p", "p", AssertTests("assert True"))
     judgements = tuple(Judgement(problem, Program("", 0, 0), Outcome(v, wall_seconds=0.5)) for v in verdicts)
@@ -95,28 +99,6 @@ def test_extremes_add_up_over_parts() -> None:
     assert total.reduce(torch.device("cpu")) == total.local() == {"a": 3.0, "b": -2.0}
 
 
-def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
-    class Clock:
-        now = 0.0
-
-        def __call__(self) -> float:
-            return self.now
-
-    clock = Clock()
-    progress = Progress(clock)
-    progress.begin("training")
-    waited, cached = Future[Outcome](), Future[Outcome]()
-    cached.set_result(Outcome(P, wall_seconds=9.0))
-    progress.add_turn(1, waited)
-    progress.add_turn(1, cached)
-    clock.now = 3.0
-    waited.set_result(Outcome(P, wall_seconds=1.0))
-    found = time_split(progress.end(), progress).local()
-    assert found["sandbox/queue_seconds"] == 2.0 and progress.judged == 2
-    assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0
-    assert found["memory/peak_gigabytes"] > 0.01
-
-
 @pytest.mark.parametrize("bonus", [0.0, 0.1])
 def test_the_entropy_of_a_few_rows_is_that_of_all(byte_tokenizer: str, tmp_path: Path, bonus: float) -> None:
     """The tiny policy is nearly uniform over its tokens, so that any row tells the entropy of all."""
@@ -158,55 +140,13 @@ def test_the_split_of_time_adds_up_to_the_step(byte_tokenizer: str, tmp_path: Pa
     assert metrics["sampling/logprob_gap/max"] < 1e-5
 
 
-P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
-
-
-def metrics_of(groups: list[list[Verdict]]) -> dict[str, float]:
-    """Metrics of groups of one token each; the reward is 1 for a pass, else 0, and none where judging failed."""
-    verdicts = [verdict for group in groups for verdict in group]
-    n = len(verdicts)
-    problem, ids, mask = (
-        Problem("p", "p", AssertTests("")),
-        torch.zeros(n, 1).long(),
-        torch.ones(n, 1).bool(),
-    )
-    completions = Completions.single_turn(
-        problems=(problem,) * n,
-        prompt_ids=ids,
-        prompt_mask=mask,
-        completion_ids=ids,
-        completion_mask=mask,
-        sampler_logprobs=ids.float(),
-        stop_reasons=(StopReason.EOS,) * n,
-        texts=("",) * n,
-        token_bytes=((),) * n,
-        group_size=len(groups[0]),
-    )
-    judgements = tuple(Judgement(problem, None, Outcome(verdict)) for verdict in verdicts)
-    rewards = torch.tensor([float(verdict is P) for verdict in verdicts])
-    valid = torch.tensor([verdict is not LOST for verdict in verdicts])
-    credit = rewards[:, None]
-    output = RewardOutput(rewards, valid, credit=credit, decided=credit, term_values={}, reasons={})
-    rollout = Rollout(completions, judgements)
-    means = summarise(rollout, output)
-    degenerate_share(means, rollout, output)
-    return means.local()
-
-
 def test_a_group_whose_judged_rows_are_equal_has_no_advantage() -> None:
     """Item 58: the 0 that stands for a row without a reward makes no group unequal."""
-    logged = metrics_of([[P, P, LOST], [P, W, LOST], [W, W, W], [LOST, LOST, P]])
+    verdicts = [P, P, LOST, P, W, LOST, W, W, W, LOST, LOST, P]
+    logged = measured(verdicts, [float(verdict is P) for verdict in verdicts], [0.0] * 12, group_size=3)
     assert logged["group/zero_advantage_fraction"] == 3 / 4
     assert logged["group/all_passed_fraction"] == 1 / 3, "of the groups with two judged rows"
     assert logged["group/none_passed_fraction"] == 1 / 3
-
-
-def test_the_pass_rate_is_that_of_the_programs_that_were_judged() -> None:
-    """Item 58: 2 of 3; the fractions by verdict are of all rows."""
-    logged = metrics_of([[P, LOST], [W, P]])
-    assert logged["execution/pass_rate"] == pytest.approx(2 / 3)
-    assert logged["verdict/passed_fraction"] == 2 / 4
-    assert logged["verdict/infrastructure_failure_fraction"] == 1 / 4
 
 
 def test_training_and_validation_call_the_same_facts_by_the_same_names(

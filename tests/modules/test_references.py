@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from support.slow_cases import slow_but
-from support.small_runs import SaveAt, fit, weights
+from support.small_runs import SaveAt, adam, fit, weights
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, LoRA
@@ -46,10 +46,6 @@ def test_the_reference_is_refreshed_every_so_many_rollouts(
     fit(module, tmp_path)
     assert module.seen[0] == module.seen[2] == module.seen[4] == 0.0
     assert module.seen[1] > 1e-3 and module.seen[3] > 1e-3
-
-
-def adam(params: Any) -> torch.optim.Optimizer:
-    return torch.optim.Adam(params, lr=1e-2)
 
 
 @pytest.mark.parametrize("start", slow_but(("weights", "new adapter"), ["weights", "new adapter", "trained adapter"]))

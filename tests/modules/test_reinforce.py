@@ -85,39 +85,14 @@ def test_a_token_is_credited_with_the_discounted_rewards_from_it_on(tmp_path: Pa
     torch.testing.assert_close(module.seen[0], torch.tensor(expected, dtype=torch.float32))
 
 
-def test_a_reward_on_the_last_token_is_what_every_token_has_to_come(tmp_path: Path) -> None:
-    """Item 25: undiscounted all of 7; with gamma 1/2 halves of it backwards."""
-    places = [[1.0, 2.0, 4.0]] * 4
-    torch.testing.assert_close(toy(tmp_path, Places(places)).seen[0], torch.full((4, 3), 7.0))
-    halved = toy(tmp_path, Places(places), gamma=0.5).seen[0]
-    torch.testing.assert_close(halved, torch.tensor([[1.75, 3.5, 7.0]] * 4))
-
-
-def test_the_mean_of_the_rollout_is_taken_off_every_reward_to_go(tmp_path: Path) -> None:
-    """Rewards 7, 7, 7, 3 have the mean 6."""
-    module = toy(tmp_path, Places([[1, 2, 4]] * 3 + [[0, 0, 3]]), baseline=BATCH_MEAN, credit="tokens")
-    torch.testing.assert_close(module.seen[0], torch.tensor([[1.0, 0.0, -2.0]] * 3 + [[-3.0, -3.0, -3.0]]))
-
-
-def test_a_row_without_a_reward_is_in_no_baseline(tmp_path: Path) -> None:
-    """Rewards 4, 8, 0 and none have the mean 4, not 3; the running mean takes the same one."""
-    rewards = [4.0, 8.0, None, 0.0]
-    module = toy(tmp_path, Given(rewards), baseline=BATCH_MEAN)
-    assert module.seen[0][:, 0].tolist() == [0.0, 4.0, 0.0, -4.0]
-    module = toy(tmp_path, Given(rewards), baseline=RunningMean())
-    assert module.baseline.mean == pytest.approx(4.0)
-
-
-def test_the_exponential_baseline_is_that_of_the_rollouts_before(tmp_path: Path) -> None:
-    """Decay 3/4, means 4, 8, 0: the baselines are none, 4, and 3/4 * 4 + 1/4 * 8 = 5."""
-    rewards = Given([4.0] * 4, [8.0] * 4, [0.0] * 4)
+def test_the_exponential_baseline_is_that_of_the_rows_with_a_reward_in_the_rollouts_before(tmp_path: Path) -> None:
+    """Decay 3/4, means 4 (of 4, 8 and 0), 8, 0: the baselines are none, 4, and 3/4 * 4 + 1/4 * 8 = 5."""
+    rewards = Given([4.0, 8.0, None, 0.0], [8.0] * 4, [0.0] * 4)
     module = toy(tmp_path, rewards, baseline=RunningMean(0.75), max_rollouts=3)
+    assert module.seen[0][:, 0].tolist() == [4.0, 8.0, 0.0, 0.0]
     first_tokens = [float(seen[0, 0]) for seen in module.seen]
     assert first_tokens == pytest.approx([4.0, 8.0 - 4.0, 0.0 - 5.0])
     assert module.baseline.mean == pytest.approx(0.75 * 5.0)
-
-
-SGD: dict[str, Any] = {"optimizer": lambda params: torch.optim.SGD(params, lr=0.1), "gradient_clip_norm": None}
 
 
 @pytest.mark.parametrize("cls", [REINFORCE, GRPO])
@@ -129,32 +104,26 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(
     assert torch.equal(weights(second), weights(whole))
 
 
-def test_deltas_and_a_baseline_are_not_both_taken() -> None:
-    with pytest.raises(ValueError, match="deltas=NoBaseline and baseline=BatchMean: give one"):
-        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas=NoBaseline(), baseline=BATCH_MEAN)
-
-
 def test_baselines_and_deltas_sum_over_ranks() -> None:
     """Item 21."""
-    for given in ({"baseline": RunningMean()}, {"deltas": BatchMean()}):
-        module = REINFORCE(SortingPolicy(), rewards=[EvenBytes()], **given)  # type: ignore[arg-type]
-        assert (module.deltas or module.baseline).sum_over_ranks is sum_over_ranks
+    for cls, name in ((REINFORCE, "baseline"), (REINFORCE, "deltas"), (GRPO, "baseline")):
+        compares = BatchMean(normalize="none")
+        cls(SortingPolicy(), rewards=[EvenBytes()], **{name: compares})  # type: ignore[arg-type]
+        assert compares.sum_over_ranks is sum_over_ranks
 
 
-def test_a_normalized_baseline_of_rewards_to_go_is_refused() -> None:
-    message = "rewards-to-go are not normalized, got the baseline GroupMean with normalize=std"
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"deltas": NoBaseline(), "baseline": BATCH_MEAN}, "deltas=NoBaseline and baseline=BatchMean: give one"),
+        ({"baseline": GroupMean(), "sampling": Sampling(num_samples=2)}, "the baseline GroupMean with normalize=std"),
+        ({"objective": Objective(kl_coef=0.1, kl_in="reward")}, r"objective\.kl_in: expected loss"),
+        ({"deltas": CENTRED}, "num_samples must be 2 or more, got 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], baseline=GroupMean(), sampling=Sampling(num_samples=2))
-
-
-def test_a_kl_in_the_reward_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"objective\.kl_in: expected loss"):
-        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], objective=Objective(kl_coef=0.1, kl_in="reward"))
-
-
-def test_deltas_of_a_group_of_one_are_refused() -> None:
-    with pytest.raises(ValueError, match="num_samples must be 2 or more, got 1"):
-        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas=CENTRED)
+        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], **options)
 
 
 def test_a_checkpoint_written_before_baselines_were_classes_gives_its_running_mean(make_module: Make) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import Words, fit, grouped, weights, whole_and_resumed
+from support.small_runs import Words, adam, fit, grouped, weights
 from support.tiny_models import TINY_QWEN2
 
 import lit_rl.models.loading.weights as loading
@@ -54,10 +53,6 @@ def make_sft(byte_tokenizer: str) -> Make:
     return make
 
 
-def adam(params: Any) -> torch.optim.Optimizer:
-    return torch.optim.Adam(params, lr=1e-2)
-
-
 def test_one_update_is_a_step_down_the_mean_over_completion_tokens_and_eos(make_sft: Make, tmp_path: Path) -> None:
     """Items 1, 8: every token of every demonstration weighs the same, EOS is one of them, the prompt none."""
     module = make_sft()
@@ -79,13 +74,12 @@ def test_one_update_is_a_step_down_the_mean_over_completion_tokens_and_eos(make_
     assert (weights(module) - moved).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("pack_tokens", [1, 24, 1000])
-def test_packed_rows_teach_exactly_what_rows_alone_teach(make_sft: Make, tmp_path: Path, pack_tokens: int) -> None:
+def test_packed_rows_teach_exactly_what_rows_alone_teach(make_sft: Make, tmp_path: Path) -> None:
     """One row a sequence, a few, and all in one; with and without a split."""
-    alone = make_sft(max_updates=3)
+    alone = make_sft(max_updates=2)
     fit(alone, tmp_path, data=Shown(batch_size=6))
-    for size in (None, 4):
-        packed = make_sft({"pack_tokens": pack_tokens}, max_updates=3, microbatch_size=size)
+    for pack_tokens, size in ((1, None), (24, 4), (1000, None)):
+        packed = make_sft({"pack_tokens": pack_tokens}, max_updates=2, microbatch_size=size)
         fit(packed, tmp_path, data=Shown(batch_size=6))
         assert (weights(packed) - weights(alone)).abs().max() < 1e-12
 
@@ -133,22 +127,15 @@ def test_adapters_learn_and_the_base_stands_still(make_sft: Make, tmp_path: Path
     assert all(".policy." in name for name in module.state_dict())
 
 
-def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_sft: Make, tmp_path: Path) -> None:
-    """Items 55 to 57: adapters with dropout, in the middle of an epoch of three updates."""
-    make = partial(make_sft, optimizer=adam, max_updates=8)
-    whole, second = whole_and_resumed(make, tmp_path, 4, data=Shown(batch_size=2))
-    assert torch.equal(weights(second), weights(whole))
-
-
 def test_validation_loss_is_the_mean_over_all_tokens_however_they_are_batched(make_sft: Make) -> None:
     losses = []
-    for size in (1, 4, 6):
+    for size in (4, 6):
         trainer = pl.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False)
         task = Shown(validation_batch_size=size)
         losses.append(trainer.validate(make_sft(), task, verbose=False)[0]["val/loss"])
     # Random weights know nothing of 258 bytes.
     assert losses[0] == pytest.approx(math.log(258), abs=0.3)
-    assert losses[1:] == pytest.approx([losses[0]] * 2, abs=1e-6)
+    assert losses[1:] == pytest.approx(losses[:1], abs=1e-6)
 
 
 def test_a_problem_without_a_demonstration_is_refused(make_sft: Make, tmp_path: Path) -> None:

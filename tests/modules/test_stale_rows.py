@@ -87,87 +87,56 @@ def two_tokens(folder: Path, engine: Engine, loss: Loss, rate: float, **more: An
     return module
 
 
-def step_by_hand(experience: Experience, now: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-    """Minus the gradient of -mean(ratio * reward) in the two logits: d log p(a) is one-hot(a) - p."""
-    p, q = now.softmax(0), before.softmax(0)
-    chosen = experience.completions.completion_ids[:, 0]
-    terms = [(p[a] / q[a]) * float(a == 1) * (torch.eye(2)[a] - p) for a in chosen.tolist()]
-    return torch.stack(terms).mean(0)
+Bound = Callable[[torch.Tensor], torch.Tensor]
+TRUNCATED: tuple[Correction, Bound] = TruncatedWeights(1.05), lambda weight: weight.clamp(max=1.05)
+MASKED: tuple[Correction, Bound] = MaskedBand(0.97, 9.0), lambda weight: weight * (weight >= 0.97)
+UNBOUND: tuple[Correction, Bound] = TruncatedWeights(9.0), lambda weight: weight
 
 
-def test_gradients_carry_the_ratio_to_the_weights_that_sampled(tmp_path: Path) -> None:
-    rate = 2.0
-    module = two_tokens(tmp_path, Behind(renew_every=9), Unclipped(), rate)
+@pytest.mark.parametrize(
+    ("loss", "correction", "epochs"),
+    [
+        (Unclipped(), None, 1),
+        (Clipped(), None, 1),
+        *((loss, TRUNCATED, 1) for loss in (Clipped(), PolicyGradient())),
+        *((loss, MASKED, 1) for loss in (Unclipped(), CISPO(0.2, 0.2))),
+        (Unclipped(), UNBOUND, 2),
+    ],
+    ids=str,
+)
+def test_gradients_carry_the_ratio_to_the_weights_that_sampled(
+    tmp_path: Path, loss: Loss, correction: tuple[Correction, Bound] | None, epochs: int
+) -> None:
+    """By hand: minus the gradient of -mean(weight * ratio * reward); d log p(a) is one-hot(a) - p.
+
+    Without a correction the ratio leads back to the sampler. With one it leads to the rollout's beginning, and the
+    weight from there to the sampler, whatever the loss and in later updates too.
+    """
+    rate = 1.0 if epochs > 1 else 2.0
+    given = None if correction is None else correction[0]
+    module = two_tokens(tmp_path, Behind(renew_every=9), loss, rate, correction=given, epochs=epochs)
     (first, start), (second, now) = module.seen
-    assert first.old_logprobs is None and first.completions.weights_versions == (0,) * 20
-    assert second.completions.weights_versions == (0,) * 20
-    assert torch.allclose(now - start, rate * step_by_hand(first, start, start), atol=1e-6)
-    ratio = now.softmax(0) / start.softmax(0)
-    assert abs(ratio[1] - 1) > 0.3
-    assert torch.allclose(module.table() - now, rate * step_by_hand(second, now, start), atol=1e-6)
-    naive = rate * step_by_hand(second, now, now)  # as if the present weights had sampled
-    assert (module.table() - now - naive).abs().max() > 0.05
-
-
-def test_the_clip_holds_what_has_left_its_range(tmp_path: Path) -> None:
-    """The first update moved the ratio of the rewarded token beyond 1.2, so the second moves nothing."""
-    module = two_tokens(tmp_path, Behind(renew_every=9), Clipped(), 2.0)
-    (_, start), (_, now) = module.seen
-    assert (now.softmax(0) / start.softmax(0))[1] > 1.2
-    assert torch.equal(module.table(), now) and not torch.equal(now, start)
-
-
-CORRECTIONS: dict[str, tuple[Correction, Callable[[torch.Tensor], torch.Tensor]]] = {
-    "truncated": (TruncatedWeights(1.05), lambda weight: weight.clamp(max=1.05)),
-    "masked": (MaskedBand(0.97, 9.0), lambda weight: weight * (weight >= 0.97)),
-}
-
-
-@pytest.mark.parametrize("loss", [Clipped(), Unclipped(), PolicyGradient(), CISPO(0.2, 0.2)], ids=repr)
-@pytest.mark.parametrize("kind", CORRECTIONS)
-def test_a_correction_weighs_every_loss_alike(tmp_path: Path, kind: str, loss: Loss) -> None:
-    """With one update a rollout all of these losses have the gradient weight * reward * d log p; see step_by_hand."""
-    correction, bounded = CORRECTIONS[kind]
-    rate = 2.0
-    module = two_tokens(tmp_path, Behind(renew_every=9), loss, rate, correction=correction)
-    (_, start), (second, now) = module.seen
-    assert second.completions.weights_versions == (0,) * 20 and second.old_logprobs is None
-    p, q = now.softmax(0), start.softmax(0)
-    weights = bounded(p / q)
-    assert not torch.allclose(weights, p / q), "nothing was bounded"
-    chosen = second.completions.completion_ids[:, 0].tolist()
-    step = torch.stack([weights[a] * float(a == 1) * (torch.eye(2)[a] - p) for a in chosen]).mean(0)
-    assert torch.allclose(module.table() - now, rate * step, atol=1e-6)
-
-
-def test_later_updates_of_a_rollout_keep_the_weights_of_its_beginning(tmp_path: Path) -> None:
-    """Two epochs: the ratio leads back to the rollout's beginning, and the weight from there to the sampler."""
-    rate = 1.0
-    module = two_tokens(tmp_path, Behind(renew_every=9), Unclipped(), rate, correction=TruncatedWeights(9.0), epochs=2)
-    (_, start), (second, now) = module.seen
-    assert second.old_logprobs is not None
-    chosen = second.completions.completion_ids[:, 0]
-    rewarded = chosen == 1  # the others move nothing, and no log-probability of theirs is computed
-    assert torch.allclose(second.old_logprobs[rewarded, 0], now.log_softmax(0)[1].expand(int(rewarded.sum())))
-    table = now
-    for _ in range(2):
+    versions = {first.completions.weights_versions, second.completions.weights_versions}
+    assert versions == {(0,) * 20} and (second.old_logprobs is None) == (correction is not None and epochs == 1)
+    q, begin = start.softmax(0), now.softmax(0)
+    assert abs((begin / q)[1] - 1) > 0.2, "the weights have moved"
+    chosen, table = second.completions.completion_ids[:, 0].tolist(), now
+    for _ in range(epochs):
         p = table.softmax(0)
-        # weight (now / start) times ratio (table / now): together the whole way from the sampler
-        ratio = (now.softmax(0) / start.softmax(0)) * (p / now.softmax(0))
-        terms = [ratio[a] * float(a == 1) * (torch.eye(2)[a] - p) for a in chosen.tolist()]
-        table = table + rate * torch.stack(terms).mean(0)
+        if correction is None:
+            ratio = p / q * (0 if isinstance(loss, Clipped) else 1)  # beyond 1.2: the clip holds it
+        else:
+            ratio = correction[1](begin / q) * p / begin
+        step = torch.stack([ratio[a] * float(a == 1) * (torch.eye(2)[a] - p) for a in chosen]).mean(0)
+        table = table + rate * step
     assert torch.allclose(module.table(), table, atol=1e-6)
 
 
-@pytest.mark.parametrize("cls", slow_but((GRPO,), [GRPO, PPO, REINFORCE]))
-def test_a_correction_of_fresh_rows_changes_nothing(
-    make_module: Make, tmp_path: Path, cls: type[RolloutModule]
-) -> None:
+def test_a_correction_of_fresh_rows_changes_nothing(make_module: Make, tmp_path: Path) -> None:
     """Up to the difference between sampling and the training forward, here in float64."""
 
     def learned(correction: Correction | None) -> torch.Tensor:
-        options: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
-        module = make_module(cls, objective=Objective(correction=correction), max_rollouts=2, epochs=2, **options)
+        module = make_module(objective=Objective(correction=correction), max_rollouts=2, epochs=2)
         fit(module, tmp_path)
         return weights(module)
 
@@ -189,13 +158,6 @@ class Wrong(Correction):
 def test_a_correction_of_another_shape_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"Wrong\.weights: expected one weight per token, \((\d+), 1\), got \(\1,\)"):
         two_tokens(tmp_path, InProcess(), PolicyGradient(), 1.0, correction=Wrong())
-
-
-@pytest.mark.parametrize("filters", [{"top_k": 5}, {"top_p": 0.9}])
-def test_a_correction_of_a_filtered_distribution_is_refused(make_module: Make, filters: dict[str, Any]) -> None:
-    sampling = Sampling(num_samples=4, max_tokens=6, **filters)
-    with pytest.raises(ValueError, match="MaskedBand compares the sampler's probabilities with the policy's, got top_"):
-        make_module(objective=Objective(correction=MaskedBand()), sampling=sampling)
 
 
 KLS = [(GRPO, Objective()), (PPO, Objective(kl_coef=0.1, kl_in="reward")), (REINFORCE, Objective(kl_coef=0.1))]
@@ -247,12 +209,9 @@ def test_old_rows_and_fresh_ones_in_one_rollout(make_module: Make, tmp_path: Pat
     assert torch.equal(old[::2], experience.ref_logprobs[::2])  # nothing has moved yet
 
 
-@pytest.mark.parametrize("filters", [{"top_k": 200}, {"top_p": 0.9}])
-def test_old_rows_of_a_filtered_distribution_are_refused(
-    make_module: Make, tmp_path: Path, filters: dict[str, Any]
-) -> None:
+def test_old_rows_of_a_filtered_distribution_are_refused(make_module: Make, tmp_path: Path) -> None:
     def module(engine: Engine) -> RolloutModule:
-        sampling = Sampling(num_samples=4, max_tokens=6, **filters)
+        sampling = Sampling(num_samples=4, max_tokens=6, top_k=200)
         return make_module(engine=engine, sampling=sampling, max_rollouts=2)
 
     fit(module(Behind(renew_every=1)), tmp_path)

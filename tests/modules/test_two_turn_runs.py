@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,16 @@ import torch
 from support.asking import AsksAgain, CrashesAt, Watches
 from support.saved_runs import run
 from support.slow_cases import slow_but
-from support.small_runs import Brief, fit
+from support.small_runs import Brief, adam, fit
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn
 
 from lit_rl.advantages import TurnGAE
 from lit_rl.callbacks import Checkpointing
-from lit_rl.execution import Outcome, Verdict
 from lit_rl.models import LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.rewards import TurnPenalty
-from lit_rl.rollout import Rollout
-from lit_rl.types import Problem, Sampling
+from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]
 
@@ -37,39 +34,12 @@ class TwoTurnPPO(Watches, PPO):
     """PPO that keeps what it saw."""
 
 
-class OneSided(TwoTurnGRPO):
-    """All programs of every other problem fail; verdicts of both turns are those of the last."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._sample = self.sampler.collect
-        self.sampler.collect = self.sample  # type: ignore[method-assign]
-
-    def sample(self, problems: Sequence[Problem], *args: Any) -> Rollout:
-        rollout = self._sample(problems, *args)
-
-        def verdict(row: int) -> Outcome:
-            mixed = int(rollout.judgements[row].problem.task_id[-1]) % 2
-            return Outcome(Verdict.PASSED if mixed and row % 2 else Verdict.WRONG_ANSWER)
-
-        judged = [
-            tuple(replace(judgement, outcome=verdict(row)) for judgement in of_row)
-            for row, of_row in enumerate(rollout.turn_judgements)
-        ]
-        return replace(rollout, judgements=tuple(of_row[-1] for of_row in judged), turn_judgements=tuple(judged))
-
-
 IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "grpo": (TwoTurnGRPO, {"objective": Objective(kl_coef=0.1), "minibatches": 2}),
-    "one-sided": (OneSided, {"max_resamples": 3}),
     "ppo-own": (TwoTurnPPO, {"critic": SeparateCritic(), "objective": IN_REWARD, "bootstrap_truncated": True}),
     "ppo-shared": (TwoTurnPPO, {"critic": SharedCritic(), "estimator": TurnGAE()}),
 }
-
-
-def adam(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, lr=1e-2)
 
 
 def still(parameters: Any) -> torch.optim.Optimizer:
@@ -110,18 +80,6 @@ def test_ways_to_compute_the_same_learn_the_same(
         assert other.seen == plain.seen
 
 
-@pytest.mark.parametrize("kind", slow_but(("ppo-own",), ["grpo", "ppo-own", "ppo-shared"]))
-def test_mixed_precision_learns_from_two_turns(
-    make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
-) -> None:
-    module = module_of(make_module, byte_tokenizer, kind, {"dtype": "float32"})
-    fit(module, tmp_path, precision="bf16-mixed")
-    unmoved = module_of(make_module, byte_tokenizer, kind, {"dtype": "float32"}, optimizer=still, max_rollouts=1)
-    fit(unmoved, tmp_path, precision="bf16-mixed")
-    assert all({1, 2} == set(turns) for turns in module.seen)
-    assert torch.isfinite(learned(module)).all() and (learned(module) - learned(unmoved)).abs().max() > 1e-3
-
-
 @pytest.mark.parametrize("kind", slow_but(("ppo-shared",), ["grpo", "ppo-own", "ppo-shared"]))
 def test_a_run_that_crashed_between_two_turns_goes_on_bit_for_bit(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
@@ -155,19 +113,3 @@ def test_rows_whose_last_turn_was_cut_leave_the_loss(make_module: Make, byte_tok
     cut = [[turn.stop_reason == "length" for turn in turns] for turns in rows.turns]
     assert kept.tolist() == [not of_row[-1] for of_row in cut]
     assert [True, False] in cut and [False, True] in cut
-
-
-def test_groups_that_are_sampled_again_bring_their_turns(
-    make_module: Make, byte_tokenizer: str, tmp_path: Path
-) -> None:
-    module = module_of(make_module, byte_tokenizer, "one-sided", max_rollouts=1)
-    fit(module, tmp_path)
-    rollout = module.rollout
-    assert (
-        module.sampler.environment.num_answers > sum(turns - 1 for turns in module.seen[0]) > 0
-    )  # some were thrown away
-    assert rollout.max_turns == 2
-    assert [len(of_row) for of_row in rollout.turn_judgements] == module.seen[0]
-    for row, of_row in enumerate(rollout.turn_judgements):
-        assert of_row[-1] is rollout.judgements[row]
-        assert all(j.problem is rollout.completions.problems[row] for j in of_row)

@@ -129,14 +129,11 @@ def test_the_critic_s_own_rate_moves_the_critic_alone(make_module: Make, tmp_pat
     torch.testing.assert_close(other["policy"], usual["policy"])
 
 
-@pytest.mark.parametrize("num_minibatches", [1, 3])
-def test_updates_end_before_the_first_one_that_starts_too_far_away(
-    make_module: Make, tmp_path: Path, num_minibatches: int
-) -> None:
+def test_updates_end_before_the_first_one_that_starts_too_far_away(make_module: Make, tmp_path: Path) -> None:
     """One large step is further than the limit allows, so it is the only one; its own start is where it sampled."""
-    options: dict[str, Any] = {"epochs": 4, "minibatches": num_minibatches, "max_rollouts": 1}
+    options: dict[str, Any] = {"epochs": 3, "minibatches": 3, "max_rollouts": 1}
     options["optimizer"] = lambda params: torch.optim.SGD(params, lr=50.0)
-    assert fit(make_module(**options), tmp_path).global_step == 4 * num_minibatches
+    assert fit(make_module(**options), tmp_path).global_step == 9
     held = make_module(**options, max_kl=1e-6)
     trainer = fit(held, tmp_path)
     assert trainer.global_step == 1
@@ -161,38 +158,26 @@ def watch(make_module: Make, folder: Path, **options: Any) -> tuple[torch.Tensor
     return watch.completions.sampler_logprobs[trained], watch.seen["logprobs"][trained], watch
 
 
-def test_in_the_first_update_every_row_is_where_it_was_sampled(make_module: Make, tmp_path: Path) -> None:
-    """Micro-batches are sorted by length: a row in another's place would show."""
-    sampled, seen, _ = watch(make_module, tmp_path)
+def test_in_the_first_update_every_trained_row_is_where_it_was_sampled(make_module: Make, tmp_path: Path) -> None:
+    """Micro-batches are sorted by length: a row in another's place would show. Rows of advantage 0 are not passed."""
+    sampled, seen, watched = watch(make_module, tmp_path)
     assert torch.allclose(sampled.double(), seen.double(), atol=1e-5)
+    trained = (watched.experience.advantages != 0).any(-1)
+    assert torch.equal(watched.seen["logprobs"].isfinite().any(-1), trained)
 
 
 def test_in_the_second_epoch_the_policy_has_moved(make_module: Make, tmp_path: Path) -> None:
-    sampled, seen, _ = watch(make_module, tmp_path, epochs=2)
+    sampled, seen, watched = watch(make_module, tmp_path, epochs=2, objective=Objective(entropy_coef=0.01))
     assert (sampled - seen).abs().max() > 1e-3
-
-
-def test_rows_that_were_not_trained_were_not_seen(make_module: Make, tmp_path: Path) -> None:
-    """Three problems of four rows; those whose advantage is 0 skip the forward pass."""
-    _, _, watched = watch(make_module, tmp_path)
-    trained = (watched.experience.advantages != 0).any(-1)
-    seen = watched.seen["logprobs"].isfinite().any(-1)
-    assert torch.equal(seen, trained)
-
-
-def test_entropy_is_kept_where_it_is_computed(make_module: Make, tmp_path: Path) -> None:
-    _, _, watched = watch(make_module, tmp_path, objective=Objective(entropy_coef=0.01))
     entropy, mask = watched.seen["entropy"], watched.experience.loss_mask
     assert (entropy[mask] > 0).all()
 
 
 IN_LOSS, IN_REWARD = Objective(kl_coef=0.1), Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
 CASES: dict[str, tuple[type[RolloutModule], dict[str, Any], set[str]]] = {
-    "grpo": (GRPO, {}, set()),
     "grpo, two passes": (GRPO, {"epochs": 2, "mask_truncated": True}, {"old_logprobs"}),
     "grpo, KL in the loss": (GRPO, {"objective": IN_LOSS}, {"ref_logprobs"}),
     "grpo, KL in the reward": (GRPO, {"objective": IN_REWARD}, {"old_logprobs", "ref_logprobs", "token_rewards"}),
-    "ppo": (PPO, {"critic": SeparateCritic}, {"token_rewards", "old_values", "returns"}),
     "ppo, KL in the reward": (
         PPO,
         {"critic": SeparateCritic, "objective": IN_REWARD},

@@ -72,7 +72,6 @@ ENGINES: dict[str, tuple[Engine, str]] = {
     "says that it is done": (Changed(lambda done: done, lambda n: 0), "num_unfinished is 0, but 1 requests"),
     "never says that it is done": (Changed(lambda done: done, lambda n: 5), "num_unfinished is 5, but 1 requests"),
     "says too much": (Changed(lambda done: [replace(done[0], ids=(1,) * 10)]), "10 ids, but 1 to 9 were asked for"),
-    "says nothing": (Changed(lambda done: [replace(done[0], ids=(), logprobs=())]), "0 ids, but 1 to 9"),
     "goes on after EOS": (
         Changed(lambda done: [replace(one, ids=(one.ids[-1], *one.ids[1:])) for one in done]),
         "ids after EOS: end a completion at each of",
@@ -87,10 +86,8 @@ ENGINES: dict[str, tuple[Engine, str]] = {
         r"the reason eos, but its last id is \d+: keep the id of EOS, one of \[256\]",
     ),
     "is not sure": (Changed(lambda done: scored(done, math.nan)), "the log-probability nan"),
-    "samples the impossible": (Changed(lambda done: scored(done, -math.inf)), "the log-probability -inf"),
     "is too sure": (Changed(lambda done: scored(done, 0.5)), "the log-probability 0.5"),
     "goes beyond the vocabulary": (Changed(lambda done: ended(done, 10**6)), "the id 1000000: .* from 0 to "),
-    "goes below 0": (Changed(lambda done: ended(done, -1)), "the id -1"),
     "gives its reason in words": (
         Changed(lambda done: [replace(done[0], reason="stop")]),  # type: ignore[arg-type]
         "the reason 'stop': give one of StopReason.EOS",
@@ -106,10 +103,6 @@ def test_an_engine_is_told_in_one_line(tiny_policy: CausalLM, name: str) -> None
     with pytest.raises(ValueError, match=message) as raised:
         play(tiny_policy, engine)
     assert str(raised.value).startswith("Mine.") and "\n" not in str(raised.value)
-
-
-def test_what_keeps_its_promises_is_not_disturbed(tiny_policy: CausalLM) -> None:
-    assert play(tiny_policy, Changed(lambda done: tuple(done))).completions.texts == ("good", "good")  # type: ignore[arg-type,return-value]
 
 
 def test_an_engine_that_hangs_is_warned_of(tiny_policy: CausalLM) -> None:
@@ -137,24 +130,13 @@ def saying(message: Any) -> Environment:
     ("message", "said"),
     [
         (7, "Mine.answer: expected a text, or None where it has nothing more to say, got 7"),
-        (b"again", "got b'again'"),
         (lambda: {}["hint"], r"Mine.answer failed about problem t: KeyError: 'hint' \(test_broken_promises.py, line"),
-        (lambda: None.strip(), "AttributeError: 'NoneType' object has no attribute 'strip'"),  # type: ignore[attr-defined]
     ],
 )
 def test_an_environment_is_told_in_one_line(tiny_policy: CausalLM, message: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said) as raised:
         play(tiny_policy, Scripted([["bad"], ["bad"]]), saying(message))
     assert "\n" not in str(raised.value)
-
-
-def test_a_check_that_is_none_is_told(tiny_policy: CausalLM) -> None:
-    class Checks(Again):
-        def check(self, problem: Problem) -> Any:
-            return "assert f(1) == 2"
-
-    with pytest.raises(ValueError, match=r"Checks.check: expected a check .* got 'assert f\(1\) == 2'"):
-        play(tiny_policy, Scripted([["bad"], ["bad"]]), Checks(max_turns=2))
 
 
 def showing(check: Callable[[Problem], Any]) -> Environment:
@@ -174,11 +156,13 @@ def showing(check: Callable[[Problem], Any]) -> Environment:
     ],
 )
 def test_feedback_from_the_hidden_tests_is_refused(tiny_policy: CausalLM, check: Callable[[Problem], Any]) -> None:
-    """Under another time limit too, and before the first program has run under them."""
+    """Under another time limit too, and before the first program has run under them; so is what is no check."""
     with pytest.raises(ValueError, match=r"Shows.check returns the hidden tests of problem t, .* problem.public_check"):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(check))
     with pytest.raises(ValueError, match="hidden tests of problem t"):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(check), replace(PROBLEM, public_check=None))
+    with pytest.raises(ValueError, match=r"Shows.check: expected a check .* got 'assert f\(1\) == 2'"):
+        play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(lambda problem: "assert f(1) == 2"))
 
 
 def test_tests_that_are_public_or_the_environment_s_own_may_be_shown(tiny_policy: CausalLM) -> None:
@@ -197,7 +181,7 @@ def test_an_empty_message_ends_the_conversation(tiny_policy: CausalLM) -> None:
     assert [len(turns) for turns in rows.turns] == [1, 1] and rows.stop_reasons == (StopReason.EOS,) * 2
 
 
-@pytest.mark.parametrize("given", [Repair, "Repair", 2])
+@pytest.mark.parametrize("given", [Repair, "Repair"])
 def test_what_is_no_environment_is_refused(tiny_policy: CausalLM, given: Any) -> None:
     with pytest.raises(ValueError, match=r"environment: expected an object such as Repair\(max_turns=2\), got "):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), given)

@@ -12,7 +12,7 @@ import pytest
 from rollout.scripted import Again, Passing, Scripted
 from support.small_runs import build_module, fit
 
-from lit_rl.execution import AssertTests, Check, Outcome, ReferenceText, Verdict
+from lit_rl.execution import AssertTests, Check, Outcome
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
@@ -37,18 +37,6 @@ def ids(policy: CausalLM, text: str, ended: bool = True) -> list[int]:
     """A token a byte, and EOS."""
     given = list(policy.codec.given(text)[0])
     return given if ended else given[:-1]
-
-
-def test_a_row_of_one_turn_is_prompt_and_answer(tiny_policy: CausalLM) -> None:
-    engine = Scripted([["best"], ["no"]])
-    rollout = play(tiny_policy, engine)
-    rows = rollout.completions
-    assert rows.completion_ids.tolist() == [ids(tiny_policy, "best"), [*ids(tiny_policy, "no"), 257, 257]]
-    assert rows.completion_mask.equal(rows.token_mask)
-    assert rows.lengths.tolist() == [5, 3]
-    assert [j.outcome.verdict for j in rollout.judgements] == [Verdict.PASSED, Verdict.WRONG_ANSWER]
-    assert [request.prompt_ids for request in engine.requests] == [tuple(ids(tiny_policy, "ab", ended=False))] * 2
-    assert engine.log[-1] == "closed"
 
 
 def test_a_second_turn_extends_the_row_verbatim(tiny_policy: CausalLM) -> None:
@@ -130,39 +118,11 @@ def test_a_row_without_room_for_another_turn_ends(tiny_policy: CausalLM) -> None
     assert rollout.completions.stop_reasons == (StopReason.LENGTH,)
 
 
-def test_a_long_message_is_shortened_to_its_budget(tiny_policy: CausalLM) -> None:
-    class Talkative(Again):
-        def answer(self, problem: Problem, attempts: object) -> str | None:
-            return "x" * 1000
-
-    engine = Scripted([["bad", "good"]])
-    play(tiny_policy, engine, Talkative(max_turns=2, max_message_tokens=20))
-    assert len(engine.requests[-1].prompt_ids) <= 2 + 4 + 20
-
-
-def test_a_policy_that_says_nothing_in_its_second_turn_has_no_program(tiny_policy: CausalLM) -> None:
-    rollout = play(tiny_policy, Scripted([["bad", ""]]), Again(max_turns=2))
-    assert rollout.judgements[0].outcome.verdict is Verdict.NO_PROGRAM
-    assert rollout.completions.lengths.tolist() == [4 + 1]
-
-
 def test_equal_programs_run_once_under_each_check(tiny_policy: CausalLM) -> None:
     runner = Passing()
     other = replace(PROBLEM, task_id="u")
     play(tiny_policy, Scripted([["bad", "bad"]] * 4), Again(max_turns=2), runner=runner, problems=[PROBLEM, other])
     assert sorted(check.test for _, check in runner.runs) == ["best"] * 2 + ["good"] * 2  # type: ignore[attr-defined]
-
-
-def test_what_runs_no_program_is_asked_once_and_not_run(tiny_policy: CausalLM) -> None:
-    runner = Passing()
-    problem = Problem("t", "ab", ReferenceText("x", "python"))
-    rollout = play(tiny_policy, Scripted([["x = 1"]]), runner=runner, problems=[problem])
-    assert runner.runs == [] and rollout.judgements[0].program is not None
-
-
-def test_no_problems_are_an_empty_rollout(tiny_policy: CausalLM) -> None:
-    rollout = write_rows(tiny_policy, Scripted([]), Passing(), [], Sampling(), KEY).finish()
-    assert len(rollout.completions) == 0 and rollout.judgements == ()
 
 
 class Watcher(pl.Callback):

@@ -127,7 +127,7 @@ def play(codec: TextCodec, drawn: dict[str, Any]) -> tuple[Rollout, Drawn]:
 
 
 @given(plays())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_rows_masks_turns_and_requests_fit_together(codec: TextCodec, drawn: dict[str, Any]) -> None:
     rollout, engine = play(codec, drawn)
     rows = rollout.completions

@@ -45,11 +45,6 @@ TEXTS = {
         "print('a')",
         "Your program gave a wrong answer.\nInput:\na\nb\nExpected output:\na\nb\nActual output: a",
     ),
-    "no output": (
-        ECHO,
-        "pass",
-        "Your program gave a wrong answer.\nInput:\na\nb\nExpected output:\na\nb\nActual output: (nothing)",
-    ),
     "some output": (
         EMPTY,
         "print(1)",
@@ -61,25 +56,10 @@ TEXTS = {
         "Your program raised ValueError: too large\nLine 3 of your code: raise ValueError('too large')\n"
         "Call: f(3)\nExpected: 6",
     ),
-    "exception without a text": (
-        CALLS,
-        "def f(x):\n    assert x < 0\n",
-        "Your program raised AssertionError\nLine 2 of your code: assert x < 0\nCall: f(1)\nExpected: 2",
-    ),
-    "exception at the start": (
-        CALLS,
-        "1 / 0",
-        "Your program raised ZeroDivisionError: division by zero\nLine 1 of your code: 1 / 0",
-    ),
     "no such function": (
         CALLS,
         "def g(x): return x",
         "Your program raised NameError: the program defines no f\nCall: f(1)\nExpected: 2",
-    ),
-    "exit": (
-        ECHO,
-        "import sys\nsys.exit(3)",
-        "Your program raised SystemExit: 3\nLine 2 of your code: sys.exit(3)\nInput:\na\nb\nExpected output:\na\nb",
     ),
     "exit, silently": (CALLS, "import os\nos._exit(0)", "Your program ended before it was done"),
     "signal": (CALLS, "import ctypes\nctypes.string_at(0)", "Your program was ended by the signal SIGSEGV"),
@@ -93,17 +73,6 @@ TEXTS = {
         "def f(x):\n    while x > 1: pass\n    return 2",
         "Your program took too long and was stopped.\nCall: f(3)\nExpected: 6",
     ),
-    "output": (
-        CALLS,
-        "import os\nos.write(1, b'x' * (2 << 20))",
-        "Your program wrote too much output and was stopped.",
-    ),
-    "memory": (
-        CALLS,
-        "def f(x): return bytearray(1 << 32)",
-        "Your program used too much memory and was stopped.\nCall: f(1)\nExpected: 2",
-    ),
-    "nothing": (CALLS, "```python\n```", "Your answer held no program."),
 }  # fmt: skip
 
 
@@ -181,12 +150,9 @@ def test_a_case_of_lines_is_set_apart():
 
 LINES = {
     "value": (CALLS, "def f(x): return x + 1", "f(3): 6, not 4"),
-    "exception": (CALLS, "def f(x): return {}[x]", "f(1): 2, not KeyError"),
     "endless": (CALLS, "def f(x):\n    while True: pass", "f(1): 2, not timed_out"),
     "output": (ECHO, "print('a')", "a b: a b, not a"),
     "syntax": (CALLS, "def f(x) return x", "Your program is not valid Python: SyntaxError: expected ':'"),
-    "nothing": (CALLS, "", "Your answer held no program."),
-    "passed": (CALLS, "def f(x): return 2 * x", "Your program passed the public tests."),
 }
 
 
@@ -194,9 +160,3 @@ LINES = {
 def test_the_case_fits_on_a_line(sandbox, name):
     check, text, expected = LINES[name]
     assert in_one_line(attempt(sandbox, check, text), check.language) == expected
-
-
-def test_a_line_is_short_and_keeps_both_ends():
-    line = FailedCase(1, f"f({list(range(999))})", "expected", "actual").line()
-    assert len(line) == 100 and line.startswith("f([0, 1, 2") and line.endswith("998]): expected, not actual")
-    assert FailedCase(1, "f(1)", "", "").line() == "f(1): nothing"

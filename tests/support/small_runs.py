@@ -14,17 +14,7 @@ from lit_rl.advantages import GAE
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
-from lit_rl.modules import (
-    GRPO,
-    PPO,
-    Collect,
-    CriticUpdate,
-    Evaluate,
-    Optimization,
-    PolicyModule,
-    RolloutModule,
-    Update,
-)
+from lit_rl.modules import GRPO, PPO, Collect, CriticUpdate, Evaluate, Optimization, PolicyModule, RolloutModule, Update
 from lit_rl.renamed import arguments_of
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Sampling
@@ -123,6 +113,11 @@ def fit(
     return trainer
 
 
+def adam(parameters: Any) -> torch.optim.Optimizer:
+    """An optimizer whose moments show every lost bit of a resumed run."""
+    return torch.optim.Adam(parameters, lr=1e-2)
+
+
 def quiet_trainer(folder: str | Path, **kwargs: Any) -> pl.Trainer:
     """A trainer that logs and saves nothing, and validates only if it is told to."""
     settings: dict[str, Any] = {
@@ -159,6 +154,11 @@ def whole_and_resumed(make: Callable[[], Any], folder: Path, stop: int, **option
     fit(whole, folder, callbacks=[SaveAt(stop, path)], **options)
     fit(resumed, folder, ckpt_path=str(path), **options)
     return whole, resumed
+
+
+def everything(module: pl.LightningModule) -> torch.Tensor:
+    """All weights of the module that are no frozen reference as one vector."""
+    return torch.cat([p.detach().flatten() for n, p in module.named_parameters() if "frozen_reference" not in n])
 
 
 def weights(module: pl.LightningModule) -> torch.Tensor:

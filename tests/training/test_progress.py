@@ -14,6 +14,8 @@ import pytest
 from support.small_runs import build_module, fit
 from torch import nn
 
+from lit_rl.execution import Outcome, Verdict
+from lit_rl.modules.rollout_metrics import time_split
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import evaluating
 
@@ -60,6 +62,22 @@ def test_a_verdict_that_comes_late_counts_for_the_rollout_before() -> None:
     progress.begin("training")
     late.set_result(1)
     assert (progress.turns, progress.tokens, progress.judged) == (0, 0, 0)
+
+
+def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
+    clock = Clock()
+    progress = Progress(clock)
+    progress.begin("training")
+    waited, cached = Future[Outcome](), Future[Outcome]()
+    cached.set_result(Outcome(Verdict.PASSED, wall_seconds=9.0))
+    progress.add_turn(1, waited)
+    progress.add_turn(1, cached)
+    clock.move(3)
+    waited.set_result(Outcome(Verdict.PASSED, wall_seconds=1.0))
+    found = time_split(progress.end(), progress).local()
+    assert found["sandbox/queue_seconds"] == 2.0 and progress.judged == 2
+    assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0
+    assert found["memory/peak_gigabytes"] > 0.01
 
 
 def test_a_module_that_holds_it_can_be_copied_and_sent() -> None:
