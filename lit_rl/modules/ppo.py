@@ -305,6 +305,7 @@ def explained_variance(
     require_same_shape(values=values, returns=returns)
     errors = returns.detach() - values.detach()
     _, unexplained, _ = masked_moments(errors, mask, sum_over_ranks=sum_over_ranks)
-    _, variance, _ = masked_moments(returns.detach(), mask, sum_over_ranks=sum_over_ranks)
-    share = 1.0 - unexplained / torch.where(variance > 0, variance, torch.ones_like(variance))
-    return torch.where(variance > 0, share, torch.zeros_like(share)).to(values.dtype)
+    mean, variance, _ = masked_moments(returns.detach(), mask, sum_over_ranks=sum_over_ranks)
+    varies = variance > (8 * torch.finfo(mean.dtype).eps * mean) ** 2  # more than the mean's rounding
+    share = 1.0 - unexplained / torch.where(varies, variance, torch.ones_like(variance))
+    return torch.where(varies, share, torch.zeros_like(share)).to(values.dtype)
