@@ -102,7 +102,7 @@ UNBOUND: tuple[Correction, Bound] = TruncatedWeights(9.0), lambda weight: weight
         *((loss, MASKED, 1) for loss in (Unclipped(), CISPO(0.2, 0.2))),
         (Unclipped(), UNBOUND, 2),
     ],
-    ids=str,
+    ids=lambda one: str(one[0] if isinstance(one, tuple) else one),
 )
 def test_gradients_carry_the_ratio_to_the_weights_that_sampled(
     tmp_path: Path, loss: Loss, correction: tuple[Correction, Bound] | None, epochs: int

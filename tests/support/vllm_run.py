@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from distributed.runs import adam, trainer_of, whole_weights
+from distributed.runs import trainer_of, whole_weights
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import VLLM, VLLMServer
@@ -90,7 +90,7 @@ def run_with(engine: Any, policy: CausalLM, folder: Path, rollouts: int, ranks: 
         rewards=[EvenBytes()],
         max_rollouts=rollouts,
         collect=Collect(engine=engine, sampler_check=SamplerCheck(largest_gap=1e-4, stop=True)),
-        update=Update(optimizer=adam),
+        update=Update(optimizer=lambda parameters: torch.optim.Adam(parameters, lr=1e-2)),
     )
     logged: list[dict[str, float]] = []
     log = module.log_rollout
