@@ -313,3 +313,13 @@ def test_the_name_of_a_term_may_be_that_of_its_class() -> None:
 
 def test_an_evaluation_is_printed_without_its_tensors() -> None:
     assert "object at" not in repr(Evaluation({1: 0.5}, {}, (object(),), ({1: 0.5},)))  # type: ignore[arg-type]
+
+
+def test_a_field_that_no_model_of_the_type_has_is_told() -> None:
+    with pytest.warns(UserWarning, match=r"config\.num_layers is no field of qwen2 .* did you mean num_hidden_layers"):
+        CausalLM(config=TINY | {"num_layers": 8}, tokenizer="package:lit_rl/data/basics/tokenizer").load()
+
+
+def test_a_stop_string_whose_line_break_was_not_read_is_told() -> None:
+    with pytest.warns(UserWarning, match=r"stop_strings"):
+        Basics(stop_strings=["\\n"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -100,7 +101,8 @@ class Mixture(TaskDataModule):
         **options: of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
 
     Raises:
-        ValueError: no tasks, weights that do not fit them, or a task that is a mixture or has a ``prefer``.
+        ValueError: no tasks, weights that do not fit them, or a task that is a mixture, or has a ``prefer`` or a batch
+            size of its own.
     """
 
     name = "mixture"
@@ -118,6 +120,12 @@ class Mixture(TaskDataModule):
             raise UsageError("tasks: expected at least one, no Mixture, none with prefer; list an inner one's tasks")
         if len(given) != len(tasks) or not all(isfinite(weight) and weight > 0 for weight in given):
             raise ArgumentError("weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
+        for task in tasks:
+            size = inspect.signature(type(task)).parameters.get("batch_size")
+            if size is not None and task.batch_size != size.default:
+                raise ArgumentError(
+                    "tasks", "the mixture's batch_size alone", f"{task.name} with {task.batch_size}", "set batch_size"
+                )
         if options.get("chat") or options.get("stop_strings"):
             raise UsageError("chat, stop_strings: expected none, because each task has its own; set them in tasks")
         if options.get("validation_tasks") is None:
@@ -135,13 +143,17 @@ class Mixture(TaskDataModule):
         """The problems of all tasks, the tasks taking turns; those of validation are in ``validation_tasks``.
 
         Raises:
-            ValueError: a task has nothing to train on, or shares move and it runs no programs.
+            ValueError: a task has nothing to train on, or another task's problems, or shares move and it runs no programs.
         """
         if split == "validation":
             return []
         columns = []
+        seen: dict[str, list[Problem]] = {}
         for name, task in self.tasks.items():
             problems = task.problems(split)
+            if same := [other for other, others in seen.items() if problems and problems == others]:
+                raise UsageError(f"tasks: {name} has the problems of {same[0]}; list it once and set weights")
+            seen[name] = problems
             if split == "train" and not problems:
                 raise UsageError(f"tasks: {name} has no training problems; list it in validation_tasks instead")
             if split == "train" and self.shares.reads_verdicts:

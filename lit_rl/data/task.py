@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 import lightning.pytorch as pl
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, shown, typed_arguments
 from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
@@ -79,6 +79,9 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         if chat is not None and not any(PLACEHOLDER in message.get("content", "") for message in chat):
             raise ArgumentError("chat", f"a message with {PLACEHOLDER} in its content", shown(chat))
         self.chat = chat
+        for text in stop_strings or ():
+            if "\\n" in text:
+                rank_zero_warn(f'stop_strings: {shown(text)} has a backslash and an n; YAML\'s line break is "\\n"')
         self.stop_strings = stop_strings
         for task in validation_tasks or ():
             task.extraction = task.extraction or extraction

@@ -12,8 +12,9 @@ import torch
 from support.late_verdicts import Late, PassedAndEven, WholeText
 from support.small_runs import build_module, fit, weights, whole_and_resumed
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.data import Mixture, PreferMixed, ProblemLoader
+from lit_rl.data import Basics, Mixture, PreferMixed, ProblemLoader
 from lit_rl.data.mixture import TaskShares
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget, Verdict
@@ -235,3 +236,13 @@ def test_a_run_logs_each_task_and_resumes_with_moving_shares(byte_tokenizer: str
         assert float(logged[f"task/{name}/execution/pass_rate"]) == pytest.approx(passed)
     assert [float(logged[f"val/{name}/greedy/pass@1"]) for name in ("sure", "never")] == [1, 0]
     assert {"val/some/greedy/pass@1", "val/some/greedy/reward/mean"} <= logged.keys()
+
+
+def test_settings_and_problems_that_a_mixture_would_ignore_are_refused():
+    with pytest.raises(ArgumentError) as refused:
+        Mixture([Basics(batch_size=3), Basics(language="javascript")])
+    assert refused.value.key == "tasks"
+    sizes = {"num_train_problems": 26, "num_validation_problems": 26}
+    with pytest.raises(UsageError, match=r"basics_2 has the problems of basics"):
+        Mixture([Basics(**sizes), Basics(**sizes)]).problems("train")
+    assert Mixture([Basics(**sizes), Basics(**sizes, language="javascript")]).problems("train")

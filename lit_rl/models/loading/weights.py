@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.models.adapters import POLICY, LoRA, add_reference_adapter, lora_config, read_adapter
@@ -248,8 +248,8 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
 def _require_fields(fields: Mapping[str, Any]) -> None:
     """Check whether the fields of a configuration name a type of model and are spelled as its own.
 
-    transformers keeps any field. One that is nearly a known one is refused; others, such as those of several types at
-    once, are not.
+    transformers keeps any field. One that is nearly a known one is refused; another, such as one of several types' at
+    once, has no effect and is told.
 
     Raises:
         ArgumentError: the type is missing or unknown, or a field is mistyped.
@@ -264,9 +264,12 @@ def _require_fields(fields: Mapping[str, Any]) -> None:
     own = CONFIG_MAPPING[name]
     known = {name for kind in (own, PreTrainedConfig) for name in inspect.signature(kind.__init__).parameters}
     known |= {*own.attribute_map, "model_type", "bos_token_id", "eos_token_id", "pad_token_id"}
-    for field in fields.keys() - known:
-        if near := get_close_matches(field, known, n=1, cutoff=_MISTYPED):
+    for field in sorted(fields.keys() - known):
+        near = get_close_matches(field, known, n=1)
+        if near and get_close_matches(field, near, cutoff=_MISTYPED):
             raise ArgumentError(f"{CONFIG_KEY}.{field}", f"a field of {name}", "another", f"did you mean {near[0]}?")
+        remedy = f"did you mean {near[0]}?" if near else "remove it"
+        rank_zero_warn(f"{CONFIG_KEY}.{field} is no field of {name} and has no effect: {remedy}")
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
