@@ -143,7 +143,8 @@ class Mixture(TaskDataModule):
         """The problems of all tasks, the tasks taking turns; those of validation are in ``validation_tasks``.
 
         Raises:
-            ValueError: a task has nothing to train on, or another task's problems, or shares move and it runs no programs.
+            ValueError: a task has nothing to train on or another task's problems, or shares move and it runs no
+                programs.
         """
         if split == "validation":
             return []
