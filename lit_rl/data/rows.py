@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from traceback import extract_tb
 from typing import IO, Any, Literal, TypeVar
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
@@ -18,6 +20,15 @@ from lit_rl.lazy import load_extra
 
 BadRows = Literal["error", "skip"]
 _MISSING = object()
+REMEDY = "fix or remove the row"
+_CONTENTS: dict[str, tuple[tuple[bytes, ...], str]] = {
+    "Parquet": ((b"PAR1",), "name it .parquet"),
+    "gzip": ((b"\x1f\x8b",), "unpack it, or name it .jsonl.gz if it holds JSON lines"),
+    "a zip archive": ((b"PK\x03\x04",), "unpack it"),
+    "a pointer of Git LFS": ((b"version https://git-lfs",), "fetch the file itself: git lfs pull"),
+    "JSON": ((b"{", b"["), "name it .jsonl if each line is a row, .json if it is one list"),
+}
+"""Contents that begin so, and what to do where the ending says something else."""
 Value = TypeVar("Value")
 
 
@@ -119,9 +130,9 @@ class Row:
         except ValueError as fault:
             raise self.error(field, f"needs JSON, got {_typed(value)} ({fault})") from None
 
-    def error(self, field: str, fault: str) -> RowError:
+    def error(self, field: str, fault: str, remedy: str = REMEDY) -> RowError:
         """An error about this row, for the caller to raise."""
-        return _row_error(self.source, f"{self.number}, field {field!r}", fault)
+        return _row_error(self.source, f"{self.number}, field {field!r}", fault, remedy)
 
     def _present(self, field: str, default: Any) -> Any:
         value = self.values.get(field)
@@ -129,7 +140,7 @@ class Row:
             value = default
         if value is None:
             there = ", ".join(sorted(self.values)) or "no fields"
-            raise self.error(field, f"is missing (the row has {there})")
+            raise self.error(field, f"is {'null' if field in self.values else 'missing'} (the row has {there})")
         return value
 
     def _typed(self, field: str, kind: Any, words: str, default: Any) -> Any:
@@ -184,14 +195,14 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         RowError: from ``parse``, or in place of a ``KeyError``, ``TypeError`` or other ``ValueError`` of it.
     """
     skipped: list[RowError] = []
+    rows = iter(rows)
     for row in rows:
         try:
             value = parse(row)
-        except (AttributeError, LookupError, TypeError, ValueError, SyntaxError) as fault:
-            named = f"{type(fault).__name__}: {fault}"
-            error = fault if isinstance(fault, RowError) else _row_error(row.source, row.number, named)
+        except (AttributeError, LookupError, NameError, TypeError, ValueError, SyntaxError) as fault:
+            error = fault if isinstance(fault, RowError) else _stumbled(row, fault)
             if bad_rows == "error":
-                _refuse(error)
+                _refuse(_about_all(error, rows, parse) if row.number == 1 and _collected.get() is None else error)
             else:
                 skipped.append(error)
             continue
@@ -200,9 +211,21 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         warnings.warn(f"left out {len(skipped)} rows that cannot be read; the first: {skipped[0]}", stacklevel=2)
 
 
+def _about_all(error: RowError, rows: Iterator[Row], parse: Callable[[Row], Any]) -> RowError:
+    """The error of a first row, which blames the file's fields if the next rows fail in the same way."""
+    others: list[RowError] = []
+    with collecting(others):
+        good = list(parse_rows(islice(rows, 20), parse))
+    if good or {one.kind for one in others} != {error.kind}:
+        return error
+    remedy = "the rows after it fail alike: give the file of this task as `path`, or rename its fields"
+    return RowError(str(error).replace(REMEDY, remedy))
+
+
 def _read_file(path: Path) -> Iterator[Row]:
     if not path.is_file():
         raise FileNotFoundError(f"no data file at {path}: correct `path` or put the file there")
+    _require_content(path)
     try:
         if path.name.endswith(JSON_LINES):
             yield from _read_lines(path)
@@ -217,6 +240,16 @@ def _read_file(path: Path) -> Iterator[Row]:
         raise UsageError(f"{path} cannot be read to its end ({fault}): {advice}") from None
 
 
+def _require_content(path: Path) -> None:
+    """Compare a file's first bytes with its ending; what neither is known for is left to who reads it."""
+    wanted = {".parquet": "Parquet", ".gz": "gzip", ".jsonl": "JSON", ".json": "JSON"}.get(path.suffix)
+    with path.open("rb") as file:
+        begin = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    for found, (marks, remedy) in _CONTENTS.items():
+        if wanted is not None and found != wanted and begin.startswith(marks):
+            raise ArgumentError(str(path), f"{wanted}, as its ending says", found, remedy)
+
+
 def _open(path: Path) -> IO[str]:
     # utf-8-sig: a byte order mark, as some editors write, does not belong to the first row.
     opener = gzip.open if path.suffix == ".gz" else open
@@ -228,6 +261,8 @@ def _read_lines(path: Path) -> Iterator[Row]:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
+            if number == 1 and line.startswith("["):
+                raise ArgumentError(str(path), "a JSON object on each line", "one JSON list", "name it .json")
             try:
                 values = json.loads(line)
             except ValueError as fault:
@@ -289,8 +324,17 @@ def _rows(source: str, number: int, values: Any) -> Iterator[Row]:
         _refuse(_row_error(source, number, f"needs a JSON object, got {_typed(values)}"))
 
 
-def _row_error(source: str, where: int | str, fault: str) -> RowError:
-    error = RowError(f"{source}, row {where}: {fault}; fix or remove the row")
+def _stumbled(row: Row, fault: Exception) -> RowError:
+    """The error in place of another that parsing raised; of a task outside this package it names the line."""
+    frames, remedy, at = extract_tb(fault.__traceback__)[1:], REMEDY, ""
+    if frames and not Path(frames[0].filename).is_relative_to(Path(__file__).parents[1]):
+        own = [one for one in frames if one.filename == frames[0].filename][-1]
+        remedy, at = "correct that line, or the row", f" ({Path(own.filename).name}, line {own.lineno})"
+    return _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}{at}", remedy)
+
+
+def _row_error(source: str, where: int | str, fault: str, remedy: str = REMEDY) -> RowError:
+    error = RowError(f"{source}, row {where}: {fault}; {remedy}")
     place = str(where).partition(", ")[2]
     error.kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
     return error

@@ -33,6 +33,8 @@ _RUST_TEST = re.compile(r"^[ \t]*#\[test\]", re.MULTILINE)
 _GO_SETUP = 'package main\n\nimport (\n\t"testing"\n)\n'
 _LODASH = "const _ = {isEqual(a, b) { try { assert.deepStrictEqual(a, b); return true; } catch { return false; } }};"
 
+_OTHER_FILE = "give the file of that language, or set `language`"
+
 
 @dataclass(frozen=True)
 class _Translation:
@@ -147,7 +149,7 @@ class HumanEvalX(TranslatedTask):
     def _translation(self, row: Row) -> _Translation:
         named = row.text("task_id").partition("/")[0]
         if named.lower() != self.language:
-            raise row.error("task_id", f"is a row in {named}, and the task's language is {self.language}")
+            raise row.error("task_id", f"is a row in {named}, and the task's language is {self.language}", _OTHER_FILE)
         beginning, setup = row.text("prompt"), ""
         declaration, test = row.text("declaration"), row.text("test")
         if self.language == "cpp":
@@ -179,7 +181,9 @@ class MultiPLE(TranslatedTask):
     def _translation(self, row: Row) -> _Translation:
         language = self._NAMES.get(row.text("language"), row.text("language"))
         if language != self.language:
-            raise row.error("language", f"is {row.text('language')}, and the task's language is {self.language}")
+            raise row.error(
+                "language", f"is {row.text('language')}, and the task's language is {self.language}", _OTHER_FILE
+            )
         beginning, test, setup = row.text("prompt"), row.text("tests"), ""
         if self.language == "javascript":
             test = re.sub(r"^const assert = require\([^\n]*\n", "", test)
@@ -213,7 +217,9 @@ class MBXP(TranslatedTask):
 
     def _translation(self, row: Row) -> _Translation:
         if row.text("language") != self.language:
-            raise row.error("language", f"is {row.text('language')}, and the task's language is {self.language}")
+            raise row.error(
+                "language", f"is {row.text('language')}, and the task's language is {self.language}", _OTHER_FILE
+            )
         beginning, test, setup = row.text("prompt"), row.text("test"), ""
         if self.language == "javascript":
             test = re.sub(r"^const _ = require\([^\n]*", _LODASH, test, flags=re.MULTILINE)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.data.rows import Row, RowError, parse_rows, read_rows
 
 ROWS = [{"name": "a", "size": 1}, {"name": "ä\u2028", "size": 2}]
@@ -82,7 +83,8 @@ def test_a_missing_field_names_file_row_and_field(field):
     for name in ("prompt", "empty"):
         with pytest.raises(RowError) as error:
             getattr(row, field)(name)
-        assert f"file.jsonl, row 7, field '{name}': is missing (the row has empty, other)" in str(error.value)
+        fault = "null" if name == "empty" else "missing"
+        assert f"file.jsonl, row 7, field '{name}': is {fault} (the row has empty, other)" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,41 @@ def test_a_field_of_a_wrong_type_says_what_came(read, value, message):
         getattr(Row("file.jsonl", 1, {"field": value}), read)("field")
     assert "file.jsonl, row 1, field 'field': " + message in str(error.value)
     assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found", "remedy"),
+    [
+        ("rows.jsonl", b"PAR1...", "Parquet", "name it .parquet"),
+        ("rows.json", gzip.compress(b"[]"), "gzip", ".jsonl.gz"),
+        ("rows.jsonl.gz", b'{"a": 1}', "JSON", "name it .jsonl"),
+        ("rows.parquet", b'{"a": 1}', "JSON", "name it .jsonl"),
+        ("rows.parquet", b"version https://git-lfs.github.com/spec/v1", "a pointer of Git LFS", "git lfs pull"),
+        ("rows.jsonl", b'\xef\xbb\xbf[\n{"a": 1}\n]', "one JSON list", "name it .json"),
+    ],
+)
+def test_content_that_is_not_what_the_ending_says_is_named(tmp_path, name, content, found, remedy):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ArgumentError) as error:
+        list(read_rows(str(tmp_path / name)))
+    assert error.value.got == found and remedy in error.value.remedy
+
+
+def test_all_rows_without_a_field_blame_the_file_and_some_blame_themselves():
+    def told(values):
+        rows = [Row("file", number, {name: "x"}) for number, name in enumerate(values, 1)]
+        with pytest.raises(RowError) as error:
+            list(parse_rows(rows, lambda row: row.text("a")))
+        return str(error.value)
+
+    assert "`path`" in told("bbb") and "fix or remove" not in told("bbb")
+    assert "fix or remove the row" in told("bab") and "fix or remove the row" in told("b")
+
+
+@pytest.mark.parametrize("parse", [lambda row: row.txt("a"), lambda row: undefined, lambda row: int(row.text("a"))])  # noqa: F821
+def test_code_outside_the_package_that_fails_on_a_row_is_named_with_its_line(parse):
+    with pytest.raises(RowError, match=r"\(test_rows.py, line \d+\); correct that line, or the row"):
+        list(parse_rows([Row("file", 1, {"a": "x"})], parse))
 
 
 def test_rows_that_cannot_be_read_are_skipped_with_a_warning_if_asked():

@@ -98,7 +98,9 @@ def test_other_languages_and_rows_that_test_nothing_are_refused(tmp_path):
     for task, language in ((HumanEvalX, "python"), (MultiPLE, "ruby"), (MBXP, "rust")):
         with pytest.raises(ArgumentError, match=f"{task.__name__}.language: expected one of cpp, go, java"):
             task("rows.jsonl", language)
-    with pytest.raises(RowError, match="is a row in Cpp, and the task's language is go"):
+    with pytest.raises(
+        RowError, match="is a row in Cpp, and the task's language is go; give the file of that language"
+    ):
         HumanEvalX(write_rows(tmp_path, humanevalx("cpp", 1)), "go").problems("test")
     with pytest.raises(RowError, match="language is java"):
         MBXP(write_rows(tmp_path, mbxp("cpp", 1)), "java").problems("test")

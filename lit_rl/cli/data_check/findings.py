@@ -10,7 +10,7 @@ from typing import Any
 
 from lit_rl.cli.data_check.causes import Cause, causes_of
 from lit_rl.cli.data_check.checked import HEADROOM, Checked, calibrated_limit
-from lit_rl.data.rows import RowError
+from lit_rl.data.rows import REMEDY, RowError
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.languages import LANGUAGES, how_to_install, toolchain, version
 
@@ -104,6 +104,9 @@ class Findings:
     def advice(self) -> str:
         """First thing to do, in one line."""
         if any(self.unread.values()):
+            errors = [error for of_split in self.unread.values() for error in of_split]
+            if not self.checked and len(errors) > 1 and len({error.kind for error in errors}) == 1:
+                return "every row fails in the same way: give the file of this task, or rename its fields"
             return "correct or remove the rows that make no problem, then run check-data again"
         if not self.checked:
             return "see that load_problems returns problems for train or validation, and that its paths are right"
@@ -190,7 +193,10 @@ class Findings:
         for kind, splits in sorted(kinds.items(), key=lambda item: -sum(map(len, item[1].values()))):
             counts = [f"{counted(len(errors), 'row')} ({name})" for name, errors in splits.items()]
             yield f"{kind}: {', '.join(counts)}"
-            yield from (f"  {error}" for error in [one for errors in splits.values() for one in errors][:num_examples])
+            yield from (
+                f"  {str(error).removesuffix(f'; {REMEDY}')}"
+                for error in [one for errors in splits.values() for one in errors][:num_examples]
+            )
 
     def _times(self) -> list[str]:
         ran = sorted((one for one in self.checked if one.ran), key=lambda one: -one.cpu_seconds)[:_SLOWEST]

@@ -167,6 +167,8 @@ class DeepCoder(TaskDataModule):
         self.checker_files = tuple(checker_files)
         first, last = ALL_DAYS
         self.days = (_day("start_date", start_date, first), _day("end_date", end_date, last))
+        if self.days[0] > self.days[1]:
+            raise ArgumentError("start_date", f"a day up to end_date, {end_date}", str(start_date), "swap the two")
         self.bad_rows: BadRows = bad_rows
         self.name = name
         for split, sources in self.sources.items():
@@ -308,7 +310,7 @@ def _date(row: Row) -> datetime:
 
 def _day(name: str, day: str | None, default: datetime) -> datetime:
     try:
-        return default if day is None else datetime.fromisoformat(day)
+        return default if day is None else datetime.fromisoformat(day).replace(tzinfo=None)
     except ValueError:
         raise ArgumentError(name, "a day such as 2024-08-01", repr(day)) from None
 
