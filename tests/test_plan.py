@@ -39,6 +39,8 @@ from lit_rl.planning.seconds import (
     seconds,
     update_flops,
 )
+from lit_rl.rewards import TestsReward
+from lit_rl.rollout import Collect
 from lit_rl.types import Problem, Sampling
 
 ROOT = Path(__file__).parents[1]
@@ -192,6 +194,15 @@ def test_the_shape_is_that_of_the_model_that_would_be_loaded(lora: LoRA | None) 
     assert adapters == sum(size for name, size in sizes.items() if "lora" in name)
     assert (shape.query_size, shape.key_size) == (128, 64)
     assert shape.outside_parameters == 2048 * 128 + 128
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_an_engine_that_merges_adapters_is_sent_their_base_too(merged: bool) -> None:
+    policy = CausalLM(config=SMALL, tokenizer=TOKENIZER, lora=LoRA(rank=4))
+    collect = Collect(engine=VLLM(merge_adapters=merged))
+    job = job_of(GRPO(policy, rewards=[TestsReward()], collect=collect), "auto", 4, 1)
+    sent = job.shape.parameters if merged else job.adapter_parameters
+    assert of_weights(replace(job, engine="elsewhere")).between == 4 * sent
 
 
 def test_an_optimizer_is_asked_what_it_keeps() -> None:

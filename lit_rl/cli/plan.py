@@ -116,6 +116,7 @@ def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node
         chunk_tokens=policy.chunk_tokens or tokens_per_chunk(shape.vocabulary),
         engine=_PLACES.get(type(module.sampler.engine).__name__, "in_process"),  # type: ignore[arg-type]
         max_rows=getattr(module.sampler.engine, "max_rows", None),
+        merges_adapters=getattr(module.sampler.engine, "merge_adapters", False),
     )
 
 

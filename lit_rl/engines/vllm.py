@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from lit_rl.engines.vllm_package import (
 from lit_rl.engines.whole_weights import (
     Named,
     adapter_weights,
+    hand_over,
     largest_rank,
     require_copyable,
     travels_alone,
@@ -200,7 +202,8 @@ class VLLM(Engine):
         if alone:
             with tempfile.TemporaryDirectory() as folder:
                 config = policy.model.peft_config[POLICY]
-                self.bytes_sent += write_adapter(adapter_weights(policy), Path(folder), config)
+                write = partial(write_adapter, folder=Path(folder), config=config)
+                self.bytes_sent += hand_over(adapter_weights(policy), Path(folder), write)
                 self._adapter = add_adapter(self._llm, folder)
 
     def _send(self, policy: CausalLM, *, merge: bool) -> None:

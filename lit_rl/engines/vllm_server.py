@@ -22,6 +22,8 @@ from lit_rl.engines.vllm_package import adapter_rank, require_adapter_dtype, sam
 from lit_rl.engines.whole_weights import (
     Named,
     adapter_weights,
+    agree,
+    hand_over,
     largest_rank,
     require_copyable,
     travels_alone,
@@ -34,7 +36,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
-from lit_rl.training.ranks import evaluating, gather_over_ranks, phase, where, world_size
+from lit_rl.training.ranks import evaluating, gather_over_ranks, phase, world_size
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"
@@ -123,7 +125,7 @@ class VLLMServer(Engine):
                 fault = str(error)
             finally:
                 session.end()
-            _agree(fault)
+            agree(fault)
 
     def require_ready(self) -> None:
         """Check whether weights can be handed over; the servers themselves may still be starting."""
@@ -168,16 +170,7 @@ class VLLMServer(Engine):
         self._base = id(policy) if alone else None
 
     def _hand_over(self, weights: Iterator[Named], write: Callable[[Iterator[Named]], int]) -> None:
-        """Have the first rank write what all gather together, whatever happens on one."""
-        fault = ""
-        if _is_first():
-            try:
-                self.bytes_sent += write(weights)
-            except OSError as error:
-                fault = f"the weights could not be written to {self.folder} ({error}): give another folder"
-        for _ in weights:
-            pass
-        _agree(fault)
+        self.bytes_sent += hand_over(weights, self.folder, write if _is_first() else None)
 
     def _on_first_rank(self, do: Any) -> None:
         """Call a function with each server on the first rank; a failure there fails all ranks."""
@@ -188,7 +181,7 @@ class VLLMServer(Engine):
                     do(server)
             except (EngineError, ImportError, ValueError) as error:
                 fault = str(error)
-        _agree(fault)
+        agree(fault)
 
     def _check(self, server: VLLMClient, policy: CausalLM) -> None:
         """Check whether a server is up, new enough, and serves a model of this shape the way that training needs."""
@@ -279,18 +272,6 @@ class VLLMServer(Engine):
 
 def _is_first() -> bool:
     return world_size() == 1 or dist.get_rank() == 0
-
-
-def _agree(fault: str) -> None:
-    """Fail on all ranks together if one failed, so that none waits for it.
-
-    Raises:
-        EngineError: one failed; the message says which and in which phase.
-    """
-    faults = gather_over_ranks(f"{where()}: {fault}" if fault and where() else fault)
-    told = next((one for one in faults if one), "")
-    if told:
-        raise EngineError(told)
 
 
 class VLLMServerSession(Session):

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.engines.engine import EngineError
 from lit_rl.models.adapters import POLICY, has_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
-from lit_rl.training.ranks import gathered, modules_outside_units, reshard
+from lit_rl.training.ranks import gather_over_ranks, gathered, modules_outside_units, reshard, where
 
 Named = tuple[str, Tensor]
 
@@ -198,6 +199,45 @@ def write_adapter(weights: Iterable[Named], folder: Path, config: Any) -> int:
     described |= {"rank_pattern": config.rank_pattern, "alpha_pattern": config.rank_pattern}
     (folder / "adapter_config.json").write_text(json.dumps(described))
     return total
+
+
+def agree(fault: str) -> None:
+    """Fail on all ranks together if one failed, so that none waits for it.
+
+    Raises:
+        EngineError: one failed; the message says which and in which phase.
+    """
+    faults = gather_over_ranks(f"{where()}: {fault}" if fault and where() else fault)
+    told = next((one for one in faults if one), "")
+    if told:
+        raise EngineError(told)
+
+
+def hand_over(weights: Iterator[Named], folder: Path, write: Callable[[Iterator[Named]], int] | None) -> int:
+    """Have ranks write what all gather together, whatever happens on one.
+
+    Args:
+        weights: gathered by all ranks together.
+        folder: where they go, for the message.
+        write: writes them and returns their bytes; ``None`` on a rank that only gathers.
+
+    Returns:
+        Bytes that this rank wrote.
+
+    Raises:
+        EngineError: a rank could not write, on all ranks.
+    """
+    from safetensors import SafetensorError
+
+    size, fault = 0, ""
+    try:
+        size = 0 if write is None else write(weights)
+    except (OSError, SafetensorError) as error:  # safetensors raises its own where a disk is full
+        fault = f"the weights could not be written to {folder} ({error}): give another folder, or free space there"
+    for _ in weights:
+        pass
+    agree(fault)
+    return size
 
 
 _FILE_BYTES = 1 << 30

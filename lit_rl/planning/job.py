@@ -73,6 +73,7 @@ class Job:
         engine: where completions are sampled.
         engine_bytes: what a colocated engine claims; ``None`` for its weights and the cache of its rows.
         max_rows: rows that are sampled together.
+        merges_adapters: whether vLLM is sent all weights each time, adapters added, and not the adapter alone.
     """
 
     shape: Shape
@@ -102,6 +103,7 @@ class Job:
     engine: EnginePlace = "in_process"
     engine_bytes: float | None = None
     max_rows: int | None = None
+    merges_adapters: bool = False
 
     @property
     def num_rows(self) -> int:

@@ -90,7 +90,9 @@ def of_updates(job: Job) -> Traffic:
 
 def of_weights(job: Job) -> Traffic:
     """Return the traffic of weights to the engine, once a rollout: all, or an adapter alone where vLLM samples."""
-    alone = job.has_adapters and job.engine != "in_process"  # which gathers the base as well
+    alone = (
+        job.has_adapters and job.engine != "in_process" and not job.merges_adapters
+    )  # which gathers the base as well
     sent = (job.adapter_parameters if alone else job.shape.parameters) * job.gathered_bytes
     if job.engine == "elsewhere":
         # Gathered on the way, then sent on by one rank.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from support.ranks import on_ranks
 from support.tiny_models import TINY_QWEN2
 from torch.distributed.device_mesh import init_device_mesh
 
 from lit_rl.data.toys.toy_models import CorridorPolicy
-from lit_rl.engines.whole_weights import adapter_weights, require_copyable, whole_weights, write_adapter
+from lit_rl.engines.engine import EngineError
+from lit_rl.engines.whole_weights import adapter_weights, hand_over, require_copyable, whole_weights, write_adapter
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import POLICY
 from lit_rl.training.ranks import shard
@@ -142,3 +145,21 @@ def test_a_policy_that_learns_more_than_its_matrices_is_refused_unless_they_are_
     with pytest.raises(ValueError, match=r"policy learns base_model.model.model.norm.weight too: set merge_adapters"):
         require_copyable(policy, "VLLM", merge=False)
     assert require_copyable(policy, "VLLM", merge=True) is policy
+
+
+@pytest.mark.parametrize("fault", [OSError, SafetensorError])
+def test_a_rank_that_cannot_write_gathers_to_the_end_and_fails(fault: type[Exception]) -> None:
+    gathered: list[int] = []
+
+    def weights() -> Iterator[tuple[str, torch.Tensor]]:
+        for number in range(3):
+            gathered.append(number)
+            yield str(number), torch.zeros(1)
+
+    def write(given: Iterator[tuple[str, torch.Tensor]]) -> int:
+        next(given)
+        raise fault("no space left on device")
+
+    with pytest.raises(EngineError, match=r"could not be written to place \(no space"):
+        hand_over(weights(), Path("place"), write)
+    assert gathered == [0, 1, 2], "other ranks would wait for this one"
