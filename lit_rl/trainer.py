@@ -160,6 +160,13 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             "model.update.microbatch_size, which splits a batch without changing the gradient"
         )
     check_precision(settings.get("precision"))
+    stateful = [one for one in _callbacks_of(settings) if is_overridden("state_dict", one, pl.Callback)]
+    for one in stateful:
+        if sum(one.state_key == other.state_key for other in stateful) > 1:
+            name = type(one).__name__
+            raise UsageError(
+                f"trainer.callbacks has {name} more than once, and a checkpoint holds the state of one: keep one"
+            )
     require_at_least(1, **{"trainer.check_val_every_n_epoch": settings.get("check_val_every_n_epoch")})
     require_at_least(-1, **{f"trainer.{name}": settings.get(name) for name in ("max_epochs", "max_steps")})
     accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")

@@ -34,6 +34,7 @@ FILES = {
     "list.yaml": "- a\n",
     "tab.yaml": "model:\n\tclass_path: x\n",
     "text.yaml": "hello\n",
+    "rows.yaml": "data: a/rows.jsonl\n",
     "section.yaml": "modle:\n  class_path: GRPO\n",
     "sections.yaml": "model:\n  class_path: GRPO\noptimiser: {}\n",
     "key.yaml": "model:\n  init_args:\n    max_rollout: 3\n",
@@ -75,7 +76,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "an empty file": ("fit --config empty.yaml", ("empty.yaml is empty", "model and data")),
     "a file of comments": ("fit --config comment.yaml", ("comment.yaml is empty",)),
     "a list": ("fit --config list.yaml", ("list.yaml is not a configuration", "got ['a']")),
-    "a tab": ("fit --config tab.yaml", ("tab.yaml, line 2", "cannot start any token")),
+    "a tab": ("fit --config tab.yaml", ("tab.yaml, line 2", "YAML indents with blanks, not tabs")),
     "a section twice": (
         "--config twice.yaml",
         ("twice.yaml, line 3, column 1: model is given twice, first in line 1: keep one",),
@@ -404,8 +405,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "completions of nothing": ("plan --completion_tokens 0", ("completion_tokens: expected at least 1, got 0",)),
     "programs that take no time": ("plan --program_seconds -1", ("program_seconds: expected a number above 0",)),
     "no GPU to plan for": ("plan --gpus 0", ("gpus: expected at least 1, got 0",)),
-    "GPUs in words": ("plan --gpus many", ("--gpus: invalid int value: 'many'",)),
-    "a GPU that is unknown": ("plan --gpu h1000", ("--gpu: invalid choice: 'h1000'", "h100")),
+    "GPUs in words": ("plan --gpus many", ("gpus: expected int, got many",)),
+    "a GPU that is unknown": ("plan --gpu h1000", ("gpu: expected one of", "got h1000; did you mean h100?")),
     "splits that there are not": ("check-data --data Basics --splits [valid]", ("splits: expected one of 'train'",)),
     "no workers to check with": ("check-data --data Basics --num_workers 0", ("num_workers: expected at least 1",)),
     # -- validation ------------------------------------------------------------------------------------------------
@@ -428,6 +429,35 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "no processes": ("--trainer.devices 0", ("trainer.devices: expected a number of processes from 1 on",)),
     "processes in words": ("--trainer.devices two", ("trainer.devices: expected a number of processes", "got two")),
+    # -- what strangers did --------------------------------------------------------------------------------------
+    "rows where their class is wanted": (
+        "check-data --data rows.jsonl",
+        ("--data: expected a class, got rows.jsonl", "--data MBPP --data.path rows.jsonl", "HumanEval"),
+    ),
+    "rows for a run": ("--data=rows.parquet", ("--data: expected a class, got rows.parquet",)),
+    "rows in a file": ("fit --config rows.yaml", ("rows.yaml: data: expected a class, got a/rows.jsonl",)),
+    "a data set where its class is wanted": ("check-data --data owner/name", ("no class owner/name", "as its path")),
+    "a mistyped split": ("check-data --data Basics --splits [trian]", ("did you mean train?",)),
+    "a split without brackets": ("check-data --data Basics --splits valid", ("'test'", "did you mean validation?")),
+    "GPUs by their kind": ("plan --gpus h100", ("gpus: expected int, got h100",)),
+    "a kind of GPU in capitals": ("plan --gpu H100", ("got H100; did you mean h100?",)),
+    "a mistyped key among a group's": (
+        """--model.update '{"epoch": 2}'""",
+        ("model.update.epoch is unknown", "did you mean epochs?"),
+    ),
+    "a key that a group has not": (
+        """--model Distillation --model.teacher ReferenceTeacher --model.distil '{"beta": 0.3}'""",
+        ("model.distil.beta is unknown", "divergence, weight"),
+    ),
+    "two callbacks that save": (
+        """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": {"folder": "a"}}, """
+        """{"class_path": "Checkpointing", "init_args": {"folder": "b"}}]'""",
+        ("trainer.callbacks has Checkpointing more than once", "keep one"),
+    ),
+    "days in the wrong order": (
+        "check-data --data DeepCoder --data.start_date 2024-09-01 --data.end_date 2024-08-01",
+        ("start_date: expected a day up to end_date, 2024-08-01, got 2024-09-01", "swap"),
+    ),
     "vLLM that is not installed": (
         "--model.collect.engine lit_rl.engines.VLLM",
         ("the engine VLLM needs the package vllm: pip install",),

@@ -51,7 +51,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
             ("a truncated checkpoint", "cut.ckpt", ("cut.ckpt is not a whole checkpoint", "take an earlier one")),
             ("objects of classes", "objects.ckpt", ("objects.ckpt is not a checkpoint", "PosixPath")),
             ("an empty folder", "nothing", ("nothing", "no checkpoint", "the folder of a run")),
-            ("a folder that is no run", "saved_model", ("saved_model", "no checkpoint", "the folder of a run")),
+            (
+                "a folder that is no run",
+                "saved_model",
+                ("saved_model", "a model and no checkpoint", "model.policy.model"),
+            ),
         )
         for argument in [argument + " out" * (verb == "to export")]
     },
@@ -107,7 +111,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "weights that are cut": (
         policy(model="./cut_weights", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("cut_weights", "model.policy.model", "cannot be read"),
+        ("cut_weights", "model.policy.model", "is cut", "fetch or export it again"),
     ),
     "a tokenizer folder without files": (
         policy(model="./saved_model", tokenizer="./nothing"),
@@ -347,7 +351,7 @@ def test_a_model_that_was_made_in_python_is_trained_itself(folder: Path) -> None
 
     model = AutoModelForCausalLM.from_pretrained(folder / "saved_model")
     policy = CausalLM(model, tokenizer=TOKENIZER)
-    assert not list(policy.parameters()), "nothing is loaded by the constructor"
+    assert not list(policy.named_parameters()), "nothing is loaded by the constructor"
     policy.load()
     assert policy.model is model
     adapted = CausalLM(model, tokenizer=TOKENIZER, lora=LoRA(rank=2))

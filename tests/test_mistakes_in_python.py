@@ -32,7 +32,7 @@ from lit_rl import (
 from lit_rl.arguments import ArgumentError, TypedArguments, arguments_of, fits
 from lit_rl.callbacks import Checkpointing
 from lit_rl.evaluation import Evaluation
-from lit_rl.execution import Checker
+from lit_rl.execution import Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
 from lit_rl.modules import Evaluate, Objective, Update
 from lit_rl.rewards import RewardTerm
@@ -244,6 +244,22 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a mistyped field of a model": (
         lambda: CausalLM(config=TINY | {"hiden_size": 8}, tokenizer="package:lit_rl/data/basics/tokenizer").load(),
         ("model.policy.config.hiden_size: expected a field of qwen2", "did you mean hidden_size?"),
+    ),
+    # -- what strangers did ----------------------------------------------------------------------------------------
+    "a check and a program, swapped": (lambda: Sandbox().submit(CHECK, "x"), ("submit: expected", "swap the two")),  # type: ignore[arg-type]
+    "no program": (lambda: Sandbox().judge_many([(None, CHECK)]), ("text of a program", "got None and Assert")),  # type: ignore[list-item]
+    "a test for a check": (lambda: Sandbox().submit("x", "assert f()"), ("a check such as", "'assert f()'")),  # type: ignore[arg-type]
+    "a server's check and program, swapped": (
+        lambda: SandboxFusionClient("http://127.0.0.1:9").submit(CHECK, "x"),  # type: ignore[arg-type]
+        ("submit: expected", "swap the two"),
+    ),
+    "an optimizer before there are weights": (
+        lambda: torch.optim.AdamW(POLICY.parameters()),
+        ("CausalLM has no weights yet: call its load()", "update=Update(optimizer=...)"),
+    ),
+    "two callbacks that save": (
+        lambda: quiet(callbacks=[Checkpointing("a"), Checkpointing("b")]),
+        ("trainer.callbacks has Checkpointing more than once", "keep one"),
     ),
     "nothing to train on": (lambda: quiet().fit(grpo()), ("a task, such as datamodule=Basics()", "got None")),
     "a validation of nothing": (

@@ -6,13 +6,17 @@ import copy
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 from support.command_line import BASE, one_line
 
+from lit_rl import Basics
 from lit_rl.__main__ import main
 from lit_rl.models.loading.checkpoints import read_checkpoint
+from lit_rl.modules import setup_checks
 
 OWN = '''
 from contextlib import contextmanager
@@ -296,6 +300,16 @@ def test_a_mistake_is_answered_in_one_line(
     monkeypatch.syspath_prepend(str(folder))
     line = one_line(command, capsys)
     assert [part for part in parts if part not in line] == [], line
+
+
+def test_a_task_without_validation_problems_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(setup_checks, "rank_zero_info", told.append)
+    for most, limit in ((0, 0), (1, 1.0), (0, 1.0)):
+        assert not told, "with problems, or where no validation is wanted"
+        trainer: Any = SimpleNamespace(datamodule=Basics(max_validation_problems=most), limit_val_batches=limit)
+        setup_checks.require_problems(trainer, "fit")
+    assert "no validation problems" in told[0] and "limit_val_batches" in told[0]
 
 
 def test_a_timer_does_not_keep_a_configuration_from_being_written(

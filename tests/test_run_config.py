@@ -188,7 +188,7 @@ def test_a_checkpoint_that_is_not_there_is_one_line(
     trained: str, write: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
-    assert "empty: no checkpoint there" in error_of(capsys, "validate", "--config", trained, "--ckpt_path", "empty")
+    assert "no checkpoint at empty" in error_of(capsys, "validate", "--config", trained, "--ckpt_path", "empty")
     (tmp_path / "run" / "best.ckpt").unlink()
     error = error_of(capsys, "validate", "--config", trained, "--ckpt_path", "best")
     assert "no best checkpoint: none of the 4 checkpoints in " in error and "with val/greedy/reward/mean" in error

@@ -35,8 +35,9 @@ def check_data(arguments: Sequence[str]) -> None:
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
     print(f"task {named(parsed.data)}", flush=True)
+    splits: list[Split] = parsed.splits if isinstance(parsed.splits, list) else [parsed.splits]
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
-        findings = check_task(task, sandbox, parsed.splits)
+        findings = check_task(task, sandbox, splits)
     print(findings.report(parsed.examples))
     if parsed.output:
         Path(parsed.output).write_text("".join(json.dumps(row) + "\n" for row in findings.rows()))

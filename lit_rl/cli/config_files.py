@@ -12,8 +12,10 @@ from typing import Any, get_args, get_origin
 
 import yaml
 
+import lit_rl.data
 from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arguments_of
 from lit_rl.cli.messages import suggestion
+from lit_rl.data.local_files import SUFFIXES
 from lit_rl.renamed import arguments_at
 
 _FLAGS = ("--config", "-c")
@@ -111,7 +113,8 @@ def check_file(name: str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         position = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UsageError(f"{name}{position}: {error.problem or error.context or 'not YAML'}") from error
+        remedy = "; YAML indents with blanks, not tabs" if "\\t" in (error.problem or "") else ""
+        raise UsageError(f"{name}{position}: {error.problem or error.context or 'not YAML'}{remedy}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{name}: {' '.join(str(error).split())}") from error
     if content is None:
@@ -142,12 +145,18 @@ def check_files(names: Iterable[str], given: Sequence[str], trainer: type) -> No
     for name in _LISTS:
         if words.count(name) > 1:
             raise UsageError(f"--{name} is given twice, and the last one counts: give one list, --{name} '[A, B]'")
+    for word, following in zip(given, [*given[1:], ""], strict=True):
+        flag, equals, inside = word.partition("=")
+        if flag in ("--data", "--held_out"):
+            _require_no_rows(flag, inside if equals else following)
     flags = {*words}
     named: dict[str, str | None] = {section: None for section in ("model", "data") if section in flags}
     for name in names:
         content = check_file(name)
         for section in ("model", "data"):
             value = content.get(section, {})
+            if section == "data":
+                _require_no_rows(f"{name}: data", value)
             if section in named and value is None:
                 raise UsageError(f"{name}: {section} is null, and would drop what was given before: leave it out")
             keys = value.keys() if isinstance(value, dict) else ()
@@ -161,6 +170,16 @@ def check_files(names: Iterable[str], given: Sequence[str], trainer: type) -> No
                 value = {"class_path": named[section], "init_args": value.get("init_args", value)}
             _check_value(f"{name}: {section}", value, Any)
         _check_keys(f"{name}: trainer", content.get("trainer"), trainer, closed=True)
+
+
+def _require_no_rows(where: str, value: Any) -> None:
+    """Refuse a file of rows where the class is named that reads it."""
+    if isinstance(value, str) and value.endswith(SUFFIXES):
+        readers = [name for name in lit_rl.data.__all__ if "path" in arguments_at(f"lit_rl.data.{name}")]
+        remedy = (
+            f"name the class that reads it, such as --data MBPP --data.path {value}; {', '.join(readers)} have a path"
+        )
+        raise ArgumentError(where, "a class", value, remedy)
 
 
 def _check_value(where: str, value: Any, hint: Any) -> None:

@@ -153,6 +153,8 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     text = re.sub(r"^Type .* expects a function or a callable class: ", "", cause.text)
     if found := re.match(r"(?:Option '([^']+)' is not accepted|unrecognized arguments: --([^= ]+))", text):
         return _unknown_key(cause, where, found[1] or found[2], known_keys, file)
+    if found := re.match(r"Group '([^']+)' does not accept option '([^']+)'", text):
+        return _unknown_key(cause, where, f"{found[1]}.{found[2]}", known_keys, file)
     if found := re.match(r"module '([^']+)' has no attribute '([^']+)'", text):
         known, path = _classes_of(found[1]), cause.class_path or ""
         name = path.removeprefix(f"{found[1]}.{found[2]}.")
@@ -173,13 +175,18 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
         known = _our_classes(cause.keys)
         if found[1] in known:  # of the items
             return f"{where}: expected a list, got {found[1]}; write [{found[1]}]"
-        folder = "; a model's folder or hub id goes below a class, as its model" if "/" in found[1] else ""
+        of, key = ("data set", "path") if cause.keys[-1:] in (("data",), ("held_out",)) else ("model", "model")
+        folder = f"; a {of}'s folder or hub id goes below a class, as its {key}" if "/" in found[1] else ""
         return f"{where}: there is no class {found[1]}{folder or now or suggestion(found[1], known)}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
         return no_verb(found[1])
     if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):
         like = f"--config {found[1]}" if found[1].endswith((".yaml", ".yml")) else "--config FILE or --smoke=30"
         return f"{found[1]} belongs to no option: name one before it, such as {like}"
+    if found := re.match(r"argument --(\S+): invalid (\w+) value: '(.*)'", text):
+        return f"{found[1]}: expected {found[2]}, got {found[3]}"
+    if found := re.match(r"argument --(\S+): invalid choice: '([^']*)' \(choose from (.*)\)", text):
+        return f"{found[1]}: expected one of {found[3]}, got {found[2]}{_near(found[2], found[3])}"
     if found := re.match(r"unrecognized arguments: (-\w\S*)", text):
         return f"{found[1]} is unknown; --help lists what there is"
     if found := re.match(r"the following arguments are required: (.*)", text):
@@ -281,7 +288,14 @@ def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     start = f"{where}: " if where else ""
     if not kinds:
         return start + cause.text
-    return f"{start}expected {' or '.join(dict.fromkeys(kinds))}" + (f", got {value}" if value else "")
+    got_value = f", got {value}{_near(value, ' '.join(kinds))}" if value else ""
+    return f"{start}expected {' or '.join(dict.fromkeys(kinds))}" + got_value
+
+
+def _near(value: str, choices: str) -> str:
+    """``; did you mean a?`` of the words in quotes."""
+    near = get_close_matches(value.lower(), re.findall(r"'([^']*)'", choices), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _file_of(cause: Cause, files: Mapping[str, Path]) -> str:

@@ -61,7 +61,7 @@ def check_data(task: type | None = None) -> ArgumentParser:
     parser = _parser("check-data", check_data.__doc__, task, data="the task to check")
     parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
     splits = Literal["train", "validation", "test"]
-    parser.add_argument("--splits", type=list[splits], default=list(get_args(splits)))
+    parser.add_argument("--splits", type=splits | list[splits], default=list(get_args(splits)))
     parser.add_argument("--num_workers", type=int, default=2, help="programs that run at the same time")
     parser.add_argument("--packages", type=list[str], default=[], help="packages that programs may import")
     parser.add_argument("--examples", type=int, default=3, help="problems that are named of each group of faults")

@@ -252,8 +252,6 @@ def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | 
         path = resolve(Path(name))
         if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
             find_in_folder("best", path.parent)
-        if not path.exists() or (path.is_dir() and not (path / ".metadata").exists()):
-            raise FileNotFoundError(f"--ckpt_path {name}: no checkpoint there; give a .ckpt or the folder of a run")
         if path != Path(name) or path.is_symlink():
             rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
         return str(path)

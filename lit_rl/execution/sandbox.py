@@ -170,6 +170,7 @@ class Sandbox(ProgramRunner):
         """Queue one program for judging; returns at once.
 
         Raises:
+            ArgumentError: for a program that is no text, or a check that is none.
             SandboxError: if the sandbox cannot start, or is closed.
         """
         return self._enqueue([Waiting(program, check)])[0].future

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from lit_rl.arguments import LitRLError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
-from lit_rl.execution.interface import Outcome, Verdict, receive_message, send_message
+from lit_rl.execution.interface import Outcome, Verdict, receive_message, require_program, send_message
 from lit_rl.execution.judging.supervising.supervisor import Answer, Settings, Task
 from lit_rl.execution.spawning import start_process
 
@@ -46,6 +46,7 @@ class Waiting:
     reason: str = ""
 
     def __post_init__(self) -> None:
+        require_program(self.program, self.check)
         self.budget_seconds = self.check.wall_budget_seconds
 
     def start(self) -> bool:

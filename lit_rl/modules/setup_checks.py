@@ -31,6 +31,12 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
     if not any(of.problems(_SPLITS[stage]) for of in tasks):
         verb = next(name for name in _SPLITS if name == stage)  # Lightning's stages are members of an enumeration
         raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}")
+    measured = task.validation_tasks or [task]
+    if stage == "fit" and trainer.limit_val_batches and not any(of.problems("validation") for of in measured):
+        rank_zero_info(
+            f"{task.name} has no validation problems, so nothing is measured while it trains: return some for the "
+            "split validation, give data.validation_tasks, or set trainer.limit_val_batches to 0"
+        )
 
 
 def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:

@@ -13,7 +13,7 @@ from functools import partial
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.fusion.judges import judge_for
 from lit_rl.execution.fusion.protocol import RemoteRun, ServerFailure, post, read_run
-from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict
+from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict, require_program
 from lit_rl.execution.worker import SandboxError
 
 _log = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class SandboxFusionClient(ProgramRunner):
         Raises:
             ValueError: for a check that cannot be judged by a server.
         """
+        require_program(program, check)
         judge = partial(judge_for(check), self._run, program)
         self._pending.acquire()
         try:

@@ -72,7 +72,15 @@ def require_checkpoint(path: Any) -> None:
     if Path(path).is_file():
         read_file(Path(path), lazily=True)
     elif not (Path(path) / ".metadata").exists():
-        raise FileNotFoundError(f"no checkpoint at {path}: {_GIVE}")
+        raise _missing(Path(path))
+
+
+def _missing(path: Path) -> FileNotFoundError:
+    if any((path / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
+        return FileNotFoundError(
+            f"{path} holds a model and no checkpoint: give it as model.policy.model; to resume or to export, {_GIVE}"
+        )
+    return FileNotFoundError(f"no checkpoint at {path}: {_GIVE}")
 
 
 def _require_archive(path: Path) -> None:
@@ -100,9 +108,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     if path.is_file():
         return read_file(path)
     if not (path / META_FILE).is_file():
-        raise FileNotFoundError(
-            f"no checkpoint at {path}: give a .ckpt file, a folder of shards, or the folder of a run"
-        )
+        raise _missing(path)
     entries = FileSystemReader(path).read_metadata().state_dict_metadata.items()
     weights = {
         name.removeprefix(_PREFIX): torch.empty(kind.size, dtype=kind.properties.dtype)

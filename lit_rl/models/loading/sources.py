@@ -19,11 +19,12 @@ NO_FOREIGN_CODE = {"trust_remote_code": False}
 
 _TOKENIZER_FILES = ("tokenizer", "vocab", "merges", "spiece", "sentencepiece", "tekken", "bpe", "qwen.tiktoken")
 _SECONDS_TO_ANSWER = 4.0
-_UNTRUSTED = {
+_PLAINLY = {
+    "while deserializing header": "a file of its weights is cut, or a pointer of Git LFS; fetch or export it again",
     "custom code": "it brings Python of its own, which is never run; give a model of a family that transformers has",
     "Weights only load failed": "its weights are a pickle of more than tensors, which may run code; give safetensors",
 }
-"""Words of libraries on files that would run code, most of which advise to let them, and ours."""
+"""Words of libraries on files that are cut or would run code, which most advise to let them, and ours."""
 
 
 def resolve(source: str) -> str:
@@ -115,7 +116,7 @@ def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
 def _failure(kind: str, source: str, key: str, error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = lines[0][:200].rstrip(".") if lines else type(error).__name__
-    for words, plainly in _UNTRUSTED.items():
+    for words, plainly in _PLAINLY.items():
         said = plainly if words in str(error) else said
     if Path(source).exists():
         if kind == "tokenizer" and Path(source).is_dir() and not has_tokenizer(Path(source)):
