@@ -188,6 +188,11 @@ class RunHistory:
         return f"{self.where.fit} --model.update.optimizer.init_args.lr {self.rate / 10:.2g}"
 
     @property
+    def too_fast(self) -> tuple[str, str]:
+        """A learning rate that is too large, as a cause with its command."""
+        return f"too large a step: lower the learning rate ({self.rate:.2g})", self.slower
+
+    @property
     def lowest(self) -> float:
         """Lowest mean reward of a rollout so far, at most 0."""
         return min(0.0, self.least.get("reward/mean", 0.0))
