@@ -197,12 +197,16 @@ class RewardHacking(Rule):
         measured = self._in_training(run) or self._held_out(run)
         if not measured:
             return ""
-        paid = paid_for(run)
-        term = f"the term {paid} pays for something else" if paid else "a term pays for something else"
+        rewards, rises = run.module.rewards, {}  # of each term since the first rollouts, counted with its weight
+        for one in rewards.terms if rewards is not None else ():
+            first, now = run.first.get(f"reward/{one.name}"), run.level(f"reward/{one.name}")
+            if first is not None and now is not None:
+                rises[one.name] = one.weight * (now.mean - first.mean)
+        paid = f"the term {max(rises, key=lambda name: rises[name])}" if rises else "a term"
         return told(
             measured,
             "the policy earns reward without solving problems",
-            (f"{term}: read the rows that earned most", run.where.show),
+            (f"{paid} pays for something else: read the rows that earned most", run.where.show),
             ("tests that a wrong program passes", run.where.check_data),
         )
 
@@ -386,16 +390,6 @@ class ValidationDiffers(Rule):
         return ""
 
 
-def paid_for(run: RunHistory) -> str:
-    """Name of the reward term that rose most since the first rollouts, counted with its weight; empty if unknown."""
-    rewards, rises = run.module.rewards, {}
-    for term in rewards.terms if rewards is not None else ():
-        first, now = run.first.get(f"reward/{term.name}"), run.level(f"reward/{term.name}")
-        if first is not None and now is not None:
-            rises[term.name] = term.weight * (now.mean - first.mean)
-    return max(rises, key=lambda name: rises[name]) if rises else ""
-
-
 def runs_programs(run: RunHistory) -> bool:
     """Return whether a row of the last rollout has a check that runs programs."""
     return any(judgement.problem.check.runs_program for judgement in run.rollout.judgements)
@@ -447,14 +441,9 @@ def chance(share: float, num_problems: float) -> float:
 # -- completions to read -------------------------------------------------------------------------------------
 
 
-def texts_of(run: RunHistory) -> tuple[str, ...]:
-    """Return the text of the last turn in each row of the last rollout."""
-    return run.rollout.completions.texts
-
-
 def longest_shown(run: RunHistory) -> str:
     """Three completions of the last rollout, the longest of their problems."""
-    texts = texts_of(run)
+    texts = run.rollout.completions.texts
     return examples_of(run, sorted(range(len(texts)), key=lambda row: -len(texts[row])))
 
 
@@ -471,6 +460,6 @@ def examples_of(run: RunHistory, order: list[int]) -> str:
     rewards = run.rewards.rewards.tolist()
     return "\n\n".join(
         f"{problems[row]}: reward {rewards[row]:.3g}, {run.rollout.judgements[row].outcome.verdict}\n"
-        f"{texts_of(run)[row][:_MOST_CHARACTERS]}"
+        f"{run.rollout.completions.texts[row][:_MOST_CHARACTERS]}"
         for row in chosen
     )
