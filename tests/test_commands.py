@@ -13,12 +13,10 @@ import pytest
 from support.small_runs import Words, build_module, fit
 
 import lit_rl.cli.main
-from lit_rl.cli.check_data import problems_of
 from lit_rl.cli.main import VERBS
 from lit_rl.cli.options import OPTIONS
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.execution import AssertTests
 from lit_rl.types import Problem
 
 OWN_TASK = '''
@@ -33,20 +31,6 @@ class Ones(TaskDataModule):
     def load_problems(self, split):
         return [Problem("one", "p", AssertTests("assert f() == 1"), reference="def f():\\n    return 1\\n")]
 '''
-
-
-def test_problems_of_two_splits_with_one_name_are_both_checked() -> None:
-    """Rows of two files are often counted from 0 in both; only equal problems are the same one."""
-
-    class Counted(TaskDataModule):
-        def load_problems(self, split: Split) -> list[Problem]:
-            number = 1 if split == "train" else 2
-            return [Problem("0", "p", AssertTests(f"assert f() == {number}"), reference=f"def f(): return {number}")]
-
-    assert [p.reference for p in problems_of(Counted(), ["train", "validation", "test"])] == [
-        "def f(): return 1",
-        "def f(): return 2",
-    ]
 
 
 def test_check_data_names_the_rule_by_which_a_reference_passes(
@@ -120,12 +104,6 @@ def test_check_data_counts_public_checks_and_names_those_that_the_reference_fail
     assert faulty == "  wrong: wrong_answer (f(): 2, not 1)"
     (failed,) = [json.loads(line) for line in (tmp_path / "failed.jsonl").read_text().splitlines()]
     assert (failed["task_id"], failed["verdict"], failed["public_verdict"]) == ("wrong", "passed", "wrong_answer")
-
-
-def test_check_data_says_that_a_task_has_no_public_checks(capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ["--data.num_train_problems=2", "--data.num_validation_problems=1"]
-    lit_rl.cli.main.main(["check-data", "--data=Basics", *sizes])
-    assert "public checks: 0 of 3 problems have one" in capsys.readouterr().out.splitlines()
 
 
 def test_check_contamination_names_held_out_problems_that_are_trained_on(
@@ -267,17 +245,3 @@ def test_a_run_loads_the_problems_of_each_split_once(byte_tokenizer: str, tmp_pa
     trainer.validate(module, data, verbose=False)
     assert data.calls == ["train"]
     assert held_out.calls == ["validation"]
-
-
-def test_a_terminal_is_told_that_the_program_loads(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before the imports, which fail here."""
-    from lit_rl.__main__ import main
-
-    monkeypatch.setitem(sys.modules, "lit_rl.cli.main", None)
-    for terminal in (True, False):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda told=terminal: told)
-        with pytest.raises(ImportError):
-            main(["fit"])
-        assert ("loading" in capsys.readouterr().err) is terminal

@@ -256,12 +256,6 @@ def test_a_snippet_runs(block: Block, folder: Path, capsys: pytest.CaptureFixtur
     assert bool(printed.out) == bool(re.search(r"^ *(print\(|trainer\.fit\()", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", RUN_ELSEWHERE)
-def test_the_other_test_reads_the_page(page: str) -> None:
-    text = (ROOT / "tests" / RUN_ELSEWHERE[page]).read_text()
-    assert Path(page).name in text or Path(page).stem in text
-
-
 SECTIONS = {"trainer", "model", "data", "seed_everything"}
 YAML = [b for b in BLOCKS if b.language == "yaml"]
 
@@ -397,16 +391,6 @@ def test_a_link_leads_to_a_file_and_a_heading(page: str, link: str) -> None:
     assert file.exists(), f"{page} links to {link}"
     if anchor:
         assert anchor in anchors(file.relative_to(ROOT).as_posix()), f"{page} links to {link}"
-
-
-LONG = [page for page in TEXTS if page.startswith("docs/") and len(TEXTS[page].split()) > 1500]
-
-
-@pytest.mark.parametrize("page", LONG)
-def test_a_long_page_begins_with_links_to_its_sections(page: str) -> None:
-    """The table of contents beside the text is not shown on a narrow screen."""
-    assert len(re.findall(r"^## ", TEXTS[page], re.MULTILINE)) >= 3
-    assert "](#" in TEXTS[page].split("\n## ")[0]
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -91,11 +91,6 @@ def test_each_key_arrives_at_its_new_place_with_its_value(key: str, place: str) 
     assert holds(at(parsed(found), place), value)
 
 
-def test_a_group_that_is_given_in_part_keeps_the_defaults_of_the_algorithm() -> None:
-    objective = parsed(migrated(old(target_kl=0.01, objective={"kl_coef": 0.1}))).objective
-    assert (objective.kl_in, objective.kl_kind, objective.target_kl) == (None, None, 0.01), "left to PPO"
-
-
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_by_name_becomes_a_class_with_the_same_numbers(name: str) -> None:
     bounds = {"clip_low": 0.1, "clip_high": 0.3} if name in ("clipped", "cispo") else {}
@@ -104,11 +99,6 @@ def test_a_loss_by_name_becomes_a_class_with_the_same_numbers(name: str) -> None
     assert loss.class_path == f"lit_rl.losses.{LOSSES[name]}"
     given = {"cap" if key == "importance_cap" else key: value for key, value in bounds.items()}
     assert holds(loss.init_args.as_dict() if loss.get("init_args") else {}, given)
-
-
-def test_bounds_without_a_name_are_those_of_the_default() -> None:
-    loss = parsed(migrated(old("GRPO", objective={"clip_high": 0.3}))).objective.loss
-    assert (loss.class_path, loss.init_args.clip_high) == ("lit_rl.losses.Clipped", 0.3)
 
 
 @pytest.mark.parametrize("name", BASELINES)

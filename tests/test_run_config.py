@@ -135,22 +135,6 @@ def test_a_schedule_is_as_long_as_the_run_unless_its_length_is_set(
         assert cli.config["model.init_args.update.lr_scheduler.init_args"][key] == found
 
 
-def test_the_default_optimizer_is_written_as_a_class_and_can_be_changed(
-    write: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A saved configuration is read again: ``config.yaml`` of a run, and what a checkpoint holds."""
-    config = yaml.safe_load(Path(write()).read_text())
-    del config["model"]["init_args"]["update"]["optimizer"]
-    for more, rate in (([], 1e-6), (["--model.update.optimizer.lr=0.1"], 0.1)):
-        with pytest.raises(SystemExit):
-            lit_rl.cli.main.main(["fit", "--config", write(config), *more, "--print_config"])
-        printed = yaml.safe_load(capsys.readouterr().out)
-        optimizer = printed["model"]["init_args"]["update"]["optimizer"]
-        assert (optimizer["class_path"], optimizer["init_args"]["lr"]) == ("torch.optim.AdamW", rate)
-        cli = Cli(["--config", write(config), *more], run=False)
-        assert cli.model.update.optimizer([torch.nn.Parameter(torch.zeros(()))]).defaults["lr"] == rate
-
-
 def test_a_cycle_that_ends_before_the_run_is_refused(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -572,10 +556,6 @@ def test_a_coefficient_that_a_target_moved_is_the_checkpoints() -> None:
     assert "0.1 -> 0.2, ignored" in line
     before, now = (config(objective={"kl_coef": coef}) for coef in (0.1, 0.2))
     assert "0.1 -> 0.2, in force" in changes_on_resume(before, now)[0]
-
-
-def test_nothing_is_told_of_the_same_command() -> None:
-    assert changes_on_resume(config(), config()) == []
 
 
 @pytest.mark.parametrize(

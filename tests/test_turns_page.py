@@ -83,7 +83,3 @@ def test_the_page_names_all_placeholders() -> None:
         Repair(template="{nothing}")
     known = str(raised.value).split("it may use")[1].strip().split(", ")
     assert len(known) >= 5 and all(f"`{name}`" in PAGE for name in known)
-
-
-def test_the_page_is_short() -> None:
-    assert len(PAGE.split()) <= 1500

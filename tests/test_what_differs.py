@@ -162,21 +162,6 @@ def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apar
     )
 
 
-def test_the_model_is_told_before_the_trainer_and_seeds(tmp_path: Path) -> None:
-    other = config(1, trainer__precision="bf16-mixed", model__init_args__draw_seed=5)
-    other["model"]["init_args"]["update"]["epochs"] = 2
-    assert [name for name, _ in found(tmp_path, config(), other)] == [
-        "model.update.epochs", "trainer.precision", "seed_everything", "model.draw_seed",
-    ]  # fmt: skip
-
-
-def test_values_are_one_short_line(tmp_path: Path) -> None:
-    template = "{% for m in messages %}\n" + 50 * "x y " + "{% endfor %}"
-    ((_, runs),) = found(tmp_path, config(), config(model__init_args__policy__init_args__model=template))
-    long = next(iter(runs.keys() - {"m"}))
-    assert "\n" not in long and long.startswith('"{% for m in messages %}\\n') and len(long) == 80
-
-
 @pytest.mark.parametrize(
     "text", [None, "[", "a: !!python/object:os.system x", "\udcff", "a: 2026-13-45", "hello", "&a [*a]", "[" * 800]
 )
@@ -212,13 +197,6 @@ def test_a_run_given_twice_is_one_and_runs_inside_of_runs_have_names(
     run(tmp_path / "a" / "version_0", config(1))
     report(["a"])
     assert "  seed_everything  0 in a; 1 in a/version_0" in capsys.readouterr().out.splitlines()
-
-
-def test_one_run_differs_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(run(tmp_path / "a", config()))
-    report([folder])
-    assert "seed_everything" not in capsys.readouterr().out
-    assert "What differs" not in page(read_runs([folder]))
 
 
 @pytest.mark.parametrize(("kl", "bands"), [(0.0, 1), (0.1, 0)])

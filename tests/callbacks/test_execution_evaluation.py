@@ -182,13 +182,6 @@ def test_several_tasks_have_their_names_in_the_metrics() -> None:
     assert (logged["val/x/sampled/pass@1"], logged["val/y/sampled/pass@1"]) == (1, 0)
 
 
-def test_more_k_than_samples_is_refused_before_anything_runs() -> None:
-    with pytest.raises(ValueError, match="pass@8 needs num_samples >= 8, got 4"):
-        evaluate(ExecutionEvaluation([1, 8]), num_samples=4)
-    with pytest.raises(ValueError, match="ks: expected positive numbers"):
-        ExecutionEvaluation([0])
-
-
 def test_completions_are_written_with_verdict_and_step_and_stop_at_the_limit() -> None:
     written: list[tuple[str, str, int]] = []
     writer = SimpleNamespace(add_text=lambda name, text, step: written.append((name, text, step)))
@@ -228,9 +221,7 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 OF_PROGRAMS = ("pass", "verdict", "program", "format", "sandbox")
 
 
-@pytest.mark.parametrize(
-    ("config", "samplings"), [("sorting_rewards", ["greedy", "sampled"]), ("corridor_ppo", ["greedy"])]
-)
+@pytest.mark.parametrize(("config", "samplings"), [("sorting_rewards", ["greedy", "sampled"])])
 def test_a_toy_run_logs_rewards_and_nothing_of_programs(
     config: str,
     samplings: list[str],
