@@ -20,6 +20,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -186,15 +187,11 @@ def test_a_command_is_one_that_lit_rl_reads(
         read_by_lit_rl([verb, *rest], capsys)
 
 
-@pytest.mark.parametrize("command", OF["make"], ids=shown)
-def test_a_target_is_in_the_makefile(command: Command) -> None:
-    assert all(f"\n{target}:" in MAKEFILE for target in command.words[1:] if "=" not in target)
-
-
-@pytest.mark.parametrize("command", OF["pytest"], ids=shown)
-def test_tests_that_are_named_exist(command: Command) -> None:
-    for word in command.words:
-        assert "/" not in word or (ROOT / word).exists(), word
+def test_targets_are_in_the_makefile_and_tests_that_are_named_exist() -> None:
+    for command in OF["make"]:
+        assert all(f"\n{target}:" in MAKEFILE for target in command.words[1:] if "=" not in target), command
+    for command in OF["pytest"]:
+        assert all("/" not in word or (ROOT / word).exists() for word in command.words), command
 
 
 @pytest.mark.parametrize("command", SCRIPTS, ids=shown)
@@ -291,6 +288,7 @@ def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, f"{given:g}" if isinstance(given, int | float) else str(given)
 
 
+@cache
 def anchors(page: str) -> set[str]:
     """What links to headings of a page end with."""
     return {anchor_of(one.title) for one in sections(TEXTS[page])}
@@ -301,16 +299,14 @@ NAMED = sorted({(page, name) for page, text in PROSE.items() for name in re.find
 FOLDERS = ("benchmarks", "callbacks", "configs", "docker", "docs", "examples", "lit_rl", "tests")
 
 
-@pytest.mark.parametrize(("page", "name"), [one for one in NAMED if re.fullmatch(r"lit_rl(\.\w+)+(\(.*\))?", one[1])])
-def test_a_dotted_name_is_in_the_package(page: str, name: str) -> None:
-    assert pydoc.locate(name.partition("(")[0]) is not None
-
-
-@pytest.mark.parametrize(("page", "name"), [one for one in NAMED if one[1].split("/")[0] in FOLDERS and "/" in one[1]])
-def test_a_file_that_is_named_exists(page: str, name: str) -> None:
-    file, _, test = name.partition("::")
-    assert list(ROOT.glob(file.partition(" ")[0])), f"{page} names {name}"
-    assert f"def {test}" in (ROOT / file).read_text() if test else True
+def test_dotted_names_are_in_the_package_and_files_that_are_named_exist() -> None:
+    for page, name in NAMED:
+        if re.fullmatch(r"lit_rl(\.\w+)+(\(.*\))?", name):
+            assert pydoc.locate(name.partition("(")[0]) is not None, f"{page} names {name}"
+        if name.split("/")[0] in FOLDERS and "/" in name:
+            file, _, test = name.partition("::")
+            assert list(ROOT.glob(file.partition(" ")[0])), f"{page} names {name}"
+            assert not test or f"def {test}" in (ROOT / file).read_text(), f"{page} names {name}"
 
 
 OTHER_LIBRARIES = {"docs/peers.md": None, "docs/engines.md": {"logprobs_mode"}}
@@ -381,16 +377,14 @@ def test_extras_that_are_named_exist() -> None:
         assert "".join(extra) in extras, f"{page} names the extra {''.join(extra)}"
 
 
-LINKS = [(page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
-
-
-@pytest.mark.parametrize(("page", "link"), [one for one in LINKS if not one[1].startswith("http")])
-def test_a_link_leads_to_a_file_and_a_heading(page: str, link: str) -> None:
-    target, _, anchor = link.partition("#")
-    file = ((ROOT / page).parent / target).resolve() if target else ROOT / page
-    assert file.exists(), f"{page} links to {link}"
-    if anchor:
-        assert anchor in anchors(file.relative_to(ROOT).as_posix()), f"{page} links to {link}"
+def test_links_lead_to_a_file_and_a_heading() -> None:
+    links = [(page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
+    for page, link in links:
+        target, _, anchor = link.partition("#")
+        file = ((ROOT / page).parent / target).resolve() if target else ROOT / page
+        assert link.startswith("http") or file.exists(), f"{page} links to {link}"
+        if anchor and not link.startswith("http"):
+            assert anchor in anchors(file.relative_to(ROOT).as_posix()), f"{page} links to {link}"
 
 
 def test_every_page_is_in_the_navigation() -> None:

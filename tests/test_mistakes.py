@@ -69,6 +69,7 @@ FILES = {
 }
 
 # name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
+# fmt: off
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- files ---------------------------------------------------------------------------------------------
     "broken YAML": ("fit --config broken.yaml", ("broken.yaml, line 2", "','")),
@@ -76,10 +77,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a file of comments": ("fit --config comment.yaml", ("comment.yaml is empty",)),
     "a list": ("fit --config list.yaml", ("list.yaml is not a configuration", "got ['a']")),
     "a tab": ("fit --config tab.yaml", ("tab.yaml, line 2", "cannot start any token")),
-    "a section twice": (
-        "--config twice.yaml",
-        ("twice.yaml, line 3, column 1: model is given twice, first in line 1: keep one",),
-    ),
+    "a section twice": ("--config twice.yaml",
+        ("twice.yaml, line 3, column 1: model is given twice, first in line 1: keep one",),),
     "a key twice": ("--config inner_twice.yaml", ("num_samples is given twice, first in line 3",)),
     "a text": ("fit --config text.yaml", ("text.yaml is not a configuration", "got hello")),
     "no text at all": ("fit --config binary.yaml", ("binary.yaml is not UTF-8 text",)),
@@ -92,24 +91,15 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a mistyped verb": ("fitt --config base.yaml", ("no verb fitt", "did you mean fit?")),
     "a mistyped verb of ours": ("chekc-data --data Basics", ("no verb chekc-data",)),
     # -- keys, names of classes ------------------------------------------------------------------------------
-    "a key in a file": (
-        "--config key.yaml",
-        ("key.yaml: model.max_rollout is unknown to GRPO", "did you mean max_rollouts?"),
-    ),
-    "a key of a callback": (
-        "--config callback.yaml",
-        ("callback.yaml: trainer.callbacks.foldr", "did you mean folder?"),
-    ),
+    "a key in a file": ("--config key.yaml", ("key.yaml: model.max_rollout is unknown to GRPO",
+        "did you mean max_rollouts?")),
+    "a key of a callback": ("--config callback.yaml", ("callback.yaml: trainer.callbacks.foldr",
+        "did you mean folder?")),
     "a class in a file": ("--config term.yaml", ("term.yaml: model.rewards", "did you mean TestsReward")),
     "a key of the model": ("--model.smapling.max_tokens 5", ("model.smapling", "did you mean sampling?")),
-    "a key of other algorithms": (
-        "--model.credit spans",
-        ("model.credit is unknown to GRPO; it is an argument of PPO and REINFORCE (",),
-    ),
-    "a key of a group": (
-        "--model.sampling.temprature 1",
-        ("temprature is unknown", "mean temperature?"),
-    ),
+    "a key of other algorithms": ("--model.credit spans",
+        ("model.credit is unknown to GRPO; it is an argument of PPO and REINFORCE (",),),
+    "a key of a group": ("--model.sampling.temprature 1", ("temprature is unknown", "mean temperature?")),
     "a key of the trainer": ("--trainer.maxepochs 3", ("trainer.maxepochs", "did you mean trainer.max_epochs")),
     "a key of the data": ("--data.batch_sise 3", ("data.batch_sise", "did you mean batch_size?")),
     "a key of the policy": ("--model.policy.dtpye float32", ("model.policy.dtpye", "did you mean dtype")),
@@ -126,10 +116,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "an algorithm": ("--model GRPOO", ("there is no class GRPOO; did you mean GRPO?",)),
     "a task": ("--data Basic", ("there is no class Basic; did you mean Basics?",)),
     "a reward": ("--model.rewards '[lit_rl.rewards.TestReward]'", ("no TestReward; did you mean TestsReward",)),
-    "a reward by the path of a file that was renamed": (
-        "--model.rewards '[lit_rl.rewards.tests.TestsReward]'",
-        ("no lit_rl.rewards.tests.TestsReward; did you mean lit_rl.rewards.TestsReward?",),
-    ),
+    "a reward by the path of a file that was renamed": ("--model.rewards '[lit_rl.rewards.tests.TestsReward]'",
+        ("no lit_rl.rewards.tests.TestsReward; did you mean lit_rl.rewards.TestsReward?",),),
     "a callback": ("--trainer.callbacks '[lit_rl.callbacks.Checkpoint]'", ("did you mean Checkpointing?",)),
     "a sandbox": ("--model.sandbox lit_rl.execution.Sandboxx", ("no Sandboxx; did you mean Sandbox",)),
     "an optimizer": ("--model.update.optimizer torch.optim.AdamX", ("torch.optim has no AdamX", "Adam")),
@@ -139,10 +127,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a schedule": ("--model.update.lr_scheduler torch.optim.lr_scheduler.LinearLRR", ("did you mean LinearLR",)),
     "a module that is not there": ("--model.rewards '[nomodule.Thing]'", ("there is no module nomodule",)),
-    "a class that is not in its file": (
-        "--model.rewards '[own_terms.Missing]'",
-        ("own_terms has no Missing", "NoTerm"),
-    ),
+    "a class that is not in its file": ("--model.rewards '[own_terms.Missing]'", ("own_terms has no Missing",
+        "NoTerm")),
     "a class of another kind": ("--model.rewards '[own_terms.NoTerm]'", ("NoTerm is not derived from RewardTerm",)),
     "a term without a name": ("--model.rewards '[own_terms.Nameless]'", ("Nameless.default_name is empty",)),
     # -- the shape of a file: groups, lists, classes ---------------------------------------------------------
@@ -170,47 +156,33 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     },
     "a configuration without its flag": ("fit basics_sft", ("basics_sft belongs to no option", "--config basics_sft")),
     "fewer than no problems": ("--data.num_train_problems -5", ("num_train_problems: expected at least 1, got -5",)),
-    "a key in a file of another folder": (
-        "--config below/critic.yaml",
-        ("critic.yaml: model.critic.class_path is unknown to GRPO", "an argument of PPO"),
-    ),
+    "a key in a file of another folder": ("--config below/critic.yaml",
+        ("critic.yaml: model.critic.class_path is unknown to GRPO", "an argument of PPO")),
     "no sampling": ("--model.sampling null", ("model.sampling: expected keys and values, got null", "num_samples")),
     "a pack of no tokens": ("--model.policy.pack_tokens 0", ("pack_tokens: expected at least 1, got 0",)),
     "a chunk of no tokens": ("--model.policy.chunk_tokens -2", ("chunk_tokens: expected at least 1, got -2",)),
     "an optimizer in small letters": ("--model.update.optimizer adam", ("there is no class adam; did you mean Adam",)),
     "an optimizer's name in small letters": ("--model.update.optimizer adamw", ("did you mean AdamW or",)),
-    "betas as a text": (
-        """--model.update.optimizer '{"class_path": "AdamW", "init_args": {"betas": "0.9 0.95"}}'""",
-        ("model.update.optimizer.betas: expected", "got 0.9 0.95$"),
-    ),
+    "betas as a text": ("""--model.update.optimizer '{"class_path": "AdamW", "init_args": {"betas": "0.9 0.95"}}'""",
+        ("model.update.optimizer.betas: expected", "got 0.9 0.95$")),
     "a size in words": ("--model.sandbox Sandbox --model.sandbox.memory_bytes 2GB", ("expected int, got 2GB$",)),
-    "a size in mebibytes": (
-        "--model.sandbox Sandbox --model.sandbox.memory_bytes 512",
-        ("memory_bytes: expected at least 16777216 bytes, got 512",),
-    ),
+    "a size in mebibytes": ("--model.sandbox Sandbox --model.sandbox.memory_bytes 512",
+        ("memory_bytes: expected at least 16777216 bytes, got 512",),),
     "a reward that is no list": ("--model.rewards TestsReward", ("expected a list, got TestsReward; write [TestsR",)),
-    "a list given twice": (
-        "--model.rewards '[TestsReward]' --model.rewards '[FormatReward]'",
-        ("--model.rewards is given twice, and the last one counts", "--model.rewards '[A, B]'"),
-    ),
-    "an item's key": (
-        "--model.rewards '[TestsReward]' --model.rewards.0.weight 2",
-        ("model.rewards is a list: model.rewards.weight changes its last item",),
-    ),
+    "a list given twice": ("--model.rewards '[TestsReward]' --model.rewards '[FormatReward]'",
+        ("--model.rewards is given twice, and the last one counts", "--model.rewards '[A, B]'")),
+    "an item's key": ("--model.rewards '[TestsReward]' --model.rewards.0.weight 2",
+        ("model.rewards is a list: model.rewards.weight changes its last item",),),
     "a folder for a class": ("--model.policy some/model", ("no class some/model; a model's folder or hub id goes",)),
-    "a teacher of another kind": (
-        "--model Distillation --model.teacher CausalLM",
-        ("model.teacher: there is no class CausalLM", "(ModelTeacher, PolicyTeacher, ReferenceTeacher)"),
-    ),
+    "a teacher of another kind": ("--model Distillation --model.teacher CausalLM",
+        ("model.teacher: there is no class CausalLM", "(ModelTeacher, PolicyTeacher, ReferenceTeacher)")),
     "a mistyped divergence": (
         "--model Distillation --model.teacher ReferenceTeacher --model.distil.divergence ReversKL",
         ("there is no class ReversKL; did you mean ReverseKL",),
     ),
     "a logger by name": ("--trainer.logger wandb", ("trainer.logger: expected a class such as TensorBoardLogger",)),
-    "a logger without its package": (
-        "--trainer.logger lightning.pytorch.loggers.CometLogger",
-        ("CometLogger needs the package comet_ml: pip install comet_ml",),
-    ),
+    "a logger without its package": ("--trainer.logger lightning.pytorch.loggers.CometLogger",
+        ("CometLogger needs the package comet_ml: pip install comet_ml",),),
     **{
         f"a value of the optimizer: {name}": (f"--model.update.optimizer.{flag}", ("update.optimizer cannot", *parts))
         for name, flag, parts in (
@@ -219,37 +191,24 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
             ("its betas", "betas [0.9,1.5]", ("Invalid beta parameter at index 1", "correct")),
         )
     },
-    "an optimizer for one group": (
-        "--model.update.optimizer torch.optim.LBFGS",
-        ("update.optimizer cannot be built: LBFGS doesn't support per-parameter options",),
-    ),
-    "a schedule without its step": (
-        "--model.update.lr_scheduler torch.optim.lr_scheduler.StepLR",
-        ("model.update.lr_scheduler: the class there needs step_size", "lr_scheduler.init_args.step_size"),
-    ),
+    "an optimizer for one group": ("--model.update.optimizer torch.optim.LBFGS",
+        ("update.optimizer cannot be built: LBFGS doesn't support per-parameter options",),),
+    "a schedule without its step": ("--model.update.lr_scheduler torch.optim.lr_scheduler.StepLR",
+        ("model.update.lr_scheduler: the class there needs step_size", "lr_scheduler.init_args.step_size")),
     "PPO without its critic": ("--model PPO", ("model: PPO needs critic: give it as model.init_args.critic",)),
     "LoRA as a switch": ("--model.policy.lora true", ("policy.lora: expected LoRA, got 'true'; its keys are",)),
-    "a sampling by its name as a flag": (
-        "--model.evaluate.sampling.greedy.temperature 0",
-        ("evaluate.sampling: expected a dict of Sampling by name", "give all of it as one value, {name: {key: value}}"),
-    ),
-    "a word for a model's fields": (
-        "--model.policy.config qwen2",
-        ("model.policy.config: expected keys and values, got qwen2",),
-    ),
-    "a mistyped field of a model": (
-        "--model.policy.config.hiden_size 16",
-        ("model.policy.config.hiden_size: expected a field of qwen2", "did you mean hidden_size?"),
-    ),
-    "a model of less than no width": (
-        "--model.policy.config.hidden_size -16",
-        ("model.policy.config: qwen2 cannot be built", "correct its sizes"),
-    ),
+    "a sampling by its name as a flag": ("--model.evaluate.sampling.greedy.temperature 0",
+        ("evaluate.sampling: expected a dict of Sampling by name",
+        "give all of it as one value, {name: {key: value}}")),
+    "a word for a model's fields": ("--model.policy.config qwen2",
+        ("model.policy.config: expected keys and values, got qwen2",),),
+    "a mistyped field of a model": ("--model.policy.config.hiden_size 16",
+        ("model.policy.config.hiden_size: expected a field of qwen2", "did you mean hidden_size?")),
+    "a model of less than no width": ("--model.policy.config.hidden_size -16",
+        ("model.policy.config: qwen2 cannot be built", "correct its sizes")),
     "whole numbers for weights": ("--model.policy.dtype int8", ("unknown dtype 'int8'", "float32 or bfloat16")),
-    "a layer of LoRA as a text": (
-        """--model.policy.lora '{"rank": 4, "target_modules": "q_proj"}'""",
-        ("target_modules names q_proj", "or a list of some of q_proj"),
-    ),
+    "a layer of LoRA as a text": ("""--model.policy.lora '{"rank": 4, "target_modules": "q_proj"}'""",
+        ("target_modules names q_proj", "or a list of some of q_proj")),
     "an option in one letter": ("-x", ("-x is unknown; --help lists what there is",)),
     "a run in no folder": ("--run_dir ''", ("run_dir: expected a folder, got an empty text",)),
     **{
@@ -257,10 +216,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         for name in ("max_epochs", "max_steps", "limit_train_batches")
     },
     "fewer steps than endless": ("--trainer.max_steps -5", ("trainer.max_steps: expected at least -1, got -5",)),
-    "a validation every 0 epochs": (
-        "--trainer.check_val_every_n_epoch 0",
-        ("trainer.check_val_every_n_epoch: expected at least 1, got 0",),
-    ),
+    "a validation every 0 epochs": ("--trainer.check_val_every_n_epoch 0",
+        ("trainer.check_val_every_n_epoch: expected at least 1, got 0",),),
     "a time in words": ("--trainer.max_time tomorrow", ("`Timer(duration='tomorrow')` is not a valid duration",)),
     "a migration of nothing": ("migrate nothere.yaml", ("nothere.yaml: No such file", "give the path of a YAML file")),
     "a migration of a folder": ("migrate .", (".: Is a directory", "give the path of a YAML file")),
@@ -270,45 +227,28 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "adapters of rank 0": ("""--model.policy.lora '{"rank": 0}'""", ("rank: expected at least 1, got 0",)),
     "a word inside LoRA": ("--model.policy.lora.rank x", ("model.policy.lora.rank: expected int, got x",)),
     "a fraction of a rollout": ("--model.max_rollouts 2.5", ("model.max_rollouts: expected int, got 2.5",)),
-    "a loss that there is not": (
-        "--model.objective.loss Cliped",
-        ("there is no class Cliped; did you mean Clipped or Unclipped?",),
-    ),
-    "a loss by its former name": (
-        "--model.objective.loss naive",
-        ("objective.loss: there is no class naive; it is now PolicyGradient",),
-    ),
+    "a loss that there is not": ("--model.objective.loss Cliped",
+        ("there is no class Cliped; did you mean Clipped or Unclipped?",),),
+    "a loss by its former name": ("--model.objective.loss naive",
+        ("objective.loss: there is no class naive; it is now PolicyGradient",),),
     "a bound where it was before": (
         "--model.objective.clip_low 0.3",
         ("clip_low is unknown to GRPO: give model.objective.loss: {class_path: Clipped, init_args: {clip_low: ...}}",),
     ),
-    "a choice that there is not": (
-        "--model.objective.kl_kind k4",
-        ("objective.kl_kind: expected one of 'k1', 'k2', 'k3', 'k3_weighted', got k4",),
-    ),
-    "a correction that there is not": (
-        "--model.objective.correction Maskd",
-        ("there is no class Maskd; did you mean MaskedBand? (MaskedBand, SequenceMask, TruncatedWeights)",),
-    ),
+    "a choice that there is not": ("--model.objective.kl_kind k4",
+        ("objective.kl_kind: expected one of 'k1', 'k2', 'k3', 'k3_weighted', got k4",),),
+    "a correction that there is not": ("--model.objective.correction Maskd",
+        ("there is no class Maskd; did you mean MaskedBand? (MaskedBand, SequenceMask, TruncatedWeights)",),),
     "a baseline that there is not": ("--model.baseline Mediam", ("baseline: there is no class Mediam", "GroupMean")),
-    "a baseline by its former name": (
-        "--model.baseline batch_mean",
-        ("there is no class batch_mean; it is now",),
-    ),
-    "a scale where it was before": (
-        "--model.scale_by none",
-        ("give model.baseline: {class_path: GroupMean, init_args: {normalize: ...}}; lit-rl migrate FILE rewrites",),
-    ),
+    "a baseline by its former name": ("--model.baseline batch_mean", ("there is no class batch_mean; it is now",),),
+    "a scale where it was before": ("--model.scale_by none",
+        ("give model.baseline: {class_path: GroupMean, init_args: {normalize: ...}}; lit-rl migrate FILE rewrites",),),
     "a key of 0.3": ("--model.num_epochs 2", ("num_epochs is unknown to GRPO: give model.update.epochs; lit-rl mig",)),
-    "a key of 0.3 with a class": (
-        "--model.lr_scheduler torch.optim.lr_scheduler.LinearLR",
-        ("model.lr_scheduler is unknown to GRPO: give model.update.lr_scheduler",),
-    ),
+    "a key of 0.3 with a class": ("--model.lr_scheduler torch.optim.lr_scheduler.LinearLR",
+        ("model.lr_scheduler is unknown to GRPO: give model.update.lr_scheduler",),),
     "a key that is gone": ("--model.token_weights true", ("token_weights is unknown", "version 0.4 has removed it")),
-    "a key outside of its group": (
-        "--model.minibatches 2",
-        ("minibatches is unknown to GRPO: give model.update.minibatches",),
-    ),
+    "a key outside of its group": ("--model.minibatches 2",
+        ("minibatches is unknown to GRPO: give model.update.minibatches",),),
     "a precision that there is not": ("--trainer.precision bf17", ("trainer.precision", "'bf16-mixed'", "got bf17")),
     "the dtype of an export": ("export run out --dtype bf16", ("bf16",)),
     "a dtype that there is not": ("--model.policy.dtype float33", ("unknown dtype 'float33'", "bfloat16")),
@@ -316,15 +256,22 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a word for a group": ("--model.objective ppo", ("model.objective",)),
     "no samples": ("--model.sampling.num_samples 0", ("num_samples", "at least 1", "got 0")),
     "a group of one": ("--model.sampling.num_samples 1", ("num_samples must be 2 or more, got 1",)),
-    "negative temperature": (
-        "--model.sampling.temperature -1",
-        ("temperature: expected at least 0", "got -1"),
-    ),
+    "negative temperature": ("--model.sampling.temperature -1", ("temperature: expected at least 0", "got -1")),
     "a greedy group": ("--model.sampling.temperature 0", ("greedy", "use num_samples: 1 or a temperature")),
     "top_p above 1": ("--model.sampling.top_p 1.5", ("top_p: expected a number from 0 to 1", "got 1.5")),
     "negative top_k": ("--model.sampling.top_k -1", ("top_k: expected at least 0", "-1")),
     "no tokens": ("--model.sampling.max_tokens 0", ("max_tokens", "at least 1")),
     "negative KL": ("--model.objective.kl_coef -1", ("kl_coef: expected a number of at least 0, got -1",)),
+    "no rows in a micro-batch": ("--model.update.microbatch_size 0", ("microbatch_size: expected at least 1, got 0",)),
+    "no rollouts": ("--model.max_rollouts 0", ("max_rollouts: expected at least 1, got 0",)),
+    "a batch of less than nothing": ("--data.batch_size -2", ("batch_size: expected at least 1, got -2",)),
+    "no batch to validate": ("--data.validation_batch_size 0", ("validation_batch_size: expected at least 1",)),
+    "fewer problems than none": ("--data.max_train_problems -1", ("max_train_problems: expected at least 1, got -1",)),
+    "a clip of nothing": ("--model.update.gradient_clip_norm 0", ("gradient_clip_norm: expected a number above 0",)),
+    "a negative largest KL": ("--model.update.max_kl -1", ("max_kl: expected a number above 0, got -1",)),
+    "negative resamples": ("--model.collect.max_resamples -1", ("max_resamples: expected at least 0, got -1",)),
+    "a share of 2": ("--model.collect.max_failures 2", ("max_failures: expected a number from 0 to 1",)),
+    "a refresh of never": ("--model.update.refresh_reference_every 0", ("refresh_reference_every: expected",)),
     "no epochs": ("--model.update.epochs 0", ("epochs: expected at least 1, got 0",)),
     "no minibatches": ("--model.update.minibatches 0", ("minibatches: expected at least 1, got 0",)),
     "no rewards": ("--model.rewards null", ("GRPO needs rewards", "give it as model.init_args.rewards")),
@@ -358,10 +305,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"packages": ["numpyy"]}}'""",
         ("'numpyy', which is not installed", "pip install"),
     ),
-    "a server without an address": (
-        "--model.sandbox lit_rl.execution.SandboxFusionClient",
-        ("pass url or set SANDBOX_URL",),
-    ),
+    "a server without an address": ("--model.sandbox lit_rl.execution.SandboxFusionClient",
+        ("pass url or set SANDBOX_URL",),),
     # -- the verbs around a run ----------------------------------------------------------------------------------
     "a report of nothing": ("report .", ("no TensorBoard event files below .",)),
     "a mistyped option of report": ("report . --pictures x.png", ("pictures is unknown", "--help")),
@@ -372,10 +317,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a picture that is a folder": ("report . --picture .", ("--picture . is a folder", "such as report.png")),
     "an unknown task to check": ("check-data --data NoSuchTask", ("no class NoSuchTask",)),
     "nothing to check": ("check-data", ("--config FILE or --data TASK",)),
-    "a negative number of examples": (
-        "check-data --data Basics --examples -1",
-        ("examples: expected at least 0, got -1",),
-    ),
+    "a negative number of examples": ("check-data --data Basics --examples -1",
+        ("examples: expected at least 0, got -1",),),
     "no task to look for overlaps in": ("check-contamination", ("--config FILE or --data TASK",)),
     "a copy without a name": ("configs copy", ("needs a NAME",)),
     "a copy of nothing": ("configs copy basics_gpro", ("did you mean basics_grpo",)),
@@ -409,18 +352,12 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "splits that there are not": ("check-data --data Basics --splits [valid]", ("splits: expected one of 'train'",)),
     "no workers to check with": ("check-data --data Basics --num_workers 0", ("num_workers: expected at least 1",)),
     # -- validation ------------------------------------------------------------------------------------------------
-    "a validation of nothing": (
-        "validate --config base.yaml --trainer.limit_val_batches 0",
-        ("limit_val_batches is 0, so there is nothing to validate",),
-    ),
-    "a first validation of nothing": (
-        "--validate_first true --trainer.limit_val_batches 0",
-        ("limit_val_batches is 0, so there is nothing to validate",),
-    ),
-    "no problems to validate on": (
-        "validate --config base.yaml --data.max_validation_problems 0",
-        ("basics has no validation problems",),
-    ),
+    "a validation of nothing": ("validate --config base.yaml --trainer.limit_val_batches 0",
+        ("limit_val_batches is 0, so there is nothing to validate",),),
+    "a first validation of nothing": ("--validate_first true --trainer.limit_val_batches 0",
+        ("limit_val_batches is 0, so there is nothing to validate",),),
+    "no problems to validate on": ("validate --config base.yaml --data.max_validation_problems 0",
+        ("basics has no validation problems",),),
     "a mistyped monitor": (
         """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": """
         """{"folder": "mistyped", "monitor": "val/gredy/pass@1"}}]'""",
@@ -428,11 +365,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "no processes": ("--trainer.devices 0", ("trainer.devices: expected a number of processes from 1 on",)),
     "processes in words": ("--trainer.devices two", ("trainer.devices: expected a number of processes", "got two")),
-    "vLLM that is not installed": (
-        "--model.collect.engine lit_rl.engines.VLLM",
-        ("the engine VLLM needs the package vllm: pip install",),
-    ),
+    "vLLM that is not installed": ("--model.collect.engine lit_rl.engines.VLLM",
+        ("the engine VLLM needs the package vllm: pip install",),),
 }
+# fmt: on
 
 
 @pytest.fixture(scope="module")

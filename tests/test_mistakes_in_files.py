@@ -15,7 +15,6 @@ import yaml
 from support.command_line import BASE, TINY, one_line
 
 import lit_rl
-from lit_rl.__main__ import main
 from lit_rl.models import CausalLM, LoRA
 
 GRPO = "fit --config base.yaml --ckpt_path "
@@ -34,6 +33,7 @@ def policy(**arguments: Any) -> str:
 
 
 # name: (command, parts of the answer); files as the fixture makes them
+# fmt: off
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- checkpoints: each is read by fit, by validate and by export ---------------------------------------------
     **{
@@ -55,76 +55,49 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         )
         for argument in [argument + " out" * (verb == "to export")]
     },
-    "a run of another model": (
-        GRPO + "run --model.policy.config.hidden_size 24",
-        ("the checkpoint is of another model", "weights differ in name or shape", "the configuration it was made with"),
-    ),
-    "an export as another model": (
-        "export run out --config other.yaml",
-        ("the checkpoint is of another model", "export it with the configuration it was made with"),
-    ),
+    "a run of another model": (GRPO + "run --model.policy.config.hidden_size 24",
+        ("the checkpoint is of another model", "weights differ in name or shape",
+        "the configuration it was made with")),
+    "an export as another model": ("export run out --config other.yaml", ("the checkpoint is of another model",
+        "export it with the configuration it was made with")),
     "a run of PPO": (GRPO + "run_ppo.ckpt", ("is of another model", "for example critic.")),
     "a run of SFT": (GRPO + "run_sft.ckpt", ("counts no rollouts", "GRPO", "lit-rl export")),
     "a run of GRPO for SFT": ("fit --config sft.yaml --ckpt_path run", ("counts rollouts", "SFT", "lit-rl export")),
     "an export without its configuration": ("export bare.ckpt out", ("holds no configuration", "give --config FILE")),
     "an export with another file": ("export bare.ckpt out --config list.yaml", ("list.yaml", "not a configuration")),
     "an export to a full folder": ("export run saved_model", ("saved_model is not empty", "or --overwrite true")),
-    "an export over something else": (
-        "export run full --overwrite true",
-        ("full is not empty: it holds no model to overwrite",),
-    ),
+    "an export over something else": ("export run full --overwrite true",
+        ("full is not empty: it holds no model to overwrite",),),
     # -- models --------------------------------------------------------------------------------------------------
     "a run as model": (policy(model="./run"), ("./run holds checkpoints of a run", "lit-rl export ./run FOLDER")),
-    "a checkpoint as model": (
-        policy(model="./bare.ckpt", tokenizer=TOKENIZER),
-        ("./bare.ckpt holds checkpoints of a run", "lit-rl export ./bare.ckpt FOLDER"),
-    ),
+    "a checkpoint as model": (policy(model="./bare.ckpt", tokenizer=TOKENIZER),
+        ("./bare.ckpt holds checkpoints of a run", "lit-rl export ./bare.ckpt FOLDER")),
     "a run as tokenizer": (policy(model="./saved_model", tokenizer="./run"), ("./run holds checkpoints of a run",)),
-    "a torn tokenizer": (
-        policy(model="./saved_model", tokenizer="./torn_tokenizer"),
-        ("torn_tokenizer", "model.policy.tokenizer", "cannot be read"),
-    ),
-    "weights that are NaN": (
-        policy(model="./nan_weights", tokenizer=TOKENIZER),
-        ("nan_weights (model.policy.model) has weights that are not finite", "embed_tokens.weight first"),
-    ),
-    "a model below a variable that is not set": (
-        policy(model="$LIT_RL_UNSET/model", tokenizer=TOKENIZER),
-        ("$LIT_RL_UNSET/model: the environment variable LIT_RL_UNSET is not set",),
-    ),
+    "a torn tokenizer": (policy(model="./saved_model", tokenizer="./torn_tokenizer"), ("torn_tokenizer",
+        "model.policy.tokenizer", "cannot be read")),
+    "weights that are NaN": (policy(model="./nan_weights", tokenizer=TOKENIZER),
+        ("nan_weights (model.policy.model) has weights that are not finite", "embed_tokens.weight first")),
+    "a model below a variable that is not set": (policy(model="$LIT_RL_UNSET/model", tokenizer=TOKENIZER),
+        ("$LIT_RL_UNSET/model: the environment variable LIT_RL_UNSET is not set",),),
     "an empty folder as model": (policy(model="./nothing"), ("nothing holds no", "model.policy.model")),
-    "a configuration without a type": (
-        policy(model="./no_type", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("no_type", "model_type", "model.policy.model"),
-    ),
+    "a configuration without a type": (policy(model="./no_type", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        ("no_type", "model_type", "model.policy.model")),
     "a configuration without weights": (
         policy(model="./no_weights", tokenizer="package:lit_rl/data/basics/tokenizer"),
         ("no_weights", "model.policy.model", "safetensors"),
     ),
-    "a configuration that is no JSON": (
-        policy(model="./no_json", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("no_json", "config.json", "JSON"),
-    ),
-    "weights that are cut": (
-        policy(model="./cut_weights", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("cut_weights", "model.policy.model", "cannot be read"),
-    ),
-    "a tokenizer folder without files": (
-        policy(model="./saved_model", tokenizer="./nothing"),
-        ("nothing holds no tokenizer", "model.policy.tokenizer"),
-    ),
-    "a model without its tokenizer": (
-        policy(model="./saved_model"),
-        ("saved_model holds no tokenizer", "model.policy.tokenizer"),
-    ),
-    "a hub id without network": (
-        policy(model="nobody/nothing"),
-        ("nobody/nothing", "model.policy.model", "folder", "HF_HUB_OFFLINE"),
-    ),
-    "a type of model that there is not": (
-        "--model.policy.config.model_type qwen22",
-        ("qwen22", "model.policy.config", "did you mean qwen2"),
-    ),
+    "a configuration that is no JSON": (policy(model="./no_json", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        ("no_json", "config.json", "JSON")),
+    "weights that are cut": (policy(model="./cut_weights", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        ("cut_weights", "model.policy.model", "cannot be read")),
+    "a tokenizer folder without files": (policy(model="./saved_model", tokenizer="./nothing"),
+        ("nothing holds no tokenizer", "model.policy.tokenizer")),
+    "a model without its tokenizer": (policy(model="./saved_model"), ("saved_model holds no tokenizer",
+        "model.policy.tokenizer")),
+    "a hub id without network": (policy(model="nobody/nothing"), ("nobody/nothing", "model.policy.model", "folder",
+        "HF_HUB_OFFLINE")),
+    "a type of model that there is not": ("--model.policy.config.model_type qwen22", ("qwen22",
+        "model.policy.config", "did you mean qwen2")),
     "a new model without a type": (
         policy(config={"hidden_size": 8}, tokenizer="package:lit_rl/data/basics/tokenizer"),
         ("model.policy.config", "model_type"),
@@ -134,23 +107,18 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         policy(model="./lost_base", tokenizer="package:lit_rl/data/basics/tokenizer"),
         ("lost_base", "its base", "not/there", "base_model_name_or_path"),
     ),
-    "an adapter of another base": (
-        policy(model="./wrong_base", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("wrong_base", "is of another base than", "base_model_name_or_path"),
-    ),
-    "an adapter without weights": (
-        policy(model="./bare_adapter", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("bare_adapter", "model.policy.model", "adapter_model.safetensors"),
-    ),
-    "LoRA on layers that there are not": (
-        """--model.policy.lora '{"rank": 2, "target_modules": ["c_attn"]}'""",
-        ("target_modules", "c_attn", "q_proj"),
-    ),
+    "an adapter of another base": (policy(model="./wrong_base", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        ("wrong_base", "is of another base than", "base_model_name_or_path")),
+    "an adapter without weights": (policy(model="./bare_adapter", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        ("bare_adapter", "model.policy.model", "adapter_model.safetensors")),
+    "LoRA on layers that there are not": ("""--model.policy.lora '{"rank": 2, "target_modules": ["c_attn"]}'""",
+        ("target_modules", "c_attn", "q_proj")),
     "LoRA on an adapter": (
         policy(model="./adapter", tokenizer="package:lit_rl/data/basics/tokenizer", lora={"rank": 2}),
         ("holds an adapter already", "leave lora out"),
     ),
 }
+# fmt: on
 
 
 @pytest.fixture(scope="module")
@@ -332,14 +300,6 @@ def test_python_answers_as_the_command_line_does(name: str, folder: Path) -> Non
         assert "\n" not in str(caught.value)
     with pytest.raises((ValueError, FileNotFoundError), match=name):
         lit_rl.SFT.load_from_checkpoint(folder / name)
-
-
-def test_an_export_replaces_a_model_if_it_is_asked_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    shutil.copytree("saved_model", "old_model")
-    Path("old_model", "of_before.txt").touch()
-    main(["export", "run", "old_model", "--overwrite", "true"])
-    assert Path("old_model", "config.json").is_file() and not Path("old_model", "of_before.txt").exists()
 
 
 def test_a_model_that_was_made_in_python_is_trained_itself(folder: Path) -> None:

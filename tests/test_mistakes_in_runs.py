@@ -118,100 +118,64 @@ def template(text: str) -> str:
 REWRITES = "{% for m in messages %}{{ m.role }} of {{ messages | length }}\n{{ m.content }}\n{% endfor %}"
 
 # name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
+# fmt: off
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- rewards ---------------------------------------------------------------------------------------------
-    "a reward that raises": (
-        reward("Raises"),
-        (
-            "Raises.score failed: KeyError: 'missing' (own_things.py, line",
-            "correct that line, or return TermScore",
-        ),
-    ),
+    "a reward that raises": (reward("Raises"), ("Raises.score failed: KeyError: 'missing' (own_things.py, line",
+        "correct that line, or return TermScore")),
     "a reward with a mistyped name": (reward("Mistyped"), ("AttributeError", "outcom", "; correct that line")),
     "a reward of one argument": (reward("Narrow"), ("Narrow.score: ", "have it take completions and judgements")),
     # -- the sandbox -----------------------------------------------------------------------------------------
     "no sandbox": ("--model.sandbox null", ("GRPO has no sandbox", "basics", "model.sandbox")),
-    "no sandbox to measure with": (
-        "validate --config base.yaml --model.sandbox null",
-        ("GRPO has no sandbox", "model.sandbox"),
-    ),
+    "no sandbox to measure with": ("validate --config base.yaml --model.sandbox null", ("GRPO has no sandbox",
+        "model.sandbox")),
     # -- own tasks -------------------------------------------------------------------------------------------
-    "a task with a mistake in its syntax": (
-        "--data broken_task.Task",
-        ("data: expected ':'", "broken_task.py, line 2"),
-    ),
-    "a task whose import fails": (
-        "--data importing_task.Task",
-        ("data: importing_task.py, line 2: there is no module no_such_package: install it",),
-    ),
-    "a task that imports a module whose import fails": (
-        "--data indirect_task.Task",
-        ("data: importing_task.py, line 2: there is no module no_such_package: install it",),
-    ),
-    "a task that imports a class by a wrong name": (
-        "--data misnamed_task.Task",
-        ("data: misnamed_task.py, line 2: ImportError: cannot import name 'Taskdata' from 'lit_rl.data'",),
-    ),
-    "a task whose file ends in an error": (
-        "--data nameless_task.Task",
-        ("data: nameless_task.py, line 3: NameError: name 'z' is not defined",),
-    ),
-    "a reward whose import fails": (
-        """--model.rewards '[{"class_path": "importing_task.Reward"}]'""",
-        ("importing_task.py, line 2: there is no module no_such_package: install it",),
-    ),
+    "a task with a mistake in its syntax": ("--data broken_task.Task", ("data: expected ':'",
+        "broken_task.py, line 2")),
+    "a task whose import fails": ("--data importing_task.Task",
+        ("data: importing_task.py, line 2: there is no module no_such_package: install it",),),
+    "a task that imports a module whose import fails": ("--data indirect_task.Task",
+        ("data: importing_task.py, line 2: there is no module no_such_package: install it",),),
+    "a task that imports a class by a wrong name": ("--data misnamed_task.Task",
+        ("data: misnamed_task.py, line 2: ImportError: cannot import name 'Taskdata' from 'lit_rl.data'",),),
+    "a task whose file ends in an error": ("--data nameless_task.Task",
+        ("data: nameless_task.py, line 3: NameError: name 'z' is not defined",),),
+    "a reward whose import fails": ("""--model.rewards '[{"class_path": "importing_task.Reward"}]'""",
+        ("importing_task.py, line 2: there is no module no_such_package: install it",),),
     "a task in no file": ("--data no_such_file.Task", ("data: there is no module no_such_file: install it",)),
     "a task without problems": (own("Empty"), ("has no train problems", "nothing to fit")),
     "a test without a test split": ("test --config base.yaml", ("has no test problems", "nothing to test")),
     # -- turns -----------------------------------------------------------------------------------------------
-    "repair without public checks": (
-        "--model.collect.environment Repair",
-        ("has no public_check to repair a program by", "SingleTurn"),
-    ),
+    "repair without public checks": ("--model.collect.environment Repair",
+        ("has no public_check to repair a program by", "SingleTurn")),
     "repair without public checks in validation": (
         "validate --config base.yaml --model.collect.environment lit_rl.Repair",
         ("has no public_check to repair a program by", "SingleTurn"),
     ),
     "no turns": (repair(max_turns=0), ("Repair.max_turns: expected at least 2, got 0",)),
     "turns in words": (repair(max_turns="two"), ("max_turns: expected int, got two",)),
-    "a placeholder that there is not": (
-        repair(template="{feedbak}"),
-        ("unknown placeholder {feedbak}", "{feedback}, {comment}"),
-    ),
+    "a placeholder that there is not": (repair(template="{feedbak}"), ("unknown placeholder {feedbak}",
+        "{feedback}, {comment}")),
     "a message of no tokens": (repair(max_message_tokens=0), ("max_message_tokens: expected at least 1, got 0",)),
-    "a message too short for a note": (
-        "--model.sandbox own_runner.Nothing " + repair(max_message_tokens=3),
-        ("max_message_tokens of Repair: 3 tokens do not hold", "allow at least"),
-    ),
-    "rows shorter than any prompt": (
-        repair(max_row_tokens=3),
-        ("basics: the prompts of all 52 train problems leave no room", "max_row_tokens"),
-    ),
-    "a mistyped limit of a row": (
-        repair(max_row_token=3),
-        ("max_row_token is unknown to Repair", "did you mean max_row_tokens"),
-    ),
-    "an environment that there is not": (
-        "--model.collect.environment Repare",
-        ("there is no class Repare", "did you mean Repair"),
-    ),
-    "an environment of another kind": (
-        "--model.collect.environment own_things.Task",
-        ("is not derived from Environment",),
-    ),
-    "an environment that is abstract": (
-        "--model.collect.environment Environment",
-        ("is abstract: give a class derived from it (Repair, SingleTurn)",),
-    ),
+    "a message too short for a note": ("--model.sandbox own_runner.Nothing " + repair(max_message_tokens=3),
+        ("max_message_tokens of Repair: 3 tokens do not hold", "allow at least")),
+    "rows shorter than any prompt": (repair(max_row_tokens=3),
+        ("basics: the prompts of all 52 train problems leave no room", "max_row_tokens")),
+    "a mistyped limit of a row": (repair(max_row_token=3), ("max_row_token is unknown to Repair",
+        "did you mean max_row_tokens")),
+    "an environment that there is not": ("--model.collect.environment Repare", ("there is no class Repare",
+        "did you mean Repair")),
+    "an environment of another kind": ("--model.collect.environment own_things.Task",
+        ("is not derived from Environment",),),
+    "an environment that is abstract": ("--model.collect.environment Environment",
+        ("is abstract: give a class derived from it (Repair, SingleTurn)",),),
     "repair without public checks beside demonstrations": (
         "--model SFT --model.max_updates 1 --model.collect.environment Repair",
         ("has no public_check to repair a program by", "SingleTurn"),
     ),
     "a chat that is rewritten": (template(REWRITES), ("writes earlier turns differently", "chat_template")),
-    "a chat template that cannot be read": (
-        template("{% for m in messages %}{{ m.content }}"),
-        ("the chat template fails on messages", "Unexpected end of template"),
-    ),
+    "a chat template that cannot be read": (template("{% for m in messages %}{{ m.content }}"),
+        ("the chat template fails on messages", "Unexpected end of template")),
     "a chat template that refuses a second turn": (
         template("{% if messages|length > 2 %}{{ raise_exception('one turn only') }}{% endif %}{{ messages }}"),
         ("the chat template fails on messages of the roles user, assistant, user: one turn only",),
@@ -220,30 +184,22 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model.collect.engine own_things.Mute --model.sandbox own_runner.Nothing",
         ("Silent.num_unfinished is 0, but 8 requests are not answered yet (rows 0, 1, 2, 3, 4, ...)",),
     ),
-    "a session without its decorator": (
-        engine("Bare"),
-        ("Bare.session: expected a context manager, got <generator", "decorate it with @contextmanager"),
-    ),
+    "a session without its decorator": (engine("Bare"), ("Bare.session: expected a context manager, got <generator",
+        "decorate it with @contextmanager")),
     "a session of another kind": (engine("Yields"), ("Yields.session: expected a Session from its yield, got [1]",)),
     # -- the objective and the updates -----------------------------------------------------------------------
-    "a bound of another loss": (
-        "--model.objective.loss PolicyGradient --model.objective.loss.clip_low 0.3",
-        ("clip_low", "PolicyGradient"),
-    ),
+    "a bound of another loss": ("--model.objective.loss PolicyGradient --model.objective.loss.clip_low 0.3",
+        ("clip_low", "PolicyGradient")),
     "more minibatches than rows": ("--model.update.minibatches 9", ("minibatches is 9", "8 rows", "batch_size")),
     # -- the trainer -----------------------------------------------------------------------------------------
     "half precision without a GPU": ("--trainer.precision 16-mixed", ("16-mixed", "bf16-mixed or 32-true")),
     "half precision without scaling": ("--trainer.precision 16-true", ("16-true", "float16", "bf16-mixed or 32-true")),
-    "half precision by its old name": (
-        "--trainer.precision 16",
-        ("precision 16 scales losses", "bf16-mixed or 32-true"),
-    ),
+    "half precision by its old name": ("--trainer.precision 16", ("precision 16 scales losses",
+        "bf16-mixed or 32-true")),
     "a TPU": ("--trainer.accelerator tpu", ("trainer.accelerator is tpu", "cpu, cuda or auto")),
     "another accelerator's package": ("--trainer.accelerator hpu", ("hpu", "cpu")),
-    "a read-only folder": (
-        "--trainer.default_root_dir /proc/nothing --trainer.logger true",
-        ("No such file or directory", "/proc/nothing"),
-    ),
+    "a read-only folder": ("--trainer.default_root_dir /proc/nothing --trainer.logger true",
+        ("No such file or directory", "/proc/nothing")),
     "a run's folder that cannot be made": (
         """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": {"folder": "/proc/nothing"}}]'""",
         ("/proc/nothing", "Checkpointing's folder"),
@@ -253,6 +209,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("base.yaml", "Checkpointing's folder"),
     ),
 }
+# fmt: on
 
 RUNNER = '''
 from concurrent.futures import Future

@@ -153,18 +153,18 @@ def test_the_list_names_every_configuration_with_what_it_is_about(capsys: pytest
 
 def test_a_name_becomes_its_file_and_a_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shipped = str(ROOT / "configs" / "basics_grpo.yaml")
+    shipped = f"--config={ROOT / 'configs' / 'basics_grpo.yaml'}"
     for arguments in (
         ["fit", "--config", "basics_grpo"],
         ["fit", "-c", "basics_grpo.yaml"],
         ["fit", "--config", "configs/basics_grpo.yaml"],
     ):
         assert shipped_configs.with_paths(arguments)[-1] == shipped
-    assert shipped_configs.with_paths(["fit", "--config=basics_grpo"])[-1] == f"--config={shipped}"
+    assert shipped_configs.with_paths(["fit", "--config=basics_grpo"])[-1] == shipped
     (tmp_path / "basics_grpo.yaml").write_text("a: 1\n")
-    mine = ["fit", "--config", "basics_grpo.yaml", "--model", "GRPO"]
+    mine = ["fit", "--config=basics_grpo.yaml", "--model", "GRPO"]
     assert shipped_configs.with_paths(mine) == mine, "one's own file goes before the shipped one"
-    assert shipped_configs.with_paths(["fit", "--config", '{"model": null}'])[-1] == '{"model": null}'
+    assert shipped_configs.with_paths(["fit", "--config", '{"model": null}'])[-1] == '--config={"model": null}'
 
 
 def test_copying_writes_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,19 +135,6 @@ def test_a_setting_that_one_run_has_counts_unless_it_says_where_it_is_saved(
     assert found(tmp_path, config(), other) == differs
 
 
-def test_a_class_without_arguments_is_shown_by_its_name(tmp_path: Path) -> None:
-    def rewarded(*names: str) -> dict[str, Any]:
-        return config(
-            model__init_args__rewards=[{"class_path": f"lit_rl.rewards.{name}", "init_args": {}} for name in names],
-            model__init_args__loss={"class_path": f"lit_rl.losses.{names[0]}", "init_args": {}},
-        )
-
-    assert found(tmp_path, rewarded("One"), rewarded("Two", "One")) == [
-        ("model.loss", {"One": ["a"], "Two": ["b"]}),
-        ("model.rewards", {"One": ["a"], "Two, One": ["b"]}),
-    ]
-
-
 def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apart(tmp_path: Path) -> None:
     def tasks(second: str, path: str = "lit_rl.data.Basics") -> dict[str, Any]:
         listed = [{"class_path": path, "init_args": {"name": name}} for name in (second, "b")]

@@ -16,7 +16,6 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from distributed.test_validation import Told
-from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.loggers import TensorBoardLogger
 from rich.console import Console
 from support.small_runs import Words, build_module
@@ -25,10 +24,10 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.callbacks import Checkpointing, CompletionLog, ExecutionEvaluation, ProgressScreen
 from lit_rl.callbacks.progress_screen import _redirected_handlers, fitted, frame_of
 from lit_rl.callbacks.run_summary import line_of, validation_summary
-from lit_rl.callbacks.run_view import RunView, clock_text
+from lit_rl.callbacks.run_view import RunView
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.trainer import Trainer, quiet, screen_settings
+from lit_rl.trainer import Trainer, quiet
 from lit_rl.training.progress import Progress
 from lit_rl.types import Sampling
 
@@ -95,38 +94,6 @@ def test_the_screen_says_where_the_run_stands_and_fits() -> None:
     assert "passed 81%  wrong answer 15%  exception 4%" in text and "timed out" not in text
     assert "greedy pass@1 0.185 → 0.850   best 0.862 after rollout 60" in text
     assert "…" not in text
-
-
-def test_each_phase_says_what_it_is_about() -> None:
-    view, progress, _ = a_view()
-    progress.begin("training")
-    progress.rows = progress.open_rows = 8
-    progress.turns, progress.steps = 5, 3
-    progress.update, progress.updates, progress.part, progress.parts = 1, 4, 2, 16
-    for phase, shown in (
-        ("sampling", "sampling 0 of 8 rows, 0 judged, step 3"),
-        ("judging", "judging 0 of 5 programs"),
-        ("updating", "update 2 of 4, part 3 of 16"),
-        ("waiting", "between two steps"),
-    ):
-        progress.enter(phase)  # type: ignore[arg-type]
-        assert view.now() == shown
-
-
-def test_time_left_counts_from_where_this_start_began() -> None:
-    assert [clock_text(seconds) for seconds in (0, 62.4, 3661)] == ["0:00", "1:02", "1:01:01"]
-    view, _, clock = a_view()
-    view.begin(100, 120)
-    assert view.seconds_left is None
-    clock.now += 50
-    view.finish(105, METRICS)
-    assert view.seconds_left == 150
-    assert view.line() == (
-        "rollout 105/120  reward 0.812  passed 81%  length 11  truncated 0%  tokens/s 2,716  left 2:30"
-    )
-    view.begin(0, None)
-    view.finish(3, METRICS)
-    assert view.place() == "3   0:00 elapsed" and "left" not in view.line()
 
 
 def test_what_never_passed_is_told_with_how_programs_ended_and_large_numbers_are_spelled_out() -> None:
@@ -288,14 +255,6 @@ def test_the_last_lines_break_between_words_and_commands_stay_commands() -> None
 
 
 # -- how it gets there -----------------------------------------------------------------------------------------
-
-
-def test_a_bar_of_the_users_own_takes_its_place() -> None:
-    bar = RichProgressBar()
-    assert screen_settings({"callbacks": [bar]}) == {}
-    trainer = Trainer(accelerator="cpu", logger=False, callbacks=bar)
-    assert trainer.progress_bar_callback is bar
-    assert not any(isinstance(callback, ProgressScreen) for callback in trainer.callbacks)
 
 
 @pytest.mark.parametrize(
