@@ -68,9 +68,10 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     unread: dict[str, list[RowError]] = {}
     problems = problems_by_split(task, splits, unread)
     each_once = _each_once(problems.values())
-    checked = find_cuts(sandbox, suggest_rules(sandbox, run_references(sandbox, each_once)))
-    checked = find_accepted(sandbox, checked)
-    found = {id(problem): one for problem, one in zip(each_once, checked, strict=True)}
+    checked = run_references(sandbox, each_once)
+    for find in (suggest_rules, find_cuts, find_accepted):
+        find(sandbox, checked)
+    found = {id(one.problem): one for one in checked}
     return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
 
 
