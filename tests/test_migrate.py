@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -254,23 +252,6 @@ def test_what_is_no_configuration_is_one_line(mistake: str, tmp_path: Path, caps
     status, error = answer(f"migrate {file}", capsys)
     assert (status, error.count("\n"), file.read_text()) == (1, 1, text)
     assert f"lit-rl: error: {file}" in error and said in error
-
-
-def test_a_missing_file_and_no_file_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, error = answer(f"migrate {tmp_path}/none.yaml", capsys)
-    assert (status, error.count("\n")) == (1, 1) and "none.yaml" in error
-    assert answer("migrate", capsys) == (2, "lit-rl: error: missing: files; lit-rl migrate --help says what it takes\n")
-
-
-def test_it_starts_without_torch(tmp_path: Path) -> None:
-    file = tmp_path / "run.yaml"
-    file.write_text(COMMENTED)
-    code = (
-        f"import sys\nfrom lit_rl.__main__ import main\nmain(['migrate', {str(file)!r}])\n"
-        "assert not {'torch', 'lightning', 'transformers'} & sys.modules.keys()"
-    )
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-2000:]
 
 
 def test_a_checkpoint_of_0_3_builds_its_module(tmp_path: Path) -> None:

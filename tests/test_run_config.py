@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -109,7 +110,9 @@ def test_all_seeds_that_are_not_set_follow_that_of_the_run(write: Callable[..., 
 def test_another_seed_is_another_run_and_the_same_one_the_same(write: Callable[..., str], tmp_path: Path) -> None:
     def weights(seed: int, name: str) -> torch.Tensor:
         folder = tmp_path / name
-        lit_rl.cli.main.main(["fit", "--config", write(sorting(folder)), "--seed_everything", str(seed)])
+        lit_rl.cli.main.main(
+            ["fit", "--config", write(sorting(folder, max_rollouts=1)), "--seed_everything", str(seed)]
+        )
         state = torch.load(folder / "run" / "last.ckpt", weights_only=True)["state_dict"]
         return torch.cat([value.flatten() for value in state.values()])
 
@@ -146,26 +149,46 @@ def test_a_cycle_that_ends_before_the_run_is_refused(
 # -- checkpoints by name -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of four rollouts that has ended; rollout 2 or 4 is the best."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("ended")
+        patch.chdir(folder)
+        config = sorting(Path())
+        config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
+        Path("config.yaml").write_text(yaml.safe_dump(config))
+        lit_rl.cli.main.main(["fit", "--config", "config.yaml"])
+    return folder
+
+
 @pytest.fixture
-def trained(write: Callable[..., str]) -> str:
-    """The configuration of a run of four rollouts that has ended; rollout 2 or 4 is the best."""
-    config = sorting(Path.cwd())
-    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
-    path = write(config)
-    lit_rl.cli.main.main(["fit", "--config", path])
-    return path
+def trained(ended: Path, write: Callable[..., str], tmp_path: Path) -> str:
+    """The configuration of that run, in a copy of its folder."""
+    shutil.copytree(ended, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return "config.yaml"
+
+
+def best_line(folder: Path) -> str:
+    """What is said of the best checkpoint of a run of four rollouts, from the curve that validation logged."""
+    path = (folder / "best.ckpt").resolve()
+    value = torch.load(path, weights_only=True)["metrics"]["val/greedy/reward/mean"]
+    return f"{path} (rollout {int(path.stem[-1])}, val/greedy/reward/mean = {value:.4g})"
 
 
 def test_last_best_and_the_folder_of_a_run_name_checkpoints(
-    trained: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    trained: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     loaded: list[int] = []
     monkeypatch.setattr("lit_rl.modules.GRPO.on_validation_start", lambda self: loaded.append(self.clock.count))
+    caplog.set_level("INFO")
     best = int((tmp_path / "run" / "best.ckpt").resolve().stem.split("_")[1])
-    for name in ("last", "best", "run", "run/rollout_000003.ckpt"):
+    for name in ("last", "best", "run", "run/rollout_000003.ckpt", "run/best.ckpt"):
         lit_rl.cli.main.main(["validate", "--config", trained, "--ckpt_path", name])
     lit_rl.cli.main.main(["validate", "--config", trained])
-    assert loaded == [4, best, 4, 3, 0]
+    assert loaded == [4, best, 4, 3, best, 0]
+    assert sum(message.endswith(best_line(tmp_path / "run")) for message in caplog.messages) == 2
+    assert f"last checkpoint: {tmp_path / 'run' / 'rollout_000004.ckpt'} (rollout 4)" in caplog.messages
 
 
 def test_a_checkpoint_that_is_not_there_is_one_line(
@@ -176,47 +199,11 @@ def test_a_checkpoint_that_is_not_there_is_one_line(
     (tmp_path / "run" / "best.ckpt").unlink()
     error = error_of(capsys, "validate", "--config", trained, "--ckpt_path", "best")
     assert "no best checkpoint: none of the 4 checkpoints in " in error and "with val/greedy/reward/mean" in error
-    assert "take the last (rollout_000004.ckpt)" in error
-    for arguments in (("run", "out", "--ckpt_path", "best"), ("run/best.ckpt", "out")):
-        assert "no best checkpoint: none of the 4" in error_of(capsys, "export", *arguments)
+    assert "no best checkpoint: none of the 4" in error_of(capsys, "export", "run/best.ckpt", "out")
     config = sorting(tmp_path)
     del config["trainer"]["callbacks"][1]
     error = error_of(capsys, "validate", "--config", write(config), "--ckpt_path", "last")
     assert "give a path or the folder of a run" in error
-    config = sorting(tmp_path)
-    error = error_of(capsys, "validate", "--config", write(config), "--ckpt_path", "best")
-    assert (
-        "no best checkpoint: the Checkpointing of " in error and "has no monitor; set Checkpointing's monitor" in error
-    )
-    whole = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
-    (tmp_path / "plain").mkdir()
-    torch.save(whole | {"monitor": None}, tmp_path / "plain" / "rollout_000004.ckpt")
-    error = error_of(capsys, "export", "plain", "out", "--ckpt_path", "best")
-    assert f"no best checkpoint: the Checkpointing of {tmp_path / 'plain'} has no monitor" in error
-    config["trainer"]["callbacks"][1]["init_args"]["folder"] = str(tmp_path / "new")
-    error = error_of(capsys, "fit", "--config", write(config), "--ckpt_path", "best")
-    assert f"no best checkpoint: {tmp_path / 'new'} holds none; train first" in error
-
-
-def best_line(folder: Path) -> str:
-    """What is said of the best checkpoint of a run of four rollouts, from the curve that validation logged."""
-    path = (folder / "best.ckpt").resolve()
-    value = torch.load(path, weights_only=True)["metrics"]["val/greedy/reward/mean"]
-    return f"{path} (rollout {int(path.stem[-1])}, val/greedy/reward/mean = {value:.4g})"
-
-
-def test_the_best_checkpoint_is_named_with_its_step_and_metric(
-    trained: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    caplog.set_level("INFO")
-    for name in ("best", "run/best.ckpt"):
-        caplog.clear()
-        lit_rl.cli.main.main(["validate", "--config", trained, "--ckpt_path", name])
-        (said,) = [message for message in caplog.messages if message.startswith(("best checkpoint:", "checkpoint of"))]
-        assert said.endswith(best_line(tmp_path / "run"))
-    caplog.clear()
-    lit_rl.cli.main.main(["validate", "--config", trained, "--ckpt_path", "last"])
-    assert f"last checkpoint: {tmp_path / 'run' / 'rollout_000004.ckpt'} (rollout 4)" in caplog.messages
 
 
 def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(

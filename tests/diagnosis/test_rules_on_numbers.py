@@ -746,7 +746,10 @@ CAUSES: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("cause", list(CAUSES))
+IN_SHORT = ("temperature", "trainer's positions", "trainer's dropout", "adapters", "dtype", "later token", "another")
+
+
+@pytest.mark.parametrize("cause", slow_but(IN_SHORT, CAUSES))
 def test_each_cause_of_a_first_ratio_off_1_is_named(byte_tokenizer: str, tmp_path: Path, cause: str) -> None:
     arguments, said = CAUSES[cause]
     one = diagnosed(byte_tokenizer, tmp_path, **arguments)
