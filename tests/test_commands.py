@@ -173,6 +173,9 @@ def test_what_needs_no_parser_loads_the_standard_library_alone() -> None:
 EARLY = {
     **{f"{verb} --help": 0 for verb in OPTIONS},
     "replay run -h": 0,
+    **{f"{verb} --help": 0 for verb in ("report", "show", "docs")},
+    "configs": 0,
+    "configs --help": 0,
     "ift --config basics_grpo": 2,
     "fit --config nowhere.yaml": 2,
     "plan --config=nowhere.yaml --gpus 8": 2,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -175,17 +174,6 @@ def test_copying_writes_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (tmp_path / "new" / "mine.yaml").is_file()
     entry.main(["configs", "copy", "slurm/fit.sbatch", str(tmp_path)])
     assert (tmp_path / "fit.sbatch").is_file()
-
-
-@pytest.mark.parametrize("arguments", [["--version"], ["configs"], ["report", "--help"], ["configs", "--help"]])
-def test_what_needs_no_training_loads_no_torch(arguments: list[str]) -> None:
-    code = (
-        "import sys\nfrom lit_rl.__main__ import main\n"
-        f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
-        "print(sorted(m for m in ('torch', 'lightning', 'transformers', 'tensorboard') if m in sys.modules))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_wheel_alone_finds_its_configurations(wheel: Path, from_wheel: Callable[[str], list[str]]) -> None:

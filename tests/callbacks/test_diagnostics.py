@@ -161,7 +161,7 @@ def test_a_policy_that_runs_away_is_told_by_what_it_leaves(tmp_path: Path, rule:
 
 
 def test_a_policy_that_takes_small_steps_stays_near(tmp_path: Path) -> None:
-    module = sorting(0.003, epochs=6, objective=Objective(kl_coef=1e-6))
+    module = sorting(0.001, epochs=6, objective=Objective(kl_coef=1e-6))
     assert not SORTED.keys() & found(module, tmp_path, data=Sorting()).keys()
 
 

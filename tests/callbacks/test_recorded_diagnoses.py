@@ -161,6 +161,3 @@ def test_a_run_that_goes_on_in_another_folder_takes_over_what_holds(
     )
     assert read_metrics(tmp_path / "two").diagnoses == [found]
     assert "diagnosis   since rollout 2: all rewards" in capsys.readouterr().out.rpartition("\ndone ")[2]
-
-
-# -- the command line ----------------------------------------------------------------------------------------
