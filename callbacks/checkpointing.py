@@ -18,7 +18,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
+from lit_rl.arguments import TypedArguments, UsageError, require_above
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
@@ -60,28 +60,18 @@ class Checkpointing(Checkpoint, TypedArguments):
         keep: int = 2,
         resume: bool = True,
     ) -> None:
-        for name, value in (("every_n_rollouts", every_n_rollouts), ("every_minutes", every_minutes), ("keep", keep)):
-            if value is not None and value <= 0:
-                raise ArgumentError(name, "a number above 0", str(value))
+        require_above(0, every_n_rollouts=every_n_rollouts, every_minutes=every_minutes, keep=keep)
         self.run = RunFolder(folder)
-        self.every_n_rollouts = every_n_rollouts
-        self.every_minutes = every_minutes
-        self.monitor = monitor
-        self.mode = mode
-        self.keep = keep
-        self.resume = resume
+        self.every_n_rollouts, self.every_minutes, self.monitor = every_n_rollouts, every_minutes, monitor
+        self.mode, self.keep, self.resume = mode, keep, resume
         self.best_value: float | None = None
         self.config: str | None = None  # of the command line, so that a checkpoint tells how to build its model
-        self.preempted = False
-        self.interrupted = False
+        self.preempted = self.interrupted = False
         self._flag = PreemptionFlag()
-        self._prepared = False
+        self._prepared = self._wanted = self._owes_validation = False
         self._start = ""
-        self._wanted = False
-        self._saved = 0
-        self._saved_time = 0.0
+        self._saved, self._saved_time = 0, 0.0
         self._generators: list[dict[str, Any]] | None = None
-        self._owes_validation = False
 
     # -- before a run --------------------------------------------------------------------------------------
 
@@ -173,10 +163,9 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """A rollout is done: save, unless a validation follows and the save can wait for its result."""
-        self.preempted = self.preempted or trainer.strategy.reduce_boolean_decision(self._flag.is_set, all=False)
-        self.interrupted = self.interrupted or trainer.strategy.reduce_boolean_decision(
-            self._flag.interrupted, all=False
-        )
+        agreed = trainer.strategy.reduce_boolean_decision
+        self.preempted = self.preempted or agreed(self._flag.is_set, all=False)
+        self.interrupted = self.interrupted or agreed(self._flag.interrupted, all=False)
         self._wanted = self._wanted or self._is_due(trainer, pl_module.clock.count)
         if self.preempted:
             rank_zero_info("a signal asked this run to stop: it saves and ends, and can be resumed later")
@@ -212,10 +201,8 @@ class Checkpointing(Checkpoint, TypedArguments):
         After any other exception the last checkpoint stays what it is, as it does where one of several ranks alone
         knows that its sandbox failed: saving is done together.
         """
-        stopped = isinstance(exception, EngineError) or (
-            isinstance(exception, SandboxError) and trainer.world_size == 1
-        )
-        if stopped and trainer.state.fn == TrainerFn.FITTING and self._prepared:
+        known = (EngineError, SandboxError) if trainer.world_size == 1 else EngineError
+        if isinstance(exception, known) and trainer.state.fn == TrainerFn.FITTING and self._prepared:
             self._owes_validation = self._owes_validation or trainer.validating
             if pl_module.clock.count != self._saved:
                 self._save(trainer, pl_module)
@@ -255,7 +242,15 @@ class Checkpointing(Checkpoint, TypedArguments):
             fault = _agree(trainer, self._write(trainer, part))
             fault = fault or _agree(trainer, self._publish(trainer, part, final))
             if fault is not None:
-                self._could_not_save(trainer, part, count, fault, last_chance or trainer.should_stop)
+                if trainer.is_global_zero:
+                    remove(part)
+                kept = self.run.checkpoints()
+                stays = f"the last one, {kept[-1].name}, stays" if kept else "there is none yet"
+                message = f"the checkpoint of rollout {count} could not be saved in {self.run.path} ({fault}); {stays}"
+                if last_chance or trainer.should_stop:
+                    raise OSError(f"{message}: make room and start again to repeat what came after it")
+                rank_zero_warn(f"{message}; trying again after the next rollout")
+                self._wanted = True
                 return False
         self._wanted, self._saved, self._saved_time = False, count, time.monotonic()
         if trainer.is_global_zero:
@@ -291,17 +286,6 @@ class Checkpointing(Checkpoint, TypedArguments):
                 return str(error)
         return None
 
-    def _could_not_save(self, trainer: pl.Trainer, part: Path, count: int, fault: str, last_chance: bool) -> None:
-        if trainer.is_global_zero:
-            remove(part)
-        kept = self.run.checkpoints()
-        stays = f"the last one, {kept[-1].name}, stays" if kept else "there is none yet"
-        message = f"the checkpoint of rollout {count} could not be saved in {self.run.path} ({fault}); {stays}"
-        if last_chance:
-            raise OSError(f"{message}: make room and start again to repeat what came after it")
-        rank_zero_warn(f"{message}; trying again after the next rollout")
-        self._wanted = True
-
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
     def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
@@ -309,7 +293,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         checkpoint["random_states"] = random_states()
         checkpoint["config"] = self.config
         checkpoint["monitor"] = self.monitor
-        checkpoint["metrics"] = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
+        checkpoint["metrics"] = validation_metrics(trainer)
 
     def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Keep the random states until training starts: building the loaders draws numbers in between."""
@@ -344,6 +328,16 @@ class Checkpointing(Checkpoint, TypedArguments):
         )
 
 
+def savers_of(trainer: Any) -> list[Checkpointing]:
+    """The callbacks that save the run."""
+    return [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
+
+
+def validation_metrics(trainer: pl.Trainer) -> dict[str, float]:
+    """All that validations logged last, by name."""
+    return {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
+
+
 def _validates_next(trainer: pl.Trainer) -> bool:
     """Return whether the trainer validates before the next rollout. Lightning has no public API for this."""
     loop: Any = trainer.fit_loop.epoch_loop
@@ -373,7 +367,17 @@ def _agree(trainer: pl.Trainer, fault: str | None) -> str | None:
 
 def random_states() -> list[dict[str, Any]]:
     """The state of the random generators of each rank, as plain data, the same list on every rank; all ranks call."""
-    return gather_over_ranks(_random_state())
+    numpy: Any = np.random.get_state()
+    version, internal, gauss_next = random.getstate()
+    state: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        # Plain numbers: a checkpoint with numpy arrays is refused by the safe way of loading.
+        "numpy": [numpy[0], numpy[1].tolist(), int(numpy[2]), int(numpy[3]), float(numpy[4])],
+        "python": [version, list(internal), gauss_next],
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return gather_over_ranks(state)
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
@@ -385,20 +389,6 @@ def restore_random_state(state: dict[str, Any]) -> None:
     np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, gauss))
     version, internal, gauss_next = state["python"]
     random.setstate((version, tuple(internal), gauss_next))
-
-
-def _random_state() -> dict[str, Any]:
-    numpy: Any = np.random.get_state()
-    version, internal, gauss_next = random.getstate()
-    state: dict[str, Any] = {
-        "torch": torch.get_rng_state(),
-        # Plain numbers: a checkpoint with numpy arrays is refused by the safe way of loading.
-        "numpy": [numpy[0], numpy[1].tolist(), int(numpy[2]), int(numpy[3]), float(numpy[4])],
-        "python": [version, list(internal), gauss_next],
-    }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
 
 
 # -- the metric that picks the best checkpoint ------------------------------------------------------------------
@@ -427,7 +417,12 @@ def check_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -
                 f"trainer.limit_val_batches is 0, so that nothing logs monitor {monitor}: no checkpoint is best"
             )
         return
-    _warn_of_interval(trainer, pl_module)
+    every, clock = trainer.val_check_interval, pl_module.clock
+    if trainer.check_val_every_n_epoch is None and isinstance(every, int) and every > (clock.limit or every):
+        rank_zero_warn(
+            f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
+            "Lower val_check_interval for a curve"
+        )
     known = metric_names(trainer, pl_module)
     prefix = pl_module.metric_prefix
     if monitor is None or not known or monitor in known or (prefix and f"/{prefix}" in monitor):
@@ -438,12 +433,3 @@ def check_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -
         rank_zero_warn(message)
     else:
         raise UsageError(message)
-
-
-def _warn_of_interval(trainer: Any, module: TrainedModule) -> None:
-    every, clock = trainer.val_check_interval, module.clock
-    if trainer.check_val_every_n_epoch is None and isinstance(every, int) and every > (clock.limit or every):
-        rank_zero_warn(
-            f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
-            "Lower val_check_interval for a curve"
-        )

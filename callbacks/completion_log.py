@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,11 @@ import numpy as np
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
 from lit_rl.arguments import TypedArguments, require_at_least
+from lit_rl.reports.diagnosis.stop_strings import Decode
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, FinishedRollout, Rollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.types import Completions, Judgement, StopReason
-
-Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, Any]]
-
-Table = Sequence[Sequence[str]]
-"""Rows of cells."""
 
 _LONGEST_CELL = 6000
 
@@ -40,9 +36,7 @@ class CompletionLog(pl.Callback, TypedArguments):
 
     def __init__(self, num_problems: int = 4, num_samples: int = 1, groups_every: int = 10) -> None:
         require_at_least(0, groups_every=groups_every)
-        self.num_problems = num_problems
-        self.num_samples = num_samples
-        self.groups_every = groups_every
+        self.num_problems, self.num_samples, self.groups_every = num_problems, num_samples, groups_every
         self._shown: dict[int, int] = {}
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -50,13 +44,7 @@ class CompletionLog(pl.Callback, TypedArguments):
         self._shown = {}
 
     def on_validation_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: Any,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         """Write the completions of problems that are still wanted."""
         wanted = self.num_problems - self._shown.get(dataloader_idx, 0)
@@ -64,12 +52,12 @@ class CompletionLog(pl.Callback, TypedArguments):
             return
         evaluated: Evaluated = outputs
         self._shown[dataloader_idx] = self._shown.get(dataloader_idx, 0) + min(wanted, len(batch))
-        step = pl_module.clock.count
+        decode, step = pl_module.policy.codec.decode, pl_module.clock.count
         for name, rollout in evaluated.rollouts.items():
             groups = list(rollout.completions.groups().values())[:wanted]
             rows = [(sample, row) for of_group in groups for sample, row in enumerate(of_group[: self.num_samples])]
             for logger in trainer.loggers:
-                _write(logger, name, rollout, rows, pl_module.policy.codec.decode, step)
+                _write(logger, name, rollout, rows, decode, step)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         """Write a group of training rows when it is time; of the first rank's."""
@@ -84,7 +72,7 @@ class CompletionLog(pl.Callback, TypedArguments):
 
 
 def _write(
-    logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode | None, step: int
+    logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode, step: int
 ) -> None:
     """Write rows and their numbers within their groups: a page each for TensorBoard, one table elsewhere."""
     cells = []
@@ -110,7 +98,7 @@ def telling_rows(rollout: Rollout, rewards: RewardOutput) -> list[int]:
     return list(dict.fromkeys([rows[0], rows[len(rows) // 2], rows[-1]]))
 
 
-def as_cell(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode | None) -> str:
+def as_cell(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode) -> str:
     """One row as Markdown with its reward, cut where it is long."""
     text = as_markdown(rollout.judgements[row], conversation(rollout.completions, row, decode))
     cut = text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}\n\n({len(text) - _LONGEST_CELL} more)"
@@ -125,17 +113,21 @@ def conversation(completions: Completions, row: int, decode: Decode | None = Non
         row: which of them.
         decode: the policy's codec's, to read what the environment said; without it its tokens are counted.
     """
-    said: list[tuple[str, str]] = []
     turns = completions.turns[row]
     if len(turns) == 1:
         return [("completion", turns[0].text)]
-    for number, turn in enumerate(turns, 1):
-        if number > 1:
-            ids = completions.completion_ids[row, turns[number - 2].end : turn.start].tolist()
-            message = f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
-            said.append(("environment", message))
-        said.append((f"turn {number}", turn.text))
+    said = [("turn 1", turns[0].text)]
+    for number, turn in enumerate(turns[1:], 2):
+        message = message_after(completions, row, number - 2, decode)
+        said += [("environment", message), (f"turn {number}", turn.text)]
     return said
+
+
+def message_after(completions: Completions, row: int, number: int, decode: Decode | None) -> str:
+    """The environment's message after a turn, counted from 0; the number of its tokens where nothing decodes them."""
+    turns = completions.turns[row]
+    ids: list[int] = completions.completion_ids[row, turns[number].end : turns[number + 1].start].tolist()
+    return f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
 
 
 def as_markdown(judgement: Judgement, said: Sequence[tuple[str, str]]) -> str:
@@ -164,7 +156,7 @@ def _indented(text: str) -> str:
 # -- tables of loggers -----------------------------------------------------------------------------------------
 
 
-def write_table(logger: Logger, name: str, columns: Sequence[str], rows: Table, step: int) -> None:
+def write_table(logger: Logger, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int) -> None:
     """Write a table to a logger that can hold one; call it on the first rank.
 
     TensorBoard shows it under TEXT, its cells as Markdown. Weights & Biases and MLflow have tables of their own. Beside
@@ -178,30 +170,21 @@ def write_table(logger: Logger, name: str, columns: Sequence[str], rows: Table, 
         step: rollouts, or updates, that are done.
     """
     if isinstance(logger, TensorBoardLogger):
-        _to_board(logger.experiment, name, [columns, *rows], step)
+        from tensorboard.plugins.text.summary import text_pb
+
+        cells = np.array([[cell.encode() for cell in row] for row in (columns, *rows)], dtype=object)
+        summary = text_pb(name, cells)  # TensorBoard draws a text of two dimensions as a table
+        for value in summary.value:
+            value.metadata.plugin_data.plugin_name = "text"
+        logger.experiment._get_file_writer().add_summary(summary, step)
     elif isinstance(logger, CSVLogger):
-        _to_csv(Path(logger.log_dir) / f"{name.replace('/', '_')}.csv", columns, rows, step)
+        path = Path(logger.log_dir) / f"{name.replace('/', '_')}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        head = [] if path.exists() else [["step", *columns]]
+        with path.open("a", newline="", encoding="utf-8", errors="surrogatepass") as file:
+            csv.writer(file).writerows([*head, *([str(step), *row] for row in rows)])
     elif isinstance(logger, WandbLogger):
         logger.log_table(name, list(columns), [list(row) for row in rows], step=step)
     elif isinstance(logger, MLFlowLogger):
         data = {column: [row[place] for row in rows] for place, column in enumerate(columns)}
         logger.experiment.log_table(logger.run_id, data | {"step": [step] * len(rows)}, f"{name}.json")
-
-
-def _to_board(writer: Any, name: str, cells: Table, step: int) -> None:
-    """A text of two dimensions: TensorBoard draws it as a table."""
-    from tensorboard.plugins.text.summary import text_pb
-
-    summary = text_pb(name, np.array([[cell.encode() for cell in row] for row in cells], dtype=object))
-    for value in summary.value:
-        value.metadata.plugin_data.plugin_name = "text"
-    writer._get_file_writer().add_summary(summary, step)
-
-
-def _to_csv(path: Path, columns: Sequence[str], rows: Table, step: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8", errors="surrogatepass") as file:
-        writer = csv.writer(file)
-        writer.writerows([["step", *columns]] if is_new else [])
-        writer.writerows([step, *row] for row in rows)

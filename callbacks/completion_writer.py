@@ -191,13 +191,6 @@ class CompletionWriter(pl.Callback, TypedArguments):
     on_predict_end = on_validation_end
 
 
-def write_by_default(trainer: Any) -> None:
-    """Write completions where the run has a folder, unless a CompletionWriter is already among its callbacks."""
-    listed = any(isinstance(callback, CompletionWriter) for callback in trainer.callbacks)
-    if not listed and not trainer.fast_dev_run and has_folder(trainer):
-        trainer.callbacks.insert(0, CompletionWriter())
-
-
 def _counted(rows: Sequence[RecordedRow]) -> Counter[str]:
     tokens, passed = sum(row.num_tokens for row in rows), sum(row.verdict == "passed" for row in rows)
     return Counter(rows=len(rows), passed=passed, tokens=tokens)

@@ -12,6 +12,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.cli import SaveConfigCallback
 
 from lit_rl.arguments import TypedArguments, UsageError, require_at_least
+from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.callbacks.tensorboard_layout import boards_of
 from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunHistory
 from lit_rl.reports.diagnosis.run_history import Where
@@ -65,10 +66,9 @@ class Diagnostics(pl.Callback, TypedArguments):
         """Check validation metrics against the rewards of training."""
         if trainer.state.fn != "fit" or not self._run.rollout_step:
             return
-        measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
         reward = self._run.level("reward/mean")
         trained = {} if reward is None else {"reward/mean": reward.mean, "reward/error": reward.error}
-        self._run.add_validation(measured | trained)
+        self._run.add_validation(validation_metrics(trainer) | trained)
         self._look(trainer)
 
     def _look(self, trainer: pl.Trainer) -> None:
@@ -83,12 +83,12 @@ class Diagnostics(pl.Callback, TypedArguments):
                 self._spoken.add(rule.name)
                 if trainer.is_global_zero:
                     page = f" ({rule.page}#{rule.name})" if rule.page else ""
-                    details = rule.details(self._run)
-                    self._report(trainer, Diagnosis(self._run.rollout_step, rule.name, f"{message}{page}", details))
+                    diagnosis = Diagnosis(run.rollout_step, rule.name, f"{message}{page}", rule.details(run))
+                    self._report(trainer, diagnosis)
             elif known and rule not in holding:
                 self._spoken.discard(rule.name)
                 for record in records_of(trainer):
-                    record.on_diagnosis_end(self._run.rollout_step, rule.name)
+                    record.on_diagnosis_end(run.rollout_step, rule.name)
 
     def _report(self, trainer: pl.Trainer, diagnosis: Diagnosis) -> None:
         self.found.append(diagnosis)
@@ -132,11 +132,16 @@ def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
     Raises:
         ValueError: a name that is left out is no rule's.
     """
-    by_name: dict[str, Rule] = {kind.name: kind() for kind in RULES} | {rule.name: rule for rule in given}
+    by_name: dict[str, Rule] = {rule.name: rule for rule in (*(kind() for kind in RULES), *given)}
     unknown = sorted(set(leave_out) - set(by_name))
     if unknown:
         raise UsageError(f"leave_out names {', '.join(unknown)}, which is no rule: there are {', '.join(by_name)}")
     return [rule for name, rule in by_name.items() if name not in leave_out]
+
+
+def open_diagnoses(trainer: Any) -> list[Diagnosis]:
+    """The diagnoses of a run that still hold."""
+    return [one for callback in trainer.callbacks if isinstance(callback, Diagnostics) for one in callback.open]
 
 
 def records_of(trainer: Any) -> list[Any]:

@@ -40,28 +40,24 @@ class _Tally:
     means: Means = field(default_factory=Means)
 
     def add(self, rollout: Rollout, rewards: RewardOutput | None) -> None:
-        self._merge_turns([count_passed(rollout.after_turn(n)) for n in range(1, rollout.max_turns + 1)])
-        self.problems |= {judgement.problem.task_id for judgement in rollout.judgements}
         programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
-        if any(may_hold_program(judgement.problem) for judgement in rollout.judgements):
-            self._merge_bytes([program.end - program.start for program in programs])
-        self.means.merge(summarise(rollout, rewards))
+        holds_programs = any(may_hold_program(judgement.problem) for judgement in rollout.judgements)
+        found = _Tally(
+            [count_passed(rollout.after_turn(n)) for n in range(1, rollout.max_turns + 1)],
+            {judgement.problem.task_id for judgement in rollout.judgements},
+            [program.end - program.start for program in programs] if holds_programs else None,
+            summarise(rollout, rewards),
+        )
+        self.merge(found)
 
     def merge(self, other: _Tally) -> None:
-        self._merge_turns(other.turns)
+        self.turns += [{} for _ in other.turns[len(self.turns) :]]
+        for mine, counts in zip(self.turns, other.turns, strict=False):
+            mine.update(counts)  # each problem was sampled in one batch of one rank
         self.problems |= other.problems
-        self._merge_bytes(other.program_bytes)
+        if other.program_bytes is not None:
+            self.program_bytes = (self.program_bytes or []) + other.program_bytes
         self.means.merge(other.means)
-
-    def _merge_bytes(self, others: list[int] | None) -> None:
-        if others is not None:
-            self.program_bytes = (self.program_bytes or []) + others
-
-    def _merge_turns(self, others: Sequence[Counts]) -> None:
-        """Each problem was sampled in one batch of one rank."""
-        self.turns += [{} for _ in others[len(self.turns) :]]
-        for mine, other in zip(self.turns, others, strict=False):
-            mine.update(other)
 
 
 class ExecutionEvaluation(pl.Callback, TypedArguments):
@@ -107,25 +103,17 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         samplings = pl_module.validation_sampling
         turns = _suffixes(pl_module.sampler.environment.max_turns)
         rewarded = ["reward/mean"] if pl_module.rewards is not None else []
-        return [
-            "/".join([self.prefix, *task, name, metric])
-            for task, problems in _problems_of_tasks(trainer)
-            for name, sampling in samplings.items()
-            for metric in [
-                *self._names_of_passes(sampling.num_samples, turns, problems),
-                *rewarded,
-                "num_problems",
-                *(["median_program_bytes"] if any(map(may_hold_program, problems)) else []),
-                *summary_names(problems),
-                *(["turns/used"] if turns else []),
-            ]
-        ]
-
-    def _names_of_passes(self, num_samples: int, turns: Sequence[str], problems: Sequence[Problem]) -> list[str]:
-        if not any(problem.check.runs_program for problem in problems):
-            return []
-        passes = [f"pass@{k}{after}" for k in self.ks if k <= num_samples for after in ("", *turns)]
-        return [*passes, *(f"execution/pass_rate{after}" for after in turns)]
+        found = []
+        for task, problems in _problems_of_tasks(trainer):
+            known = [*rewarded, "num_problems", *summary_names(problems), *(["turns/used"] if turns else [])]
+            known += ["median_program_bytes"] if any(map(may_hold_program, problems)) else []
+            runs_programs = any(problem.check.runs_program for problem in problems)
+            for name, sampling in samplings.items():
+                ks = [k for k in self.ks if k <= sampling.num_samples] if runs_programs else []
+                passes = [f"pass@{k}{after}" for k in ks for after in ("", *turns)]
+                passes += [f"execution/pass_rate{after}" for after in turns] if runs_programs else []
+                found += ["/".join([self.prefix, *task, name, metric]) for metric in (*passes, *known)]
+        return found
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Forget the last evaluation."""
@@ -134,13 +122,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     on_test_epoch_start = on_validation_epoch_start
 
     def on_validation_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: Any,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         """Count the results of a batch."""
         evaluated: Evaluated = outputs
@@ -152,7 +134,10 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Gather the counts of all ranks and log."""
-        tallies = _gather(self._tallies)
+        tallies: dict[tuple[int, str], _Tally] = {}
+        for of_rank in gather_over_ranks(self._tallies):
+            for key, tally in of_rank.items():
+                tallies.setdefault(key, _Tally()).merge(tally)
         samplings = pl_module.validation_sampling
         for (loader, name), tally in sorted(tallies.items()):
             prefix = "/".join([self.prefix, *_task_name(trainer, loader), name])
@@ -175,12 +160,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         return metrics | tally.means.local()
 
 
-def measure_by_default(trainer: Any) -> None:
-    """Measure what validation samples, unless an ExecutionEvaluation is already among the trainer's callbacks."""
-    if not any(isinstance(callback, ExecutionEvaluation) for callback in trainer.callbacks):
-        trainer.callbacks.insert(0, ExecutionEvaluation())
-
-
 def _suffixes(max_turns: int) -> list[str]:
     """Suffixes of a metric that is logged turn by turn; none if there is only one turn."""
     return [f"/turn_{number}" for number in range(1, max_turns + 1)] if max_turns > 1 else []
@@ -200,12 +179,3 @@ def _task_name(trainer: pl.Trainer, loader: int) -> list[str]:
     datamodule: Any = getattr(trainer, "datamodule", None)
     names: Sequence[str] = getattr(datamodule, "validation_task_names", ())
     return [names[loader]] if len(names) > 1 else []
-
-
-def _gather(tallies: dict[tuple[int, str], _Tally]) -> dict[tuple[int, str], _Tally]:
-    """The merged tallies of all ranks."""
-    merged: dict[tuple[int, str], _Tally] = {}
-    for of_rank in gather_over_ranks(tallies):
-        for key, tally in of_rank.items():
-            merged.setdefault(key, _Tally()).merge(tally)
-    return merged

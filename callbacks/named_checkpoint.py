@@ -50,7 +50,9 @@ def find_in_folder(name: str, folder: Path) -> Path:
     run = RunFolder(folder)
     found = run.target(name)
     if found is None:
-        raise FileNotFoundError(missing(name, run, _monitor_of(run)))
+        newest = run.checkpoints()[-1:]
+        kept = _kept(newest[0]) if newest else {}
+        raise FileNotFoundError(missing(name, run, (kept["monitor"] or "none") if "monitor" in kept else None))
     return found
 
 
@@ -90,13 +92,6 @@ def missing(name: str, run: RunFolder, monitor: str | None = None) -> str:
         f"no {name} checkpoint: {why}; set Checkpointing's monitor, such as val/greedy/pass@1, and train until a "
         f"validation, or take the last ({there[-1].name})"
     )
-
-
-def _monitor_of(run: RunFolder) -> str | None:
-    """Return the monitor of a run's newest checkpoint, ``none`` if it has no monitor; ``None`` if unknown."""
-    there = run.checkpoints()
-    kept = _kept(there[-1]) if there else {}
-    return (kept["monitor"] or "none") if "monitor" in kept else None
 
 
 def _kept(path: Path) -> dict[str, Any]:

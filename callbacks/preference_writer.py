@@ -29,9 +29,7 @@ class PreferenceWriter(pl.Callback, TypedArguments):
     """
 
     def __init__(self, path: str, margin: float = 0.5, max_pairs: int | None = None) -> None:
-        self.path = path
-        self.margin = margin
-        self.max_pairs = max_pairs
+        self.path, self.margin, self.max_pairs = path, margin, max_pairs
         self._pairs: dict[Position, list[PreferencePair]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
@@ -50,13 +48,7 @@ class PreferenceWriter(pl.Callback, TypedArguments):
         self._pairs = {}
 
     def on_predict_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: Any,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         """Make the pairs of a batch."""
         evaluated: Evaluated = outputs

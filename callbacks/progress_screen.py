@@ -9,12 +9,13 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
 from lit_rl.arguments import TypedArguments, require_above, require_at_least
+from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.callbacks.run_summary import head_of, summary_of, validation_summary
 from lit_rl.callbacks.run_view import Rows, RunView
 from lit_rl.rollout import FinishedRollout
@@ -23,7 +24,6 @@ from lit_rl.training.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.live import Live
 
 _SECONDS_BETWEEN_UPDATES = 1.0
 _SECONDS_BETWEEN_BATCHES = 10.0
@@ -47,9 +47,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def __init__(self, live: bool | None = None, refresh_seconds: float = 1.0, lines_every: int = 1) -> None:
         require_above(0, refresh_seconds=refresh_seconds)
         require_at_least(0, lines_every=lines_every)
-        self.live = live
-        self.refresh_seconds = refresh_seconds
-        self.lines_every = lines_every
+        self.live, self.refresh_seconds, self.lines_every = live, refresh_seconds, lines_every
         self.view = RunView(Progress())
         self._drawing: _Drawing | None = None
         self._last_line = 0.0
@@ -133,16 +131,18 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Take over the validation's metrics."""
-        measured = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
-        self.view.add_validation(measured)
+        self.view.add_validation(validation_metrics(trainer))
         if trainer.state.fn == "fit":
             self._line(self.view.validation_line())
         else:
-            self._print_validation(trainer, pl_module)
+            self.on_test_end(trainer, pl_module)
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Print the results."""
-        self._print_validation(trainer, pl_module)
+        self._stop()
+        if self._shows:
+            metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+            _print(validation_summary(trainer, pl_module, metrics))
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Leave the last screen as it is."""
@@ -165,12 +165,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     # -- drawing -------------------------------------------------------------------------------------------
 
-    def _print_validation(self, trainer: pl.Trainer, module: TrainedModule) -> None:
-        self._stop()
-        if self._shows:
-            metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-            _print(validation_summary(trainer, module, metrics))
-
     def _start(self, trainer: pl.Trainer, head: Rows) -> None:
         self._shows = trainer.is_global_zero
         if not self._shows:
@@ -181,7 +175,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
         fits = console.is_terminal and not console.is_dumb_terminal and not console.is_jupyter
         if fits if self.live is None else self.live:
             self._drawing = _Drawing(console, self.view, self.refresh_seconds)
-            self._drawing.start()
 
     def _stop(self) -> None:
         if self._drawing is not None:
@@ -199,32 +192,22 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
 
 class _Drawing:
-    """The screen, drawn by a thread of its own."""
+    """The screen, drawn by a thread of its own; what others print meanwhile appears above."""
 
     def __init__(self, console: Console, view: RunView, refresh_seconds: float) -> None:
         from rich.live import Live
 
-        self._view = view
-        self._live: Live = Live(
-            console=console,
-            get_renderable=self._frame,
-            refresh_per_second=1 / refresh_seconds,
-            transient=view.word == "batch",  # a validation's results follow as lines
+        over = view.word == "batch"  # a validation's results follow as lines
+        rate = 1 / refresh_seconds
+        self._ends = ExitStack()
+        self._ends.enter_context(
+            Live(console=console, get_renderable=lambda: frame_of(view), refresh_per_second=rate, transient=over)
         )
-        self._handlers = _redirected_handlers()
-
-    def start(self) -> None:
-        """Take over the terminal; what others print appears above."""
-        self._live.start()
-        self._handlers.__enter__()
+        self._ends.enter_context(_redirected_handlers())
 
     def stop(self) -> None:
         """Draw once more and give the terminal back."""
-        self._handlers.__exit__(None, None, None)
-        self._live.stop()
-
-    def _frame(self) -> RenderableType:
-        return frame_of(self._view)
+        self._ends.close()
 
 
 def frame_of(view: RunView) -> RenderableType:

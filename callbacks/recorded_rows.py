@@ -15,22 +15,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lit_rl.callbacks.completion_log import Decode
+from lit_rl.callbacks.completion_log import message_after
 from lit_rl.execution.interface import Outcome
-from lit_rl.reports.diagnosis.stop_strings import string_that_ended
+from lit_rl.reports.diagnosis.stop_strings import Decode, string_that_ended
 from lit_rl.reports.run_files import RecordedRow, RecordedTurn
 from lit_rl.reports.run_files.files import SURROGATES, to_json
 from lit_rl.reports.run_files.records import finite, item_of
 from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.types import Judgement, StopReason
+from lit_rl.rollout import Rollout
 
 LONGEST_OUTPUT = 2000
+"""Characters kept of a program's output, counted from its end."""
 NOTHING_TO_RUN = "nothing to run"
 """In place of a verdict, where a task runs no programs."""
-"""Characters kept of a program's output, counted from its end."""
-
 _SHORT_TEXT = 2000
 
 # -- which of them --------------------------------------------------------------------------------------------
@@ -88,25 +86,6 @@ def _of_group(rows: Sequence[int], rewards: Sequence[float | None], num_rows: in
 # -- as plain data --------------------------------------------------------------------------------------------
 
 
-def values_found(finished: FinishedRollout, found: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
-    """The [N, T] values of a training rollout's tokens by name, ``None`` where they were not computed.
-
-    Args:
-        finished: N rows.
-        found: in the update, see :class:`lit_rl.modules.update_trace.UpdateTrace`.
-    """
-    experience = finished.experience
-    return {
-        "credit": finished.rewards.credit,
-        "advantage": experience.advantages,
-        "logprob_old": experience.old_logprobs,
-        "logprob_update": found.get("logprobs"),
-        "logprob_ref": experience.ref_logprobs,
-        "value": experience.old_values,
-        "entropy": found.get("entropy"),
-    }
-
-
 def recorded_rows(
     rollout: Rollout,
     rewards: RewardOutput | None,
@@ -134,7 +113,8 @@ def recorded_rows(
     lengths, groups = completions.num_tokens.tolist(), completions.group_ids.tolist()
     for place, row in enumerate(rows):
         judgement, turns = rollout.judgements[row], completions.turns[row]
-        prompt = judgement.problem.prompt
+        prompt, program, line = judgement.problem.prompt, judgement.program, judgement.outcome.line
+        failing = Places(turns[-1].text, program).line_span(line, 0.0) if program and line is not None else None
         yield RecordedRow(
             rollout=number,
             row=row,
@@ -143,8 +123,8 @@ def recorded_rows(
             prompt=prompt if isinstance(prompt, str) else [dict(message) for message in prompt],
             prompt_ids=tuple(completions.prompt_ids[row][completions.prompt_mask[row]].tolist()),
             turns=tuple(_recorded_turn(rollout, row, turn, decode) for turn in range(len(turns))),
-            program=None if judgement.program is None else _fields(judgement.program),
-            failing=_failing(turns[-1].text, judgement),
+            program=None if program is None else _fields(program),
+            failing=None if failing is None else (failing.start, failing.end),
             reward=float(rewards.rewards[row]) if rewards is not None and rewards.valid[row] else None,
             reason="" if rewards is None else rewards.reasons.get(row, ""),
             terms={} if rewards is None else {n: finite(float(v[row])) for n, v in rewards.term_values.items()},
@@ -153,7 +133,8 @@ def recorded_rows(
 
 
 def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | None) -> RecordedTurn:
-    turn, judgement = rollout.completions.turns[row][number], rollout.turn_judgements[row][number]
+    turns, judgement = rollout.completions.turns[row], rollout.turn_judgements[row][number]
+    turn, is_last = turns[number], number + 1 == len(turns)
     runs = judgement.problem.check.runs_program
     return RecordedTurn(
         start=turn.start,
@@ -161,7 +142,7 @@ def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | Non
         text=turn.text,
         spans=tuple(turn.token_bytes),
         stop_reason=str(turn.stop_reason),
-        message=_message(rollout, row, number, decode),
+        message="" if is_last else message_after(rollout.completions, row, number, decode),
         outcome=plain_outcome(judgement.outcome) if runs else {"verdict": NOTHING_TO_RUN},
         stop_string=string_that_ended(rollout, row, number, decode),
         in_thought=turn.in_thought,
@@ -172,7 +153,7 @@ def plain_outcome(outcome: Outcome) -> dict[str, Any]:
     """Return the outcome's non-empty fields; output cut to its end, robot traces dropped."""
     kept = {name: value for name, value in _fields(outcome).items() if value and name != "traces"}
     kept |= {name: kept[name][-LONGEST_OUTPUT:] for name in ("stdout", "stderr") if name in kept}
-    kept |= {name: rounded_number(kept[name]) for name in ("cpu_seconds", "wall_seconds") if name in kept}
+    kept |= {name: float(f"{kept[name]:.4g}") for name in ("cpu_seconds", "wall_seconds") if name in kept}
     if outcome.failed_case is not None:
         kept["failed_case"] = _fields(outcome.failed_case)
     if outcome.scores:
@@ -197,28 +178,6 @@ def rounded(values: Tensor, digits: int = 4) -> list[list[float | None]]:
     scale = 10.0 ** (digits - 1 - exact.abs().clamp_min(1e-12).log10().floor())
     short = ((exact * scale).round() / scale).tolist()
     return short if bool(exact.isfinite().all()) else [[finite(value) for value in row] for row in short]
-
-
-def rounded_number(value: float) -> float:
-    """One number with four significant digits."""
-    return float(f"{value:.4g}")
-
-
-def _message(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
-    """Return the environment's message after a turn; empty after the last."""
-    turns = rollout.completions.turns[row]
-    if number + 1 == len(turns):
-        return ""
-    ids: Sequence[int] = rollout.completions.completion_ids[row, turns[number].end : turns[number + 1].start].tolist()
-    return f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
-
-
-def _failing(text: str, judgement: Judgement) -> tuple[int, int] | None:
-    """Byte range of the line where the program failed."""
-    if judgement.program is None or judgement.outcome.line is None:
-        return None
-    span = Places(text, judgement.program).line_span(judgement.outcome.line, 0.0)
-    return None if span is None else (span.start, span.end)
 
 
 # -- as many as fit -------------------------------------------------------------------------------------------
@@ -249,13 +208,9 @@ class RowLine(NamedTuple):
 
 def shortened(row: RecordedRow) -> RecordedRow:
     """A row that is too large to be kept whole: without its tokens, each text cut."""
-
-    def cut(text: str) -> str:
-        return text[:_SHORT_TEXT]
-
-    prompt = row.prompt
-    prompt = cut(prompt) if isinstance(prompt, str) else [{**one, "content": cut(one["content"])} for one in prompt]
-    turns = (dataclasses.replace(turn, text=cut(turn.text), spans=(), message=cut(turn.message)) for turn in row.turns)
+    most, prompt = _SHORT_TEXT, row.prompt
+    prompt = prompt[:most] if isinstance(prompt, str) else [{**m, "content": m["content"][:most]} for m in prompt]
+    turns = (dataclasses.replace(one, text=one.text[:most], spans=(), message=one.message[:most]) for one in row.turns)
     return dataclasses.replace(
         row, prompt=prompt, prompt_ids=(), turns=tuple(turns), program=None, failing=None, tokens={}
     )

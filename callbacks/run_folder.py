@@ -121,12 +121,12 @@ class RunFolder:
 
     def publish(self, part: Path, final: Path) -> None:
         """Flush a written checkpoint to the disk and give it its name."""
-        files = sorted(p for p in part.rglob("*") if p.is_file()) if part.is_dir() else [part]
+        files = [part]
         if part.is_dir():
-            sizes = {str(p.relative_to(part)): p.stat().st_size for p in files}
-            (part / _MANIFEST).write_text(json.dumps(sizes))
-            files.append(part / _MANIFEST)
-        for path in [*files, *([part] if part.is_dir() else [])]:
+            shards = sorted(p for p in part.rglob("*") if p.is_file())
+            (part / _MANIFEST).write_text(json.dumps({str(p.relative_to(part)): p.stat().st_size for p in shards}))
+            files = [*shards, part / _MANIFEST, part]
+        for path in files:
             _sync(path)
         remove(final)
         part.rename(final)
@@ -186,31 +186,22 @@ def count_of(path: Path) -> int:
 def fault_of(path: Path) -> str | None:
     """Return the fault of a checkpoint on disk; ``None`` if it is whole."""
     try:
-        return _fault_of_folder(path) if path.is_dir() else _fault_of_file(path)
-    except OSError as error:
-        return str(error)
-
-
-def _fault_of_folder(path: Path) -> str | None:
-    sizes = _read_json(path / _MANIFEST)
-    if not sizes:
-        return f"no {_MANIFEST}"
-    for name, size in sizes.items():
-        file = path / name
-        if not file.exists():
-            return f"{name} is missing"
-        if file.stat().st_size != size:
-            return f"{name} has {file.stat().st_size} bytes instead of {size}"
-    return None
-
-
-def _fault_of_file(path: Path) -> str | None:
-    try:
+        if path.is_dir():
+            sizes = _read_json(path / _MANIFEST)
+            found = {name: (path / name).stat().st_size if (path / name).exists() else None for name in sizes}
+            wrong = [name for name, size in sizes.items() if found[name] != size]
+            if wrong and found[wrong[0]] is None:
+                return f"{wrong[0]} is missing"
+            if wrong:
+                return f"{wrong[0]} has {found[wrong[0]]} bytes instead of {sizes[wrong[0]]}"
+            return None if sizes else f"no {_MANIFEST}"
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()
+            return None if bad is None else f"{bad} does not match its checksum"
     except zipfile.BadZipFile:
         return "incomplete, or not a checkpoint at all"
-    return None if bad is None else f"{bad} does not match its checksum"
+    except OSError as error:
+        return str(error)
 
 
 def remove(path: Path) -> None:

@@ -10,17 +10,10 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
-from lit_rl.callbacks.checkpointing import Checkpointing
-from lit_rl.callbacks.diagnostics import Diagnostics
-from lit_rl.callbacks.recorded_rows import (
-    choose_rows,
-    ending,
-    lines_that_fit,
-    numbered_lines,
-    recorded_rows,
-    values_found,
-)
+from lit_rl.arguments import TypedArguments, UsageError, require_at_least
+from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
+from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
+from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
 from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics
 from lit_rl.reports.run_files.records import finite
 from lit_rl.reports.summary import with_programs
@@ -65,15 +58,9 @@ class RunRecord(pl.Callback, TypedArguments):
         every_n_rollouts: int = 1,
         max_megabytes: float = 150.0,
     ) -> None:
-        for name, value in (("num_groups", num_groups), ("max_megabytes", max_megabytes)):
-            if value < 0:
-                raise ArgumentError(name, "not negative", str(value))
-        for name, value in (("num_rows", num_rows), ("every_n_rollouts", every_n_rollouts)):
-            if value < 1:
-                raise ArgumentError(name, "at least 1", str(value))
-        self.folder = folder
-        self.num_groups = num_groups
-        self.num_rows = num_rows
+        require_at_least(0, num_groups=num_groups, max_megabytes=max_megabytes)
+        require_at_least(1, num_rows=num_rows, every_n_rollouts=every_n_rollouts)
+        self.folder, self.num_groups, self.num_rows = folder, num_groups, num_rows
         self.every_n_rollouts = every_n_rollouts
         self.max_bytes = int(max_megabytes * 1e6)
         self._writer: RunWriter | None = None
@@ -106,7 +93,11 @@ class RunRecord(pl.Callback, TypedArguments):
         count = pl_module.clock.count
         self._writer = RunWriter(folder_of(trainer, self.folder), pl_module.clock.unit, count)
         self._writer.append_start(count, description(trainer, pl_module))
-        self._write_open_diagnoses(trainer, self._writer)
+        # Diagnoses in the checkpoint are missing from the file where a run resumes in another folder.
+        known = {one.rule for one in read_metrics(self._writer.folder).open_diagnoses}
+        for diagnosis in open_diagnoses(trainer):
+            if diagnosis.rule not in known:
+                self._writer.append_diagnosis(diagnosis)
         validated, measured = self._before
         if not count and validated is pl_module:
             self._write(pl_module, measured)
@@ -123,8 +114,7 @@ class RunRecord(pl.Callback, TypedArguments):
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Write a validation's metrics; those of a validation before training are written when training begins."""
         if trainer.state.fn == "validate":
-            measured = {k: float(v) for k, v in trainer.callback_metrics.items() if k.startswith("val")}
-            self._before = (pl_module, measured)
+            self._before = (pl_module, validation_metrics(trainer))
         elif not trainer.sanity_checking:
             measured = {k: float(v) for k, v in trainer.logged_metrics.items() if k.startswith("val")}
             self._write(pl_module, measured)
@@ -145,13 +135,6 @@ class RunRecord(pl.Callback, TypedArguments):
         if self._writer is not None:
             self._writer.end_diagnosis(rollout, rule)
 
-    def _write_open_diagnoses(self, trainer: Any, writer: RunWriter) -> None:
-        """Write diagnoses in the checkpoint but missing from the file, as when a run resumes in another folder."""
-        known = {one.rule for one in read_metrics(writer.folder).open_diagnoses}
-        watching = (callback for callback in trainer.callbacks if isinstance(callback, Diagnostics))
-        for one in (one for callback in watching for one in callback.open if one.rule not in known):
-            writer.append_diagnosis(one)
-
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
@@ -166,7 +149,11 @@ class RunRecord(pl.Callback, TypedArguments):
         if self._writer is not None:
             endings = sum((Counter(part["endings"]) for part in parts), Counter[str]())
             num_rows = sum(part["num_rows"] for part in parts)
-            seconds = seconds_in(finished.metrics)
+            seconds = {
+                name.removeprefix("time/").removesuffix("_seconds"): round(value, 4)
+                for name, value in finished.metrics.items()
+                if name.startswith("time/") and name.endswith("_seconds") and finite(value) is not None
+            }
             self._writer.append_rollout(count, num_rows, dict(endings.most_common()), seconds, numbered_lines(parts))
 
     def _part(self, module: Any, finished: FinishedRollout, allowance: int) -> dict[str, Any]:
@@ -175,23 +162,25 @@ class RunRecord(pl.Callback, TypedArguments):
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=count)
-        values = values_found(finished, module.trace.found)
+        experience, traced = finished.experience, module.trace.found
+        values = {
+            "credit": rewards.credit,
+            "advantage": experience.advantages,
+            "logprob_old": experience.old_logprobs,
+            "logprob_update": traced.get("logprobs"),
+            "logprob_ref": experience.ref_logprobs,
+            "value": experience.old_values,
+            "entropy": traced.get("entropy"),
+        }
         kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
         endings = Counter(ending(judgement.outcome) for judgement in with_programs(rollout.judgements))
         rows = lines_that_fit(kept, allowance)
         return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": rows}
 
 
-def record_by_default(trainer: Any) -> None:
-    """Record a run that has a folder, unless a RunRecord is already among its callbacks."""
-    listed = any(isinstance(callback, RunRecord) for callback in trainer.callbacks)
-    if not listed and not trainer.fast_dev_run and has_folder(trainer):
-        trainer.callbacks.insert(0, RunRecord())  # the trainer calls those that save checkpoints last
-
-
 def has_folder(trainer: Any) -> bool:
     """Return whether a run has a folder: a logger's, or that of Checkpointing."""
-    return bool(trainer.loggers) or any(isinstance(one, Checkpointing) for one in trainer.checkpoint_callbacks)
+    return bool(trainer.loggers or savers_of(trainer))
 
 
 def folder_of(trainer: Any, given: str | None = None) -> Path:
@@ -204,7 +193,7 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
     if logger is not None:
         parts = [part for part in (logger.name, logger.version) if part is not None]
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
-    return next(one.run.path for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing))
+    return savers_of(trainer)[0].run.path
 
 
 def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:
@@ -223,14 +212,4 @@ def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:
         "length": module.clock.limit,
         "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),
         "num_ranks": trainer.world_size,
-    }
-
-
-def seconds_in(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Seconds that the parts of a rollout took, by name."""
-    start, end = "time/", "_seconds"
-    return {
-        name[len(start) : -len(end)]: round(value, 4)
-        for name, value in metrics.items()
-        if name.startswith(start) and name.endswith(end) and finite(value) is not None
     }

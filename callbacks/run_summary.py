@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 import lightning.pytorch as pl
-from lightning.pytorch.loggers import TensorBoardLogger
 
-from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.checkpointing import savers_of
 from lit_rl.callbacks.completion_log import CompletionLog
-from lit_rl.callbacks.diagnostics import Diagnostics
+from lit_rl.callbacks.diagnostics import open_diagnoses
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.run_view import Rows, RunView, below, short_name, verdicts_of
+from lit_rl.callbacks.tensorboard_layout import boards_of
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.reports.diagnosis import Diagnosis
 from lit_rl.reports.learned import with_interval
 from lit_rl.reports.run_files.row_text import clock_text
 from lit_rl.rollout.records import TrainedModule
@@ -26,17 +24,25 @@ ENTRY = "lit-rl docs monitoring#when-it-does-not-learn"
 """Prints what to do about a diagnosis."""
 
 _COUNT = "/num_problems"
-_TOLD = re.compile(r"(pass@|verdict/|execution/|completion/|reward/|turns/|num_problems|median_program_bytes).*")
-"""Metrics of a sampling that its line tells of, or leaves to the logs."""
+_TOLD = ("pass@", "verdict/", "execution/", "completion/", "reward/", "turns/", "num_problems", "median_program_bytes")
+"""Beginnings of metrics of a sampling that its line tells of, or leaves to the logs."""
 
 
 def head_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
-    """The method, policy and task, the devices, and where the run logs."""
-    task = trainer.datamodule  # type: ignore[attr-defined]
+    """The method, policy and task, the devices, the batch of a rollout or update, and where the run logs."""
+    task, ranks = trainer.datamodule, trainer.world_size  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
-    device = f"{trainer.accelerator.__class__.__name__.removesuffix('Accelerator').lower()} x {trainer.world_size}"
+    device = f"{trainer.accelerator.__class__.__name__.removesuffix('Accelerator').lower()} x {ranks}"
     what = f"{version('lit-rl')}   {type(module).__name__}{on}   {device}   seed {module.seed}"
-    return [("lit-rl", what), ("policy", policy_of(module)), *work_of(trainer, module), *logs_of(trainer)]
+    rows = [("lit-rl", what), ("policy", policy_of(module))]
+    batch, samples = getattr(task, "batch_size", None), module.sampling and module.sampling.num_samples
+    if batch is not None and samples is None:
+        rows.append(("batch", f"{batch * ranks} problems an update"))
+    elif batch is not None and samples is not None:
+        rows.append(
+            ("batch", f"{batch * ranks} problems x {samples} = {batch * ranks * samples} completions a rollout")
+        )
+    return [*rows, *logs_of(trainer)]
 
 
 def policy_of(module: TrainedModule) -> str:
@@ -46,19 +52,6 @@ def policy_of(module: TrainedModule) -> str:
     source = getattr(module.policy, "source", None) or type(module.policy).__name__
     share = "" if trained == total else f", {short_number(trained)} of them trained"
     return f"{source}   {short_number(total)} parameters{share}"
-
-
-def work_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
-    """Describe the batch of one rollout, or of one update."""
-    task = trainer.datamodule  # type: ignore[attr-defined]
-    batch, ranks = getattr(task, "batch_size", None), trainer.world_size
-    if batch is None:
-        return []
-    sampling = module.sampling
-    if sampling is None:
-        return [("batch", f"{batch * ranks} problems an update")]
-    samples = sampling.num_samples
-    return [("batch", f"{batch * ranks} problems x {samples} = {batch * ranks * samples} completions a rollout")]
 
 
 def logs_of(trainer: pl.Trainer) -> Rows:
@@ -77,34 +70,16 @@ def summary_of(trainer: pl.Trainer, module: TrainedModule, view: RunView) -> Row
     went = f"{number} {view.word}s in {clock_text(view.seconds)}" + (
         f", {view.done}{of} in all" if view.first or of else ""
     )
-    found, earned = diagnoses_of(trainer), view.earned()
+    found, earned = open_diagnoses(trainer), view.earned()
     rows = [("done" if whole else "stopped", went), *view.measured()]
     last = f"last {len(view.recent)} rollouts" if len(view.recent) > 1 else "last rollout"
     rows += [] if earned else [("reward", f"0 in the {last}")]
     rows += [("diagnosis", one.line()) for one in found]
-    doubt = bool(found) or not earned
-    return [*rows, *checkpoints_of(trainer), *logs_of(trainer), *next_of(trainer, module, doubt)]
-
-
-def diagnoses_of(trainer: pl.Trainer) -> list[Diagnosis]:
-    """Return the diagnoses that still hold."""
-    watching = [one for one in trainer.callbacks if isinstance(one, Diagnostics)]  # type: ignore[attr-defined]
-    return [one for callback in watching for one in callback.open]
-
-
-def checkpoints_of(trainer: pl.Trainer) -> Rows:
-    """The best and the last checkpoint, if the run saved any."""
-    saved = saver_of(trainer)
-    if saved is None:
-        return []
-    rows = []
-    best, last = saved.run.target("best"), saved.run.target("last")
-    if best is not None:
-        value = "" if saved.best_value is None else f"   {saved.monitor} {saved.best_value:.3f}"
-        rows.append(("best", f"{relative(saved.run.path / best.name)}{value}"))
-    if last is not None:
-        rows.append(("last", relative(saved.run.path / last.name)))
-    return rows
+    for saver in savers_of(trainer)[:1]:
+        value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
+        kept = [(name, saver.run.target(name), more) for name, more in (("best", value), ("last", ""))]
+        rows += [(name, f"{relative(saver.run.path / path.name)}{more}") for name, path, more in kept if path]
+    return [*rows, *logs_of(trainer), *next_of(trainer, module, bool(found) or not earned)]
 
 
 def next_of(trainer: pl.Trainer, module: TrainedModule, doubt: bool = False) -> Rows:
@@ -116,10 +91,12 @@ def next_of(trainer: pl.Trainer, module: TrainedModule, doubt: bool = False) -> 
         doubt: whether its policy may not be worth an export; completions are to be read first then.
     """
     commands, export = [], []
-    saved = saver_of(trainer)
-    if saved is not None and saved.run.target("last") is not None and can_be_exported(module, saved.config):
-        export = [f"lit-rl export {quoted(saved.run.path)} {quoted(saved.run.path / 'model')}"]
-    folder, recorded = board_folder(trainer), recorded_folder(trainer)
+    for saver in savers_of(trainer)[:1]:
+        whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.arguments())
+        if whole and saver.run.target("last") is not None:  # a checkpoint that an export can do with alone
+            export = [f"lit-rl export {quoted(saver.run.path)} {quoted(saver.run.path / 'model')}"]
+    records = [one.path for one in trainer.callbacks if isinstance(one, RunRecord)]  # type: ignore[attr-defined]
+    folder, recorded = board_folder(trainer), next(filter(None, records), None)
     if doubt and recorded is not None and module.clock.unit == "rollout":
         commands.append(f"lit-rl show {quoted(recorded)}")
     if folder is not None or (doubt and recorded is not None):
@@ -128,29 +105,9 @@ def next_of(trainer: pl.Trainer, module: TrainedModule, doubt: bool = False) -> 
     return [("next" if i == 0 else "", command) for i, command in enumerate(commands)]
 
 
-def recorded_folder(trainer: pl.Trainer) -> Path | None:
-    """Return the folder of the run's plain files, if it has one; known on the first rank."""
-    records = [one for one in trainer.callbacks if isinstance(one, RunRecord)]  # type: ignore[attr-defined]
-    return next((one.path for one in records if one.path is not None), None)
-
-
-def can_be_exported(module: TrainedModule, config: str | None) -> bool:
-    """Return whether ``lit-rl export`` writes the policy from a checkpoint alone."""
-    return isinstance(module.policy, CausalLM) and bool(config or module.policy.arguments())
-
-
-def saver_of(trainer: pl.Trainer) -> Checkpointing | None:
-    """The callback that saves the run, if there is one."""
-    found = [callback for callback in trainer.checkpoint_callbacks if isinstance(callback, Checkpointing)]
-    return found[0] if found else None
-
-
 def board_folder(trainer: pl.Trainer) -> Path | None:
     """The event-file folder of the run's TensorBoard logger, if it has one; communicates with no other rank."""
-    for logger in trainer.loggers:
-        if isinstance(logger, TensorBoardLogger):
-            return Path(logger.log_dir)
-    return None
+    return next((Path(logger.log_dir) for logger in boards_of(trainer)), None)
 
 
 def relative(path: Path) -> str:
@@ -188,8 +145,15 @@ def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapp
         rows.append(("checkpoint", str(trainer.ckpt_path)))
     prefixes = [name.removesuffix(_COUNT) for name in metrics if name.endswith(_COUNT)]
     rows += [(short_name(prefix), line_of(module, prefix, metrics)) for prefix in prefixes]
-    rows += [(short_name(name), f"{value:.4g}") for name, value in metrics.items() if not _is_told(name, prefixes)]
-    return [*rows, *logs_of(trainer), *samples_of(trainer)]
+    told = tuple(f"{prefix}/{name}" for prefix in prefixes for name in _TOLD)
+    rows += [(short_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(told)]
+    rows += logs_of(trainer)
+    logs = [one for one in trainer.callbacks if isinstance(one, CompletionLog)]  # type: ignore[attr-defined]
+    if not logs or not trainer.loggers:
+        return [*rows, ("samples", "not kept: lit_rl.callbacks.CompletionLog and a logger keep some")]
+    folder = board_folder(trainer)
+    where = "among the tables of the logger" if folder is None else f"{relative(folder)}, TEXT in TensorBoard"
+    return [*rows, ("samples", f"of the first {logs[0].num_problems} problems of each task: {where}")]
 
 
 def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) -> str:
@@ -212,17 +176,3 @@ def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) ->
     parts.append(f"{own['num_problems']:.0f} problems" + (f" x {samples}" if samples > 1 else ""))
     parts.append(verdicts_of(own, most=None))
     return "   ".join(part for part in parts if part)
-
-
-def samples_of(trainer: pl.Trainer) -> Rows:
-    """Say where completions are logged."""
-    logs = [one for one in trainer.callbacks if isinstance(one, CompletionLog)]  # type: ignore[attr-defined]
-    if not logs or not trainer.loggers:
-        return [("samples", "not kept: lit_rl.callbacks.CompletionLog and a logger keep some")]
-    folder = board_folder(trainer)
-    where = "among the tables of the logger" if folder is None else f"{relative(folder)}, TEXT in TensorBoard"
-    return [("samples", f"of the first {logs[0].num_problems} problems of each task: {where}")]
-
-
-def _is_told(name: str, prefixes: list[str]) -> bool:
-    return any(_TOLD.fullmatch(name.removeprefix(f"{prefix}/")) for prefix in prefixes if name.startswith(f"{prefix}/"))

@@ -37,13 +37,7 @@ class StageScores(pl.Callback):
     on_test_epoch_start = on_validation_epoch_start
 
     def on_validation_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         """Add up the scores of a batch."""
         evaluated: Evaluated = outputs

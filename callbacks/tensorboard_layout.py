@@ -138,13 +138,6 @@ def boards_of(trainer: pl.Trainer) -> list[TensorBoardLogger]:
     return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
 
 
-def board_by_default(trainer: Any) -> None:
-    """Arrange the board of a run that has one, unless its callbacks say how."""
-    listed = any(isinstance(callback, TensorBoardLayout) for callback in trainer.callbacks)
-    if not listed and not trainer.fast_dev_run and boards_of(trainer):
-        trainer.callbacks.insert(0, TensorBoardLayout())
-
-
 def compared_metrics(trainer: pl.Trainer, module: TrainedModule) -> list[str]:
     """Metrics by which runs are compared; the table shows the last value of each."""
     named = metric_names(trainer, module)

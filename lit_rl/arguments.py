@@ -13,18 +13,7 @@ from functools import cache, wraps
 from numbers import Integral, Real
 from os import PathLike
 from types import NoneType, UnionType
-from typing import (
-    Any,
-    Literal,
-    ParamSpec,
-    Self,
-    TypeGuard,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Literal, ParamSpec, Self, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _ENVIRONMENT_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _MOST_CLASSES = 3
@@ -105,13 +94,12 @@ def typed_group(cls: type[Group]) -> type[Group]:
 
 
 class _Nothing:
-    """The value of an argument that was not given, for messages."""
-
     def __repr__(self) -> str:
         return "nothing"
 
 
 _NOTHING = _Nothing()
+"""The value of an argument that was not given, for messages."""
 
 
 def _check(cls: type, args: Sequence[Any], given: Mapping[str, Any], hint: Callable[[str, object], str]) -> None:
@@ -178,13 +166,12 @@ def arguments_of(cls: Any) -> Mapping[str, inspect.Parameter]:
     known: dict[str, inspect.Parameter] = {}
     for base in inspect.getmro(cls):
         if "__init__" in vars(base):
-            own = dict(inspect.signature(vars(base)["__init__"]).parameters)
+            own = inspect.signature(vars(base)["__init__"]).parameters
             hints = _hints_of(base if is_dataclass(base) else vars(base)["__init__"])
-            hands_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values())
-            named = {name: one for name, one in own.items() if one.kind not in _VARIABLE and name != "self"}
-            for name, one in named.items():
-                known.setdefault(name, one.replace(annotation=hints.get(name, Any)))
-            if not hands_on:
+            for name, one in own.items():
+                if one.kind not in _VARIABLE and name != "self":
+                    known.setdefault(name, one.replace(annotation=hints.get(name, Any)))
+            if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values()):
                 break
     return known
 
@@ -308,9 +295,7 @@ def require_at_least(least: float, **values: float | None) -> None:
     Raises:
         ArgumentError: one is below; the message names it.
     """
-    for name, value in values.items():
-        if value is not None and not value >= least:
-            raise ArgumentError(name, f"at least {least}", shown(value))
+    _require_each(values, f"at least {least}", lambda value: value >= least)
 
 
 def require_above(bound: float, **values: float | None) -> None:
@@ -319,9 +304,7 @@ def require_above(bound: float, **values: float | None) -> None:
     Raises:
         ArgumentError: one is not; the message names it.
     """
-    for name, value in values.items():
-        if value is not None and not value > bound:
-            raise ArgumentError(name, f"a number above {bound}", shown(value))
+    _require_each(values, f"a number above {bound}", lambda value: value > bound)
 
 
 def require_share(**values: float | None) -> None:
@@ -330,9 +313,7 @@ def require_share(**values: float | None) -> None:
     Raises:
         ArgumentError: one is not; the message names it.
     """
-    for name, value in values.items():
-        if value is not None and not 0 <= value <= 1:
-            raise ArgumentError(name, "a number from 0 to 1", shown(value))
+    _require_each(values, "a number from 0 to 1", lambda value: 0 <= value <= 1)
 
 
 def require_clip(**values: float | None) -> None:
@@ -341,14 +322,16 @@ def require_clip(**values: float | None) -> None:
     Raises:
         ArgumentError: one is not; the message names it.
     """
+    remedy = "0.2 is usual, and 1 would be no lower bound, since ratios are above 0"
+    _require_each(values, "a number above 0 and at most 1", lambda value: 0 < value <= 1, remedy)
+
+
+def _require_each(
+    values: Mapping[str, float | None], wanted: str, is_right: Callable[[float], bool], remedy: str = ""
+) -> None:
     for name, value in values.items():
-        if value is not None and not 0 < value <= 1:
-            raise ArgumentError(
-                name,
-                "a number above 0 and at most 1",
-                shown(value),
-                "0.2 is usual, and 1 would be no lower bound, since ratios are above 0",
-            )
+        if value is not None and not is_right(value):
+            raise ArgumentError(name, wanted, shown(value), remedy)
 
 
 def require_number(owner: object, key: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
@@ -365,30 +348,27 @@ def require_number(owner: object, key: str, value: object, low: float = -math.in
 
 def require_seconds(owner: object, *names: str) -> None:
     """Raise ArgumentError unless the fields hold a finite number of seconds above 0."""
-    for name in names:
-        _require(owner, name, "a finite number of seconds above 0", lambda value: _is_number(value) and value > 0)
+    _require(owner, names, "a finite number of seconds above 0", lambda value: _is_number(value) and value > 0)
 
 
 def require_count(owner: object, *names: str) -> None:
     """Raise ArgumentError unless the fields are whole numbers of at least 1."""
-    for name in names:
-        _require(owner, name, "a whole number of at least 1", lambda value: type(value) is int and value >= 1)
+    _require(owner, names, "a whole number of at least 1", lambda value: type(value) is int and value >= 1)
 
 
 def require_not_negative(owner: object, name: str) -> None:
     """Raise ArgumentError unless a field holds a finite number of at least 0."""
-    _require(owner, name, "a finite number of at least 0", lambda value: _is_number(value) and value >= 0)
+    _require(owner, [name], "a finite number of at least 0", lambda value: _is_number(value) and value >= 0)
 
 
 def require_switch(owner: object, *names: str) -> None:
     """Raise ArgumentError unless the fields are True or False: the text "false" would count as True."""
-    for name in names:
-        _require(owner, name, "True or False", lambda value: type(value) is bool)
+    _require(owner, names, "True or False", lambda value: type(value) is bool)
 
 
 def require_one_of(owner: object, name: str, known: Sequence[str]) -> None:
     """Raise ArgumentError unless a field is one of the known words."""
-    _require(owner, name, f"one of {', '.join(known)}", lambda value: value in known)
+    _require(owner, [name], f"one of {', '.join(known)}", lambda value: value in known)
 
 
 def require_items(owner: object, name: str) -> None:
@@ -425,8 +405,8 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _require(owner: object, name: str, wanted: str, is_right: Callable[[Any], bool]) -> None:
-    """Raise ArgumentError unless a field is as wanted."""
-    value = getattr(owner, name)
-    if not is_right(value):
-        raise ArgumentError(f"{type(owner).__name__}.{name}", wanted, shown(value))
+def _require(owner: object, names: Sequence[str], wanted: str, is_right: Callable[[Any], bool]) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if not is_right(value):
+            raise ArgumentError(f"{type(owner).__name__}.{name}", wanted, shown(value))

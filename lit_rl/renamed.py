@@ -6,7 +6,7 @@ Plain data and plain functions: nothing heavy is imported, so that a message cos
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -352,7 +352,7 @@ def _advantages_of_name(arguments: Config, algorithm: str, changes: list[str]) -
         arguments["baseline"] = "group_mean"
     for key in ("baseline", "deltas"):
         name = arguments.get(key)
-        _each_mapping(name, _scale_is_normalize)
+        _scale_is_normalize(name)
         if not isinstance(name, str) or name not in BASELINES:
             continue
         kind, values = BASELINES[name]
@@ -364,16 +364,13 @@ def _advantages_of_name(arguments: Config, algorithm: str, changes: list[str]) -
         changes.append(f"{key}: {name} is the class {kind}")
 
 
-def _scale_is_normalize(node: Config) -> None:
-    if "scale_by" in node:
-        node["normalize"] = node.pop("scale_by")
-
-
-def _each_mapping(node: Any, change: Callable[[Config], None]) -> None:
+def _scale_is_normalize(node: Any) -> None:
+    """Rename the argument in a class's configuration and in those inside of it."""
     if isinstance(node, MutableMapping):
-        change(node)
+        if "scale_by" in node:
+            node["normalize"] = node.pop("scale_by")
         for value in node.values():
-            _each_mapping(value, change)
+            _scale_is_normalize(value)
 
 
 def _put(arguments: Config, path: str, value: Any) -> None:

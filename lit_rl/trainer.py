@@ -18,13 +18,11 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError, require_arguments, require_at_least, shown
-from lit_rl.callbacks.checkpointing import Checkpointing
-from lit_rl.callbacks.completion_writer import write_by_default
-from lit_rl.callbacks.execution_evaluation import measure_by_default
+from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
+from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
+from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.named_checkpoint import NAMES, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.callbacks.run_record import record_by_default
-from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
@@ -78,9 +76,7 @@ class Trainer(pl.Trainer):
         endless = {} if {"max_epochs", "max_steps", "max_time"} & settings.keys() else {"max_epochs": -1}
         shown = {**screen_settings(settings), **log_settings(settings)}
         super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings, **shown})
-        record_by_default(self)
-        write_by_default(self)
-        board_by_default(self)
+        add_defaults(self)
 
     def fit(
         self,
@@ -99,7 +95,7 @@ class Trainer(pl.Trainer):
         require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
         require_training(self)
         if isinstance(model, PolicyModule):
-            measure_by_default(self)
+            add_unless_listed(self, ExecutionEvaluation)
         say_where(self)
         start = where_to_start(self, ckpt_path)
         super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
@@ -138,7 +134,7 @@ class Trainer(pl.Trainer):
         """Check what a measurement is given; returns the checkpoint to read."""
         require_pair(verb, model, data)
         if isinstance(model, PolicyModule):
-            measure_by_default(self)
+            add_unless_listed(self, ExecutionEvaluation)
         return named(self, ckpt_path)
 
 
@@ -239,7 +235,7 @@ def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:
 
 def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
     """The checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for."""
-    savers = [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
+    savers = savers_of(trainer)
     if not any(saver.run.checkpoints() for saver in savers):
         ckpt_path = named(trainer, ckpt_path)  # before the folder is claimed, which a refusal would leave claimed
     for saver in savers:
@@ -303,11 +299,7 @@ def say_where(trainer: pl.Trainer) -> None:
         for logger in trainer.loggers
         if logger.save_dir and not Path(_folder_of(logger)).resolve().is_relative_to(root)
     ]
-    folders += [
-        ("checkpoints", callback.run.path, "Checkpointing's folder")
-        for callback in trainer.checkpoint_callbacks
-        if isinstance(callback, Checkpointing)
-    ]
+    folders += [("checkpoints", one.run.path, "Checkpointing's folder") for one in savers_of(trainer)]
     elsewhere = [one for one in folders if not Path(one[1]).resolve().is_relative_to(root)]
     if elsewhere:
         where = " and ".join(f"{what} go to {Path(folder).resolve()}" for what, folder, _ in elsewhere)

@@ -183,11 +183,7 @@ OTHERS = [
     *BASICS[:-1],
     *SORTING,
     *REAL,
-    "corridor_ppo",
-    "mbpp_grpo",
-    "mbpp_stories_sft",
-    "mbpp_stories_ppo_dense",
-    "mbxp_grpo",
+    *("corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense", "mbxp_grpo"),
 ]
 
 
@@ -214,7 +210,7 @@ def fit_small(
     return run
 
 
-@pytest.mark.parametrize("name", slow_but(("humaneval_ppo", "deepcoder_grpo"), EXPERIMENTS))
+@pytest.mark.parametrize("name", slow_but(("humaneval_ppo",), EXPERIMENTS))
 def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics], tmp_path: Path) -> None:
     pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
     metrics = fit_small(name)
@@ -222,15 +218,7 @@ def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics
     assert list(tmp_path.glob("runs/*/*/last.ckpt")), "the run saved a checkpoint"
 
 
-IN_SHORT = {
-    "basics_sft",
-    "basics_dpo",
-    "basics_distillation",
-    "sorting_clipped",
-    "real/grpo_lora",
-    "mbpp_grpo",
-    "mbpp_stories_ppo_dense",
-}
+IN_SHORT = {"basics_dpo", "basics_distillation", "sorting_clipped", "real/grpo_lora", "mbpp_stories_ppo_dense"}
 """One of each method and task; the variants are slow."""
 
 
@@ -268,7 +256,7 @@ LEADERBOARDS = {
 """Arguments, name of the sampling and problems: LiveCodeBench has six files of four contests, of which two are held."""
 
 
-@pytest.mark.parametrize("name", LEADERBOARDS)
+@pytest.mark.parametrize("name", slow_but(("mbpp_plus_validate", "livecodebench_validate"), LEADERBOARDS))
 @pytest.mark.filterwarnings("ignore:left out")
 def test_a_leaderboards_configuration_writes_every_completion_and_replay_judges_it_again(
     name: str, fit_small: Callable[..., Metrics], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -297,8 +285,9 @@ def test_what_one_configuration_samples_the_next_one_learns(
     name: str, fit_small: Callable[..., Metrics], tmp_path: Path
 ) -> None:
     """Nothing that random weights write passes, so everything is kept."""
-    fit_small(name, "predict")
-    metrics = fit_small(SAMPLED[name], "fit", "--data.init_args.keep", "all")
+    fit_small(name, "predict", "--trainer.limit_predict_batches=3")
+    short = ["--trainer.max_epochs=1", "--trainer.limit_train_batches=1"]
+    metrics = fit_small(SAMPLED[name], "fit", "--data.init_args.keep", "all", *short)
     assert metrics["sft/loss"] > 0 and "val/greedy/pass@1" in metrics
     with pytest.raises(UsageError, match=r"none of its \d+ completions can be kept \(passed\)"):
         fit_small(SAMPLED[name])

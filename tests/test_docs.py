@@ -1,4 +1,4 @@
-"""What the documentation shows is true to the code: commands parse, snippets run, links lead somewhere.
+"""The documentation is true to the code: commands parse, snippets run, links lead somewhere.
 
 The convention: a command or a snippet that cannot run on any machine says so in a comment that begins with *needs*
 (``# needs 8 GPUs``), on its line or on the first line of its block. Commands under ``console`` are run as printed.
@@ -20,6 +20,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,7 +71,7 @@ class Block(NamedTuple):
 
     @property
     def needs(self) -> str:
-        """What the block as a whole needs, by its first line."""
+        """Requirements of the block as a whole, by its first line."""
         found = re.match(r"[^\n]*#.*\bneeds (.*)", self.text)
         return found[1] if found else ""
 
@@ -121,7 +122,7 @@ OTHERS = [c for c in COMMANDS if c.words[0] not in (*OF, *PLAIN) and c not in SC
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the pages' commands are read: shipped configurations, files that pages show, a model without skill."""
+    """Folder of the pages' commands: shipped configurations, files that pages show, a model without skill."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     write_run(Path("runs/basics/grpo"), {1: [row(0, "ab", 1.0)]})
@@ -166,7 +167,7 @@ def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by_lit_rl(words: tuple[str, ...] | list[str], capsys: pytest.CaptureFixture[str]) -> Any:
-    """What the command was understood as; None if it only printed something."""
+    """Parsed form of the command; None if it only printed something."""
     try:
         lit_rl.__main__.main(list(words))
     except ParsedError as parsed:
@@ -186,15 +187,11 @@ def test_a_command_is_one_that_lit_rl_reads(
         read_by_lit_rl([verb, *rest], capsys)
 
 
-@pytest.mark.parametrize("command", OF["make"], ids=shown)
-def test_a_target_is_in_the_makefile(command: Command) -> None:
-    assert all(f"\n{target}:" in MAKEFILE for target in command.words[1:] if "=" not in target)
-
-
-@pytest.mark.parametrize("command", OF["pytest"], ids=shown)
-def test_tests_that_are_named_exist(command: Command) -> None:
-    for word in command.words:
-        assert "/" not in word or (ROOT / word).exists(), word
+def test_targets_are_in_the_makefile_and_tests_that_are_named_exist() -> None:
+    for command in OF["make"]:
+        assert all(f"\n{target}:" in MAKEFILE for target in command.words[1:] if "=" not in target), command
+    for command in OF["pytest"]:
+        assert all("/" not in word or (ROOT / word).exists() for word in command.words), command
 
 
 @pytest.mark.parametrize("command", SCRIPTS, ids=shown)
@@ -256,12 +253,6 @@ def test_a_snippet_runs(block: Block, folder: Path, capsys: pytest.CaptureFixtur
     assert bool(printed.out) == bool(re.search(r"^ *(print\(|trainer\.fit\()", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", RUN_ELSEWHERE)
-def test_the_other_test_reads_the_page(page: str) -> None:
-    text = (ROOT / "tests" / RUN_ELSEWHERE[page]).read_text()
-    assert Path(page).name in text or Path(page).stem in text
-
-
 SECTIONS = {"trainer", "model", "data", "seed_everything"}
 YAML = [b for b in BLOCKS if b.language == "yaml"]
 
@@ -297,8 +288,9 @@ def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, f"{given:g}" if isinstance(given, int | float) else str(given)
 
 
+@cache
 def anchors(page: str) -> set[str]:
-    """What links to headings of a page end with."""
+    """Ends of links to the headings of a page."""
     return {anchor_of(one.title) for one in sections(TEXTS[page])}
 
 
@@ -307,16 +299,14 @@ NAMED = sorted({(page, name) for page, text in PROSE.items() for name in re.find
 FOLDERS = ("benchmarks", "callbacks", "configs", "docker", "docs", "examples", "lit_rl", "tests")
 
 
-@pytest.mark.parametrize(("page", "name"), [one for one in NAMED if re.fullmatch(r"lit_rl(\.\w+)+(\(.*\))?", one[1])])
-def test_a_dotted_name_is_in_the_package(page: str, name: str) -> None:
-    assert pydoc.locate(name.partition("(")[0]) is not None
-
-
-@pytest.mark.parametrize(("page", "name"), [one for one in NAMED if one[1].split("/")[0] in FOLDERS and "/" in one[1]])
-def test_a_file_that_is_named_exists(page: str, name: str) -> None:
-    file, _, test = name.partition("::")
-    assert list(ROOT.glob(file.partition(" ")[0])), f"{page} names {name}"
-    assert f"def {test}" in (ROOT / file).read_text() if test else True
+def test_dotted_names_are_in_the_package_and_files_that_are_named_exist() -> None:
+    for page, name in NAMED:
+        if re.fullmatch(r"lit_rl(\.\w+)+(\(.*\))?", name):
+            assert pydoc.locate(name.partition("(")[0]) is not None, f"{page} names {name}"
+        if name.split("/")[0] in FOLDERS and "/" in name:
+            file, _, test = name.partition("::")
+            assert list(ROOT.glob(file.partition(" ")[0])), f"{page} names {name}"
+            assert not test or f"def {test}" in (ROOT / file).read_text(), f"{page} names {name}"
 
 
 OTHER_LIBRARIES = {"docs/peers.md": None, "docs/engines.md": {"logprobs_mode"}}
@@ -324,7 +314,7 @@ OTHER_LIBRARIES = {"docs/peers.md": None, "docs/engines.md": {"logprobs_mode"}}
 
 
 def arguments_of(kind: type) -> set[str]:
-    """What the constructors of a class and its bases take."""
+    """Arguments of the constructors of a class and its bases."""
     inits = [vars(base)["__init__"] for base in kind.__mro__ if inspect.isfunction(vars(base).get("__init__"))]
     fields = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", ())}
     return fields.union(*(inspect.signature(init).parameters for init in inits))
@@ -387,26 +377,14 @@ def test_extras_that_are_named_exist() -> None:
         assert "".join(extra) in extras, f"{page} names the extra {''.join(extra)}"
 
 
-LINKS = [(page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
-
-
-@pytest.mark.parametrize(("page", "link"), [one for one in LINKS if not one[1].startswith("http")])
-def test_a_link_leads_to_a_file_and_a_heading(page: str, link: str) -> None:
-    target, _, anchor = link.partition("#")
-    file = ((ROOT / page).parent / target).resolve() if target else ROOT / page
-    assert file.exists(), f"{page} links to {link}"
-    if anchor:
-        assert anchor in anchors(file.relative_to(ROOT).as_posix()), f"{page} links to {link}"
-
-
-LONG = [page for page in TEXTS if page.startswith("docs/") and len(TEXTS[page].split()) > 1500]
-
-
-@pytest.mark.parametrize("page", LONG)
-def test_a_long_page_begins_with_links_to_its_sections(page: str) -> None:
-    """The table of contents beside the text is not shown on a narrow screen."""
-    assert len(re.findall(r"^## ", TEXTS[page], re.MULTILINE)) >= 3
-    assert "](#" in TEXTS[page].split("\n## ")[0]
+def test_links_lead_to_a_file_and_a_heading() -> None:
+    links = [(page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
+    for page, link in links:
+        target, _, anchor = link.partition("#")
+        file = ((ROOT / page).parent / target).resolve() if target else ROOT / page
+        assert link.startswith("http") or file.exists(), f"{page} links to {link}"
+        if anchor and not link.startswith("http"):
+            assert anchor in anchors(file.relative_to(ROOT).as_posix()), f"{page} links to {link}"
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -45,10 +45,6 @@ def test_a_script_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 60
 
 
-def test_there_are_four() -> None:
-    assert len(SCRIPTS) == 4
-
-
 def test_grpo_on_rows_of_ones_own(model: str, byte_tokenizer: str) -> None:
     """Four problems, eight completions each, one rollout."""
     policy = CausalLM(config=TINY_QWEN2 | {"max_position_embeddings": 256}, tokenizer=byte_tokenizer)

@@ -122,7 +122,7 @@ def run(
     rate: float = 1e-3,
     **fits: Any,
 ) -> torch.Tensor:
-    """What all weights that learn are after two rollouts or updates, on the CPU."""
+    """All weights that learn, after two rollouts or updates, on the CPU."""
     cls, settings = RUNS[kind]
     given: dict[str, Any] = {"optimizer": lambda weights: torch.optim.Adam(weights, lr=rate)} | copy.deepcopy(settings)
     data = given.pop("data", Programs)(batch_size=3) if cls is not DPO else pairs(folder)

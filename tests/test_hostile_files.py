@@ -156,7 +156,7 @@ def code_of_the_tokenizer(folder: Path) -> None:
 
 
 class Touch:
-    """What unpickling it runs."""
+    """Call that unpickling it makes."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

@@ -14,13 +14,11 @@ from support.recorded_runs import row, write_run
 from torch.utils.tensorboard import SummaryWriter
 
 from lit_rl.cli.report import report
-from lit_rl.reports.html.charts import spread, ticks
 from lit_rl.reports.html.page import page
 from lit_rl.reports.learned import answer, wilson
 from lit_rl.reports.run_files import METRICS_FILE
 from lit_rl.reports.run_files.files import append_line
-from lit_rl.reports.run_files.row_text import number_text
-from lit_rl.reports.runs import read_curves, read_runs, short_names
+from lit_rl.reports.runs import read_curves, read_runs
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
 FAILED = {
@@ -140,16 +138,6 @@ def test_every_panel_is_drawn(tmp_path: Path) -> None:
     assert all(x >= 0 and y >= 0 and x + wide <= 360 and y + high <= 210 for x, y, wide, high in boxes)
 
 
-def test_the_table_says_what_validation_measured(tmp_path: Path) -> None:
-    _, page = page_of(write_run(tmp_path / "run", {n: [] for n in range(1, 11)}, model="m", seed=3))
-    cells = re.findall(r"<td[^>]*>(.*?)</td>", page)[:12]
-    measured = "0.750 (0.505 to 0.898)"
-    assert cells[1:] == [
-        "m", "GRPO", "3", "greedy", "pass@1", "10 rollouts", measured, "0.750 (rollout 10)", measured, "12 of 16",
-        "11.5",
-    ]  # fmt: skip
-
-
 def test_tasks_without_programs_are_measured_by_their_reward(tmp_path: Path) -> None:
     """Sorting and its like: no pass@1, no tasks that passed; the terminal lists it too."""
     folder = tmp_path / "run"
@@ -201,45 +189,12 @@ def test_other_runs_are_lines_of_their_own(tmp_path: Path, other: dict[str, Any]
     assert bands(page) == 0 and "seeds)" not in page
 
 
-def test_a_run_without_plain_files_is_drawn_from_its_event_files(tmp_path: Path) -> None:
-    writer = SummaryWriter(str(tmp_path / "old"))
-    for step in range(3):
-        writer.add_scalar("reward/mean", step / 2, step)
-    writer.close()
-    _, page = page_of(tmp_path / "old")
-    assert "reward/mean</figcaption>" in page and 'id="browser"' not in page
-
-
-def test_the_table_in_the_terminal_reads_plain_files_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report([str(write_run(tmp_path / "run", {1: [], 2: []}))])
-    assert ["reward/mean", "2", "0.1", "0.2", "0.2"] in [
-        line.split()[1:] for line in capsys.readouterr().out.splitlines()
-    ]
-
-
 def test_few_rollouts_are_shown_of_a_long_run(tmp_path: Path) -> None:
     """At equal distances, the first and the last among them."""
     _, page = page_of(write_run(tmp_path / "run", {n: [] for n in range(1, 101)}), options=("--rollouts", "4"))
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
     (run,) = json.loads(data)["runs"]
     assert [one["number"] for one in run["rollouts"]] == [1, 34, 67, 100] and run["recorded"] == 100
-
-
-def test_a_spread_is_taken_where_all_seeds_have_a_point() -> None:
-    assert spread([[(1, 0.0), (2, 1.0), (3, 9.0)], [(1, 1.0), (2, 2.0)]]) == [(1, 0.0, 0.5, 1.0), (2, 1.0, 1.5, 2.0)]
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 7.1), (1e-9, 3e-9), (0, 1e6), (0.37, 0.38)])
-def test_axes_have_round_numbers(low: float, high: float) -> None:
-    found = ticks(low, high)
-    assert 2 <= len(found) <= 6 and all(low - 1e-12 <= value <= high + 1e-12 for value in found)
-
-
-def test_names_leave_out_what_all_runs_share() -> None:
-    folders = [Path(f"/runs/basics/{name}/version_0") for name in ("grpo", "ppo")]
-    assert short_names(folders) == ["grpo", "ppo"]
-    assert short_names(folders[:1]) == ["grpo/version_0"]
-    assert short_names([Path("/a/x/version_0"), Path("/a/x/version_1")]) == ["version_0", "version_1"]
 
 
 def write(folder: Path, values: dict[int, float]) -> None:
@@ -268,44 +223,6 @@ def test_a_run_that_went_on_is_one_curve(tmp_path: Path) -> None:
     write(tmp_path / "version_0", {1: 1.0, 2: 2.0})
     write(tmp_path / "version_0", {2: 3.0, 3: 4.0})
     assert read_curves(tmp_path)["reward/mean"] == [(1, 1.0), (2, 3.0), (3, 4.0)]
-
-
-def test_a_folder_without_events_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="give the folder that a run logged to"):
-        report([str(tmp_path)])
-
-
-@pytest.mark.parametrize("wanted", ["reward/mean,val/*", "[reward/mean, 'val/*']", "rew*", "*"])
-def test_metrics_are_given_as_names_or_patterns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: str
-) -> None:
-    write(tmp_path, {1: 0.25})
-    report([str(tmp_path), "--metrics", wanted])
-    assert "reward/mean" in capsys.readouterr().out
-
-
-def test_a_validation_is_listed_by_its_reward_only_where_it_has_no_pass_at_k(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    writer = SummaryWriter(str(tmp_path))
-    for name in ("val/toy/greedy/reward/mean", "val/code/greedy/reward/mean", "val/code/greedy/pass@1", "val/loss"):
-        writer.add_scalar(name, 0.5, 1)
-    writer.close()
-    report([str(tmp_path)])
-    listed = [line.split()[1] for line in capsys.readouterr().out.partition("last")[2].splitlines()[1:]]
-    assert listed == ["val/code/greedy/pass@1", "val/toy/greedy/reward/mean", "val/loss"]
-
-
-def test_an_unknown_metric_is_answered_with_what_there_is(tmp_path: Path) -> None:
-    write(tmp_path, {1: 0.25})
-    with pytest.raises(ValueError, match=r"no metric is called reward/men; there are: reward/mean$"):
-        report([str(tmp_path), "--metrics", "reward/men"])
-
-
-def test_a_run_that_recorded_nothing_yet_says_so(tmp_path: Path) -> None:
-    write(tmp_path, {})
-    with pytest.raises(ValueError, match=r"nothing was recorded yet in .*: look again"):
-        report([str(tmp_path)])
 
 
 STARTED = {"rollout": 0, "time": 0.0, "start": {"batch_size": 4, "num_samples": 8, "num_ranks": 1}}
@@ -361,10 +278,6 @@ def test_a_run_measured_only_later_is_not_called_flat(tmp_path: Path) -> None:
     assert "execution/pass_rate of training fell from 0.4 to 0" in text
 
 
-def test_one_measurement_alone_is_no_verdict(tmp_path: Path) -> None:
-    assert told(recorded(tmp_path / "run", passed(0, 0.5))).startswith("greedy pass@1 was measured once: 0.500 (")
-
-
 def test_a_run_that_was_never_validated_is_told_by_its_training(tmp_path: Path) -> None:
     losses = ({"update": n, "sft/loss": 2.0 if n == 1 else 1.0} for n in range(1, 11))
     assert "sft/loss of training fell from 2 to 1" in told(recorded(tmp_path / "run", *losses))
@@ -400,23 +313,6 @@ def test_a_diagnosis_that_came_again_is_one_row(tmp_path: Path) -> None:
     text = page(read_runs([str(folder)]))
     assert re.findall(r'data-title="diagnosis">(.*?)<', text) == ["collapse"]
     assert "3 times: rollouts 2 to 3, rollouts 5 to 6, since rollout 8" in text and "lost 8" in text
-
-
-def test_a_task_that_runs_nothing_has_no_table_of_verdicts(tmp_path: Path) -> None:
-    """Its rows carry a verdict that means nothing; training logs none."""
-    folder = write_run(tmp_path / "run", {1: [row(0, "a", 1.0)]})
-    lines = [json.loads(line) for line in (folder / METRICS_FILE).read_text().splitlines()]
-    (folder / METRICS_FILE).write_text(
-        "".join(
-            json.dumps({name: value for name, value in line.items() if not name.startswith("verdict/")}) + "\n"
-            for line in lines
-        )
-    )
-    report([str(folder), "--html", str(tmp_path / "report.html")])
-    assert "How programs ended" not in (tmp_path / "report.html").read_text()
-    with browser() as shown:
-        shown.open(tmp_path / "report.html")
-        assert shown.run("document.querySelector('h4').textContent") == "row 0: reward 1"
 
 
 def test_the_group_whose_rewards_differ_most_is_shown_first(tmp_path: Path) -> None:
@@ -459,10 +355,3 @@ def test_what_a_verb_measured_next_to_a_run_is_no_run(tmp_path: Path) -> None:
     write_run(tmp_path / "run" / "validate", {1: []})
     assert [run.folder for run in read_runs([str(tmp_path / "run")])] == [folder]
     assert len(read_runs([str(tmp_path / "run" / "validate")])) == 1
-
-
-@pytest.mark.parametrize(("number", "text"), [
-    (1000.0, "1,000"), (12345.6, "12,300"), (0.0, "0"), (-2.5, "-2.5"), (0.000612345, "0.000612"), (1e-7, "1e-07"),
-])  # fmt: skip
-def test_numbers_have_no_powers_of_ten_where_digits_are_shorter(number: float, text: str) -> None:
-    assert number_text(number, 3) == text

@@ -15,22 +15,17 @@ import yaml
 from support.command_line import BASE, TINY, one_line
 
 import lit_rl
-from lit_rl.__main__ import main
 from lit_rl.models import CausalLM, LoRA
 
 GRPO = "fit --config base.yaml --ckpt_path "
 VALIDATE = "validate --config base.yaml --ckpt_path "
-EXPORT = "export {} out"
-MODEL = "--model.policy "
-
-
 TOKENIZER = "package:lit_rl/data/basics/tokenizer"
 
 
 def policy(**arguments: Any) -> str:
     """The option that gives the base configuration another policy."""
     described = {"class_path": "CausalLM", "init_args": {"config": None, "tokenizer": None} | arguments}
-    return f"{MODEL}'{json.dumps(described)}'"
+    return f"--model.policy '{json.dumps(described)}'"
 
 
 # name: (command, parts of the answer); files as the fixture makes them
@@ -135,15 +130,15 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     # -- adapters ------------------------------------------------------------------------------------------------
     "an adapter whose base is missing": (
-        policy(model="./lost_base", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        policy(model="./lost_base", tokenizer=TOKENIZER),
         ("lost_base", "its base", "not/there", "base_model_name_or_path"),
     ),
     "an adapter of another base": (
-        policy(model="./wrong_base", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        policy(model="./wrong_base", tokenizer=TOKENIZER),
         ("wrong_base", "is of another base than", "base_model_name_or_path"),
     ),
     "an adapter without weights": (
-        policy(model="./bare_adapter", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        policy(model="./bare_adapter", tokenizer=TOKENIZER),
         ("bare_adapter", "model.policy.model", "adapter_model.safetensors"),
     ),
     "LoRA on layers that there are not": (
@@ -151,7 +146,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("target_modules", "c_attn", "q_proj"),
     ),
     "LoRA on an adapter": (
-        policy(model="./adapter", tokenizer="package:lit_rl/data/basics/tokenizer", lora={"rank": 2}),
+        policy(model="./adapter", tokenizer=TOKENIZER, lora={"rank": 2}),
         ("holds an adapter already", "leave lora out"),
     ),
 }
@@ -182,7 +177,7 @@ def write_configurations(here: Path) -> None:
 def write_checkpoints(here: Path) -> None:
     """One real run without training, its checkpoint as other modules would have written it, and damaged ones."""
     module = lit_rl.GRPO(
-        CausalLM(config=TINY, tokenizer="package:lit_rl/data/basics/tokenizer"),
+        CausalLM(config=TINY, tokenizer=TOKENIZER),
         sampling=lit_rl.Sampling(num_samples=2),
         rewards=[lit_rl.TestsReward()],
     )
@@ -234,7 +229,7 @@ def write_models(here: Path) -> None:
 
 def tiny_model(folder: Path, **lora: Any) -> Any:
     """A model as transformers saves it, without a tokenizer; with an adapter only that is saved."""
-    policy = CausalLM(config=TINY, tokenizer="package:lit_rl/data/basics/tokenizer", probe=False, **lora)
+    policy = CausalLM(config=TINY, tokenizer=TOKENIZER, probe=False, **lora)
     policy.load()
     policy.model.save_pretrained(folder)
     return policy.model
@@ -242,7 +237,7 @@ def tiny_model(folder: Path, **lora: Any) -> Any:
 
 def write_adapters(here: Path) -> None:
     tiny_model(here / "made", lora=LoRA(rank=2))
-    other = CausalLM(config=TINY | {"hidden_size": 32}, tokenizer="package:lit_rl/data/basics/tokenizer", probe=False)
+    other = CausalLM(config=TINY | {"hidden_size": 32}, tokenizer=TOKENIZER, probe=False)
     other.load()
     other.model.save_pretrained(here / "other_model")
     (made,) = (here / "made").glob("**/adapter_config.json")
@@ -275,7 +270,7 @@ def test_a_mistake_is_answered_in_one_line(
 def test_an_adapter_without_tokenizer_has_that_of_its_base(folder: Path) -> None:
     base, adapter = folder / "base_with_tokenizer", folder / "adapter_alone"
     shutil.copytree(folder / "saved_model", base)
-    whole = CausalLM(config=TINY, tokenizer="package:lit_rl/data/basics/tokenizer")
+    whole = CausalLM(config=TINY, tokenizer=TOKENIZER)
     whole.load_tokenizer()
     whole.tokenizer.save_pretrained(base)
     shutil.copytree(folder / "adapter", adapter)
@@ -288,21 +283,19 @@ def test_an_adapter_without_tokenizer_has_that_of_its_base(folder: Path) -> None
 
 def test_a_base_with_fewer_layers_is_no_base_of_an_adapter(folder: Path) -> None:
     """PEFT leaves out the weights of the layers that are missing, with a warning."""
-    deep = CausalLM(
-        config=TINY | {"num_hidden_layers": 2}, tokenizer="package:lit_rl/data/basics/tokenizer", lora=LoRA(rank=2)
-    )
+    deep = CausalLM(config=TINY | {"num_hidden_layers": 2}, tokenizer=TOKENIZER, lora=LoRA(rank=2))
     deep.load()
     deep.model.save_pretrained(folder / "deep")
     (home,) = (folder / "deep").glob("**/adapter_config.json")
     home.write_text(json.dumps(json.loads(home.read_text()) | {"base_model_name_or_path": str(folder / "saved_model")}))
     with pytest.raises(ValueError, match=r"is of another base than .*saved_model: 14 weights are of one only"):
-        CausalLM(str(home.parent), tokenizer="package:lit_rl/data/basics/tokenizer").load()
+        CausalLM(str(home.parent), tokenizer=TOKENIZER).load()
 
 
 def test_one_layer_of_several_that_lora_names_is_missing() -> None:
     """PEFT takes the others, silently."""
     lora = LoRA(rank=2, target_modules=["q_proj", "k_prj"])
-    policy = CausalLM(config=TINY, tokenizer="package:lit_rl/data/basics/tokenizer", lora=lora)
+    policy = CausalLM(config=TINY, tokenizer=TOKENIZER, lora=lora)
     with pytest.raises(ValueError, match=r"names k_prj, which the model does not have: .* q_proj, k_proj, v_proj"):
         policy.load()
 
@@ -322,13 +315,13 @@ def test_a_hub_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(
         ValueError, match=r"nobody/nothing \(model.policy.model\) is neither a folder .*HF_HUB_OFFLINE=1"
     ):
-        CausalLM("nobody/nothing", tokenizer="package:lit_rl/data/basics/tokenizer").load()
+        CausalLM("nobody/nothing", tokenizer=TOKENIZER).load()
     assert not slept, "retries wait"
 
 
 @pytest.mark.parametrize("name", ["text.ckpt", "foreign.ckpt", "tensor.ckpt", "empty.ckpt", "cut.ckpt", "nothing"])
 def test_python_answers_as_the_command_line_does(name: str, folder: Path) -> None:
-    module = lit_rl.SFT(CausalLM(config=TINY, tokenizer="package:lit_rl/data/basics/tokenizer"))
+    module = lit_rl.SFT(CausalLM(config=TINY, tokenizer=TOKENIZER))
     trainer = lit_rl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
     for use in (trainer.fit, trainer.validate, trainer.test):
         with pytest.raises((ValueError, FileNotFoundError), match=rf"{name}|no checkpoint at .*{name}") as caught:
@@ -336,14 +329,6 @@ def test_python_answers_as_the_command_line_does(name: str, folder: Path) -> Non
         assert "\n" not in str(caught.value)
     with pytest.raises((ValueError, FileNotFoundError), match=name):
         lit_rl.SFT.load_from_checkpoint(folder / name)
-
-
-def test_an_export_replaces_a_model_if_it_is_asked_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    shutil.copytree("saved_model", "old_model")
-    Path("old_model", "of_before.txt").touch()
-    main(["export", "run", "old_model", "--overwrite", "true"])
-    assert Path("old_model", "config.json").is_file() and not Path("old_model", "of_before.txt").exists()
 
 
 def test_a_model_that_was_made_in_python_is_trained_itself(folder: Path) -> None:

@@ -31,7 +31,6 @@ from lit_rl import (
 )
 from lit_rl.arguments import ArgumentError, TypedArguments, arguments_of, fits
 from lit_rl.callbacks import Checkpointing
-from lit_rl.evaluation import Evaluation
 from lit_rl.execution import Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
 from lit_rl.modules import Evaluate, Objective, Update
@@ -278,11 +277,6 @@ def test_a_mistake_is_refused_in_one_line_when_it_is_built(mistake: str) -> None
     assert "\n" not in line and [part for part in parts if part not in line] == [], line
 
 
-def test_any_sequence_of_terms_will_do() -> None:
-    rewards = grpo(rewards=(TestsReward(),)).rewards
-    assert rewards is not None and [term.name for term in rewards.terms] == ["tests"]
-
-
 def below(kind: type) -> list[type]:
     return [one for cls in kind.__subclasses__() for one in (cls, *below(cls))]
 
@@ -318,17 +312,6 @@ def test_what_is_of_another_type_fits_not(value: object, hint: Any) -> None:
 def test_a_path_is_as_good_as_a_text_and_a_tuple_as_a_list(tmp_path: Path) -> None:
     assert Checkpointing(tmp_path).run.path == tmp_path  # type: ignore[arg-type]
     assert LoRA(target_modules=("q_proj",)).target_modules == ("q_proj",)  # type: ignore[arg-type]
-
-
-def test_the_name_of_a_term_may_be_that_of_its_class() -> None:
-    class Named(Unnamed):
-        name = "mine"
-
-    assert Named().name == "mine"
-
-
-def test_an_evaluation_is_printed_without_its_tensors() -> None:
-    assert "object at" not in repr(Evaluation({1: 0.5}, {}, (object(),), ({1: 0.5},)))  # type: ignore[arg-type]
 
 
 def test_a_field_that_no_model_of_the_type_has_is_told() -> None:

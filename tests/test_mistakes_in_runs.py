@@ -126,10 +126,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- rewards ---------------------------------------------------------------------------------------------
     "a reward that raises": (
         reward("Raises"),
-        (
-            "Raises.score failed: KeyError: 'missing' (own_things.py, line",
-            "correct that line, or return TermScore",
-        ),
+        ("Raises.score failed: KeyError: 'missing' (own_things.py, line", "correct that line, or return TermScore"),
     ),
     "a reward with a mistyped name": (reward("Mistyped"), ("AttributeError", "outcom", "; correct that line")),
     "a reward of one argument": (reward("Narrow"), ("Narrow.score: ", "have it take completions and judgements")),

@@ -52,7 +52,7 @@ def file(name: str) -> str:
 
 
 def commands() -> list[list[str]]:
-    """What follows ``lit-rl`` on each line of the page, in order."""
+    """Words after ``lit-rl`` on each line of the page, in order."""
     lines = re.findall(r"^lit-rl (.*?)(?: *#.*)?$", "\n".join(blocks("bash")), re.MULTILINE)
     return [line.split() for line in lines]
 
@@ -105,7 +105,7 @@ def test_rows_in_completion_form_suit_the_shipped_configuration(folder: Path, by
 
 
 class Watched:
-    """What the last training rollout sampled, and the policy's weights before and after the run."""
+    """Rows of the last training rollout, and the policy's weights before and after the run."""
 
     rollout: Rollout
     module: RolloutModule
@@ -204,7 +204,7 @@ def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(
 
 @pytest.mark.parametrize("algorithm", slow_but(("GRPO",), ["GRPO", "PPO"]))
 def test_an_engine_of_ones_own_samples(folder: Path, watched: Watched, algorithm: str) -> None:
-    """What training reads is the chain's, and the policy learns from it."""
+    """Training reads the chain's rows, and the policy learns from them."""
     source = file("my_engine.py")
     assert len(source.splitlines()) <= 120
     assert set(re.findall(r"lit_rl[\w.]*", source)) == {"lit_rl.engines", "lit_rl.models", "lit_rl.types"}

@@ -1,4 +1,4 @@
-"""What is shipped is what is in the tree, and imports go down."""
+"""Shipped files are those in the tree, and imports go down."""
 
 from __future__ import annotations
 

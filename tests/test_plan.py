@@ -1,4 +1,4 @@
-"""What a run needs on paper: figures that can be checked by hand, and peaks measured on small runs."""
+"""Needs of a run on paper: figures that can be checked by hand, and peaks measured on small runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from support.small_runs import EvenBytes, fit
 from torch.profiler import ProfilerActivity, profile
 
 from lit_rl.cli.main import main
-from lit_rl.cli.plan import claimed_by, job_of, moments_of, shape_of
+from lit_rl.cli.plan import job_of, moments_of, shape_of
 from lit_rl.cli.trace import trace
 from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.engines import VLLM, InProcess
+from lit_rl.engines import VLLM
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Update
-from lit_rl.planning.advice import advice, changes, fits, usable
+from lit_rl.planning.advice import advice, changes, fits
 from lit_rl.planning.job import Job, Shape
 from lit_rl.planning.memory import resident, sampling, updating
 from lit_rl.planning.seconds import (
@@ -107,12 +107,6 @@ def test_the_sampler_keeps_prompts_once_and_rows_in_doubling_buffers() -> None:
     assert sampling(replace(job, engine="colocated", engine_bytes=32e9)).engine == 32e9
 
 
-def test_an_engine_that_claims_a_share_of_the_device_is_taken_at_its_word() -> None:
-    assert claimed_by(VLLM(memory_share=0.3), DEVICES["h100"]) == pytest.approx(24e9)
-    assert claimed_by(VLLM(cache_gigabytes=2.0), DEVICES["h100"]) is None
-    assert claimed_by(InProcess(), DEVICES["h100"]) is None
-
-
 def test_ddp_reduces_gradients_once_per_micro_batch() -> None:
     job = Job(SEVEN, num_ranks=8, ranks_per_node=8, num_problems=4, group_size=4, microbatch_rows=8)
     assert of_updates(job) == Traffic(inside=2 * 7 / 8 * 4 * SEVEN.parameters * 2)
@@ -177,10 +171,6 @@ def test_every_change_that_is_advised_saves_memory() -> None:
         assert after < before, name
 
 
-def test_usable_memory_leaves_room_for_the_driver() -> None:
-    assert usable(DEVICES["h100"]) == pytest.approx(75.05e9)
-
-
 # -- reading a configuration ----------------------------------------------------------------------------------
 
 
@@ -209,17 +199,6 @@ def test_an_optimizer_is_asked_what_it_keeps() -> None:
     assert moments_of(torch.optim.AdamW) == 2
     assert moments_of(lambda p: torch.optim.SGD(p, lr=0.1)) == 0
     assert moments_of(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)) == 1
-
-
-def test_a_configuration_is_planned_without_loading_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    config = str(ROOT / "configs" / "scaling" / "qwen2.5_coder_7b_grpo.yaml")
-    main(["plan", "--config", config, "--gpus", "8", "--prompt_tokens", "1024"])
-    printed = capsys.readouterr().out
-    assert "7.62B parameters" in printed and "weights spread over 8 ranks" in printed
-    assert "received by a rank in a rollout" in printed and "cores per GPU" in printed
-    assert "does not fit" not in printed
-    main(["plan", "--config", config, "--gpus", "1"])
-    assert "does not fit: it would with" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

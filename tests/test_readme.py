@@ -32,10 +32,6 @@ def test_a_quick_command_runs(
         assert "78 of 78 references pass" in printed.out, "52 to train on and 26 to measure on"
 
 
-def test_there_are_quick_commands() -> None:
-    assert len(COMMANDS) >= 2
-
-
 def test_the_script_runs_and_goes_on_when_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,13 +79,6 @@ def test_check_data_names_a_task_without_files_and_those_that_it_is_validated_on
     assert printed[0] == "task Basics, validated on MBPP from good.jsonl and Sorting"
 
 
-def test_check_data_says_which_files_have_no_task(run: Run) -> None:
-    status, printed = run("check-data", "--config", "no_data.yaml")
-    assert status and printed == [
-        "lit-rl: error: no_data.yaml has no data section: check-data reads the task from there"
-    ]
-
-
 def test_check_contamination_reads_what_fit_would(run: Run) -> None:
     """The second file says that the only row is trained and measured on."""
     Path("twice.yaml").write_text(json.dumps({"data": {"init_args": {"test_split": "all"}}}))

@@ -68,28 +68,6 @@ def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys
     assert [line.split()[:4] for line in lines[3:]] == [["row", "3", "reward", "0.25"], ["row", "4", "reward", "none"]]
 
 
-def test_the_list_says_what_ended_a_row_early_and_how_many_turns_it_had(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of a row that passed it does not matter what ended it."""
-    reasons = ("stop_string", "length", "eos", "stop_string", "stop_string", "eos")
-    rows = [row(number, "ab", 1.0 if number == 3 else 0.0) for number in range(len(reasons))]
-    for one, why in zip(rows, reasons, strict=True):
-        one["turns"][0]["stop_reason"] = why
-    rows[4]["turns"][0]["stop_string"] = "\n\n"
-    (turn,) = rows[5]["turns"]
-    rows[5]["turns"] = [turn, turn | {"start": 3, "end": 6}]
-    lines = shown(capsys, write_run(tmp_path / "run", {1: rows})).splitlines()[3:]
-    assert {line.split()[1]: line.split(maxsplit=4)[4] for line in lines} == {
-        "0": "exception, ended by a stop string",
-        "1": "exception, cut at the token limit",
-        "2": "exception",
-        "3": "passed",
-        "4": r"exception, ended by the stop string '\n\n'",
-        "5": "exception, 2 turns",
-    }
-
-
 def test_tokens_are_coloured_by_their_value(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,12 +109,6 @@ def test_without_colours_a_table_after_each_turn_has_the_values(
     coloured = shown(capsys, folder, "--best")
     assert "colour is credit (part of the reward): blue above 0, orange below, none at 0, full at 1" in coloured
     assert "tokens  text" not in coloured
-
-
-def test_a_long_run_of_tokens_is_one_short_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, write_run(tmp_path / "run", {1: [row(0, "x" * 500 + "\x1b", 1.0)]}), "--best")
-    (line,) = [line for line in text.splitlines() if line.startswith("  0.001992")]
-    assert line.endswith(r"x' ... 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\x1b'") and len(line) < 110
 
 
 def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,7 +157,7 @@ def test_a_reader_that_has_read_enough_is_no_error(run: Path) -> None:
 
 
 def test_page_and_terminal_colour_by_the_same_values(tmp_path: Path) -> None:
-    """What the page's script computes of a token is what Python does."""
+    """The page's script computes of a token what Python does."""
     tokens = {
         "ids": [1, 2], "credit": [0.25, -0.5], "advantage": [1.5, 0.0], "logprob_sampled": [-0.1, -2.0],
         "logprob_old": [-0.25, -2.5], "logprob_update": [-0.5, None], "logprob_ref": [-1.0, -2.0],

@@ -23,7 +23,7 @@ ROLLOUTS = 12
 
 
 def answers() -> bool:
-    """Whether a scheduler is there and has a node to give."""
+    """Return whether a scheduler is there and has a node to give."""
     if shutil.which("sinfo") is None:
         return False
     try:
@@ -151,7 +151,7 @@ def preempt(job: str) -> None:
 
 
 def time_is_almost_up(job: str) -> None:
-    """What the scheduler sends to the steps of a job before its time limit."""
+    """Signal that the scheduler sends to the steps of a job before its time limit."""
     command("scancel", "--signal=USR1", job)
 
 

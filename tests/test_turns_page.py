@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "turns.md").read_text()
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the page's commands find a policy, one with random weights."""
+    """Folder in which the page's commands find a policy, one with random weights."""
     monkeypatch.chdir(tmp_path)
     policy = CausalLM(
         config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer="package:lit_rl/data/basics/tokenizer"
@@ -83,7 +83,3 @@ def test_the_page_names_all_placeholders() -> None:
         Repair(template="{nothing}")
     known = str(raised.value).split("it may use")[1].strip().split(", ")
     assert len(known) >= 5 and all(f"`{name}`" in PAGE for name in known)
-
-
-def test_the_page_is_short() -> None:
-    assert len(PAGE.split()) <= 1500

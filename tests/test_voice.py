@@ -1,4 +1,4 @@
-"""How the library writes: docstrings that begin with a verb or a noun, and no filler words."""
+"""Style of the library's texts: docstrings that begin with a verb or a noun, and no filler words."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def docstrings_of(source: str) -> Iterator[ast.Constant]:
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    tests = {str(file.relative_to(ROOT)): file.read_text() for file in (ROOT / "tests").rglob("*.py")}
     questions = [
         f"{file}:{text.lineno}"
-        for file, source in SOURCES.items()
+        for file, source in (SOURCES | tests).items()
         for text in docstrings_of(source)
         if FIRST_WORDS & {text.value.split()[0]}
     ]

@@ -135,19 +135,6 @@ def test_a_setting_that_one_run_has_counts_unless_it_says_where_it_is_saved(
     assert found(tmp_path, config(), other) == differs
 
 
-def test_a_class_without_arguments_is_shown_by_its_name(tmp_path: Path) -> None:
-    def rewarded(*names: str) -> dict[str, Any]:
-        return config(
-            model__init_args__rewards=[{"class_path": f"lit_rl.rewards.{name}", "init_args": {}} for name in names],
-            model__init_args__loss={"class_path": f"lit_rl.losses.{names[0]}", "init_args": {}},
-        )
-
-    assert found(tmp_path, rewarded("One"), rewarded("Two", "One")) == [
-        ("model.loss", {"One": ["a"], "Two": ["b"]}),
-        ("model.rewards", {"One": ["a"], "Two, One": ["b"]}),
-    ]
-
-
 def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apart(tmp_path: Path) -> None:
     def tasks(second: str, path: str = "lit_rl.data.Basics") -> dict[str, Any]:
         listed = [{"class_path": path, "init_args": {"name": name}} for name in (second, "b")]
@@ -160,21 +147,6 @@ def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apar
         "data.validation_tasks",
         {"Basics, Basics": ["a"], "mine.Basics, mine.Basics": ["b"]},
     )
-
-
-def test_the_model_is_told_before_the_trainer_and_seeds(tmp_path: Path) -> None:
-    other = config(1, trainer__precision="bf16-mixed", model__init_args__draw_seed=5)
-    other["model"]["init_args"]["update"]["epochs"] = 2
-    assert [name for name, _ in found(tmp_path, config(), other)] == [
-        "model.update.epochs", "trainer.precision", "seed_everything", "model.draw_seed",
-    ]  # fmt: skip
-
-
-def test_values_are_one_short_line(tmp_path: Path) -> None:
-    template = "{% for m in messages %}\n" + 50 * "x y " + "{% endfor %}"
-    ((_, runs),) = found(tmp_path, config(), config(model__init_args__policy__init_args__model=template))
-    long = next(iter(runs.keys() - {"m"}))
-    assert "\n" not in long and long.startswith('"{% for m in messages %}\\n') and len(long) == 80
 
 
 @pytest.mark.parametrize(
@@ -212,13 +184,6 @@ def test_a_run_given_twice_is_one_and_runs_inside_of_runs_have_names(
     run(tmp_path / "a" / "version_0", config(1))
     report(["a"])
     assert "  seed_everything  0 in a; 1 in a/version_0" in capsys.readouterr().out.splitlines()
-
-
-def test_one_run_differs_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(run(tmp_path / "a", config()))
-    report([folder])
-    assert "seed_everything" not in capsys.readouterr().out
-    assert "What differs" not in page(read_runs([folder]))
 
 
 @pytest.mark.parametrize(("kl", "bands"), [(0.0, 1), (0.1, 0)])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lit_rl.cli import options
 from lit_rl.cli.check_data import named, problems_of, with_data_of_config
-from lit_rl.data.contamination import Overlap, find_overlaps
+from lit_rl.data.contamination import find_overlaps
 from lit_rl.data.task import TaskDataModule
 
 MOST_SHOWN = 20
@@ -26,18 +26,13 @@ def check_contamination(arguments: Sequence[str]) -> None:
     train = problems_of(tasks.data, ["train"])
     held_out = problems_of(tasks.held_out or tasks.data, ["validation", "test"])
     overlaps = find_overlaps(train, held_out, ngram_words=parsed.ngram_words, min_share=parsed.min_share)
-    print(report_of_overlaps(overlaps, len(train), len(held_out)))
+    met = len({overlap.held_out_id for overlap in overlaps})
+    print(f"{met} of {len(held_out)} held-out problems occur among {len(train)} training problems")
+    for one in overlaps[:MOST_SHOWN]:
+        print(f"  {one.held_out_id}: {one.share:.0%} of it in {one.train_id}")
+    if len(overlaps) > MOST_SHOWN:
+        print(f"  and {len(overlaps) - MOST_SHOWN} more pairs: --output FILE writes all")
     if parsed.output:
         Path(parsed.output).write_text("".join(json.dumps(asdict(one)) + "\n" for one in overlaps))
     if overlaps:
         raise SystemExit(1)
-
-
-def report_of_overlaps(overlaps: Sequence[Overlap], num_train: int, num_held_out: int) -> str:
-    """The report, as text: how many held-out problems occur in training, and the closest pairs."""
-    met = len({overlap.held_out_id for overlap in overlaps})
-    lines = [f"{met} of {num_held_out} held-out problems occur among {num_train} training problems"]
-    lines += [f"  {one.held_out_id}: {one.share:.0%} of it in {one.train_id}" for one in overlaps[:MOST_SHOWN]]
-    if len(overlaps) > MOST_SHOWN:
-        lines.append(f"  and {len(overlaps) - MOST_SHOWN} more pairs: --output FILE writes all")
-    return "\n".join(lines)

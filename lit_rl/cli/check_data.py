@@ -69,9 +69,10 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     unread: dict[str, list[RowError]] = {}
     problems = problems_by_split(task, splits, unread)
     each_once = _each_once(problems.values())
-    checked = find_cuts(sandbox, suggest_rules(sandbox, run_references(sandbox, each_once)))
-    checked = find_accepted(sandbox, checked)
-    found = {id(problem): one for problem, one in zip(each_once, checked, strict=True)}
+    checked = run_references(sandbox, each_once)
+    for find in (suggest_rules, find_cuts, find_accepted):
+        find(sandbox, checked)
+    found = {id(one.problem): one for one in checked}
     return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
 
 
@@ -101,22 +102,17 @@ def problems_by_split(
             errors: list[RowError] = []
             with contextlib.nullcontext() if unread is None else collecting(errors):
                 loaded = one.problems(split)
-            problems = [_known(problem, known.setdefault((one.name, problem.task_id), [])) for problem in loaded]
+            problems = []
+            for problem in loaded:
+                # Splits may share problems, or only names: rows of two files are often counted from 0 in both.
+                of_name = known.setdefault((one.name, problem.task_id), [])
+                problems.append(next((other for other in of_name if other == problem), problem))
+                of_name.append(problem)
             if problems or errors or not name:
                 found[f"{name} {split}".strip()] = problems
             if errors and unread is not None:
                 unread[f"{name} {split}".strip()] = errors
     return found
-
-
-def _known(problem: Problem, of_name: list[Problem]) -> Problem:
-    """The equal problem that was met first, else this one, which is kept.
-
-    Splits may share problems, or only names: rows of two files are often counted from 0 in both.
-    """
-    if problem not in of_name:
-        of_name.append(problem)
-    return of_name[of_name.index(problem)]
 
 
 def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
@@ -129,15 +125,15 @@ def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
     Raises:
         ValueError: there are files, and none has a data section.
     """
-    given, parts = with_parts(arguments, _data_of)
+
+    def data_of(content: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
+
+    given, parts = with_parts(arguments, data_of)
     if parts and not any(parts.values()):
         have = "have" if len(parts) > 1 else "has"
         raise UsageError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")
     return given
-
-
-def _data_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
 
 
 def named(chosen: Namespace) -> str:
@@ -147,14 +143,12 @@ def named(chosen: Namespace) -> str:
         chosen: ``class_path`` and ``init_args``, parsed.
     """
     arguments = vars(chosen.get("init_args") or Namespace())
-    files = [file for name, value in arguments.items() for file in _files_in(name, value)]
+    files = []
+    for name, value in arguments.items():  # existing paths; a plain word such as ``train`` is never one
+        for text in value if isinstance(value, list) else [value]:
+            path = os.path.expanduser(os.path.expandvars(text)) if isinstance(text, str) else ""
+            if path and (name.endswith("path") or {*"./"} & {*path}) and os.path.exists(path):
+                files.append(path)
     told = str(chosen.class_path).rpartition(".")[2] + (f" from {' and '.join(files)}" if files else "")
     others = [named(one) for one in arguments.get("validation_tasks") or ()]
     return told + (f", validated on {' and '.join(others)}" if others else "")
-
-
-def _files_in(name: str, value: Any) -> list[str]:
-    """Return the existing paths that an argument names; a plain word such as ``train`` is never a path."""
-    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text]
-    paths = [os.path.expanduser(os.path.expandvars(text)) for text in texts]
-    return [path for path in paths if (name.endswith("path") or {*"./"} & {*path}) and os.path.exists(path)]

@@ -15,10 +15,11 @@ import yaml
 import lit_rl.data
 from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arguments_of
 from lit_rl.cli.messages import suggestion
+from lit_rl.cli.shipped_configs import in_one_word
 from lit_rl.data.local_files import SUFFIXES
 from lit_rl.renamed import arguments_at
 
-_FLAGS = ("--config", "-c")
+_FLAG = "--config="
 _SECTIONS = (
     "model",
     "data",
@@ -37,11 +38,7 @@ _VERBS = ("fit", "validate", "test", "predict", "config")
 
 def files_of(arguments: Sequence[str]) -> dict[str, Path]:
     """The files that ``--config`` names, in order, each with its whole path: the parser changes the folder."""
-    found = []
-    for flag, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        name, equals, value = flag.partition("=")
-        if name in _FLAGS:
-            found.append(value if equals else following)
+    found = [word.removeprefix(_FLAG) for word in in_one_word(arguments) if word.startswith(_FLAG)]
     return {name: Path(name).absolute() for name in found if Path(name).is_file()}
 
 
@@ -65,17 +62,14 @@ def with_parts(
     """
     found: list[str] = []
     parts: dict[str, Mapping[str, Any]] = {}
-    rest = iter(arguments)
-    for argument in rest:
-        name, equals, value = argument.partition("=")
-        if name not in _FLAGS:
-            found.append(argument)
-            continue
-        file = value if equals else next(rest, None)
-        if not file:
-            raise UsageError(f"{name} needs a value: give a file after it")
-        parts[file] = part_of(yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {})
-        found.append(f"--config={json.dumps(parts[file])}")
+    for word in in_one_word(arguments):
+        if word in ("--config", "-c", _FLAG):
+            raise UsageError(f"{word} needs a value: give a file after it")
+        file = word.removeprefix(_FLAG)
+        if file != word:
+            parts[file] = part_of(yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {})
+            word = f"{_FLAG}{json.dumps(parts[file])}"
+        found.append(word)
     return found, parts
 
 
@@ -149,8 +143,7 @@ def check_files(names: Iterable[str], given: Sequence[str], trainer: type) -> No
         flag, equals, inside = word.partition("=")
         if flag in ("--data", "--held_out"):
             _require_no_rows(flag, inside if equals else following)
-    flags = {*words}
-    named: dict[str, str | None] = {section: None for section in ("model", "data") if section in flags}
+    named: dict[str, str | None] = {section: None for section in ("model", "data") if section in words}
     for name in names:
         content = check_file(name)
         for section in ("model", "data"):
@@ -206,12 +199,8 @@ def _check_value(where: str, value: Any, hint: Any) -> None:
             raise UsageError(f"{where}: {key} is beside class_path: put it under init_args")
         _check_keys(where, value.get("init_args"), cls)
     of_kind = cls is not None and any(isinstance(kind, type) and issubclass(cls, kind) for kind in kinds)
-    if (
-        cls is not None
-        and items is not None
-        and not of_kind
-        and any(issubclass(cls, one) for one in alternatives(items))
-    ):
+    of_items = cls is not None and items is not None and any(issubclass(cls, one) for one in alternatives(items))
+    if of_items and not of_kind:
         raise ArgumentError(where, "a list", str(path), "put it into a list, with - before it")
     groups = [kind for kind in kinds if isinstance(kind, type) and kind.__module__.startswith("lit_rl.")]
     if isinstance(value, dict) and path is None and "init_args" not in value:
@@ -219,9 +208,8 @@ def _check_value(where: str, value: Any, hint: Any) -> None:
         named = next((key for key in value if key not in known and _class_of(key) is not None), None)
         if named is not None:
             raise UsageError(f"{where}: {named} is a class: write class_path: {named} and init_args")
-        for group in groups[:1]:
-            if is_dataclass(group):
-                _check_keys(where, value, group, closed=True)
+        if groups and is_dataclass(groups[0]):
+            _check_keys(where, value, groups[0], closed=True)
 
 
 def _check_keys(where: str, arguments: Any, cls: type | None, *, closed: bool = False) -> None:

@@ -100,16 +100,13 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
         raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
     config: Any = {}
     for text in texts:
-        config = _laid_over(config, _of_this_version(yaml.safe_load(text)))
+        read = yaml.safe_load(text)
+        if isinstance(read, dict):
+            migrate(read)
+        config = _laid_over(config, read)
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
         raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")
-    return config
-
-
-def _of_this_version(config: Any) -> Any:
-    if isinstance(config, dict):
-        migrate(config)
     return config
 
 
@@ -169,7 +166,13 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
     if license or (license := license_of(base)):
         header["license"] = license
     if passes:
-        header["model-index"] = [_as_index(passes, config)]
+        data = str((config.get("data") or {}).get("class_path", "task")).rpartition(".")[2]
+        task, dataset = {"type": "text-generation"}, {"name": data, "type": data.lower()}
+        results = [
+            {"task": task, "dataset": dataset, "metrics": [{"type": "pass@k", "name": name, "value": round(value, 4)}]}
+            for name, value in passes.items()
+        ]
+        header["model-index"] = [{"name": "policy", "results": results}]  # the form in which a hub shows them
     counted = {"rollouts": checkpoint.get("rollout_step"), "updates": checkpoint.get("global_step")}
     counts = ", ".join(f"{count} {word}" for word, count in counted.items() if count)
     rewards = {metric: value for metric, value in sorted(metrics.items()) if metric.endswith("reward/mean")}
@@ -200,17 +203,3 @@ def license_of(base: str | None) -> str | None:
     except yaml.YAMLError:
         return None
     return str(stated["license"]) if isinstance(stated, dict) and stated.get("license") else None
-
-
-def _as_index(passes: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The pass rates in the form in which a hub shows them with a model."""
-    data = str((config.get("data") or {}).get("class_path", "task")).rpartition(".")[2]
-    results = [
-        {
-            "task": {"type": "text-generation"},
-            "dataset": {"name": data, "type": data.lower()},
-            "metrics": [{"type": "pass@k", "name": metric, "value": round(value, 4)}],
-        }
-        for metric, value in passes.items()
-    ]
-    return {"name": "policy", "results": results}

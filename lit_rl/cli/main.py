@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -18,20 +19,11 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-import lit_rl.advantages
-import lit_rl.callbacks
-import lit_rl.data
-import lit_rl.losses
-import lit_rl.models
-import lit_rl.modules
-import lit_rl.rewards
 from lit_rl.arguments import LitRLError, UsageError
-from lit_rl.callbacks.checkpointing import Checkpointing
-from lit_rl.callbacks.completion_writer import write_by_default
-from lit_rl.callbacks.execution_evaluation import measure_by_default
+from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
+from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
+from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
-from lit_rl.callbacks.run_record import record_by_default
-from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
 from lit_rl.cli.config_files import check_files, check_groups, files_of
@@ -43,7 +35,6 @@ from lit_rl.cli.replay import replay
 from lit_rl.cli.report import report
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
-    callbacks_of,
     changes_on_resume,
     checkpoint_of,
     follow_length,
@@ -57,7 +48,7 @@ from lit_rl.cli.run_config import (
 from lit_rl.cli.shipped_configs import configs, with_paths
 from lit_rl.cli.shipped_docs import docs
 from lit_rl.cli.show import show
-from lit_rl.cli.smoke import SmokeTest, shrink, wants_smoke, without_flag
+from lit_rl.cli.smoke import SmokeTest, shrink, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
@@ -77,17 +68,10 @@ from lit_rl.training.ranks import where
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
 # The parser knows classes by their short names once they are loaded.
-for _package in (
-    lit_rl.advantages,
-    lit_rl.callbacks,
-    lit_rl.data,
-    lit_rl.losses,
-    lit_rl.models,
-    lit_rl.modules,
-    lit_rl.rewards,
-):
-    for _name in _package.__all__:
-        getattr(_package, _name)
+for _package in ("advantages", "callbacks", "data", "losses", "models", "modules", "rewards"):
+    _home = import_module(f"lit_rl.{_package}")
+    for _name in _home.__all__:
+        getattr(_home, _name)
 
 # A default of Lightning's Timer is a member of an enumeration, which a configuration can name but YAML cannot write.
 yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.represent_str(str(member.value)))
@@ -132,8 +116,8 @@ class Cli(LightningCLI):
 
     def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
         quiet()
-        self._files = files_of(args)
-        self._smoke = smoke
+        self._files, self._smoke = files_of(args), smoke
+        self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
             TaskDataModule,
@@ -151,11 +135,8 @@ class Cli(LightningCLI):
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """A parser with one-line errors, whose help lists our own verbs too."""
-        about = {
-            "description": ABOUT,
-            "epilog": f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}.",
-        }
-        parser = OneLineParser(**{**kwargs, **about})
+        verbs = f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}."
+        parser = OneLineParser(**{**kwargs, "description": ABOUT, "epilog": verbs})
         parser.files = self._files
         parser.add_argument(
             "-c", "--config", action="config", help="Path to a configuration file in json or yaml format."
@@ -177,6 +158,10 @@ class Cli(LightningCLI):
             help="Validate before fit begins to train, unless it resumes.",
         )
 
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # a static method of Lightning's
+        """The verb that is given, or all: each takes a parser of its own, and time to make it."""
+        return {verb: skipped for verb, skipped in LightningCLI.subcommands().items() if verb in self._verbs}
+
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
         """Print Lightning's table of all metrics only on request: each task would repeat it."""
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
@@ -191,10 +176,8 @@ class Cli(LightningCLI):
         trainer = super().instantiate_trainer(**{**screen_settings(settings), **log_settings(settings), **kwargs})
         if self._smoke is not None:
             self._smoke.watch(trainer)
-        measure_by_default(trainer)
-        record_by_default(trainer)
-        write_by_default(trainer)
-        board_by_default(trainer)
+        add_unless_listed(trainer, ExecutionEvaluation)
+        add_defaults(trainer)
         return trainer
 
     def before_instantiate_classes(self) -> None:
@@ -218,7 +201,7 @@ class Cli(LightningCLI):
     def find_checkpoint(self) -> None:
         """Turn the name of a checkpoint into its path."""
         options = self.config_init[self.subcommand]
-        options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), callbacks_of(self.trainer))
+        options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), self.trainer)
 
     def before_validate(self) -> None:
         """Find the named checkpoint."""
@@ -235,7 +218,7 @@ class Cli(LightningCLI):
         say_where(self.trainer)
         options = self.config_init["fit"]
         given = options.get("ckpt_path")
-        savers = [one for one in self.trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
+        savers = savers_of(self.trainer)
         if options.get("validate_first"):
             require_validation(self.trainer)
         if options.get("validate_first") and given is None and not any(one.run.checkpoints() for one in savers):
@@ -252,23 +235,24 @@ class Cli(LightningCLI):
         """Print which settings differ from those of the start before, and release the folder if one is refused."""
         before = Path(self.trainer.log_dir or ".") / CONFIG_FILE
         try:
-            changes = changes_on_resume(before.read_text("utf-8"), callback.config or "") if before.is_file() else []
+            for change in (
+                changes_on_resume(before.read_text("utf-8"), callback.config or "") if before.is_file() else ()
+            ):
+                rank_zero_info(f"  {change}")
         except UsageError:
             callback.run.unlock()
             raise
-        for change in changes:
-            rank_zero_info(f"  {change}")
 
     def before_predict(self) -> None:
         """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
         self.find_checkpoint()
-        require_writer(callbacks_of(self.trainer))
+        require_writer(self.trainer)
 
     def after_fit(self) -> None:
         """Exit with a status that says the run can be resumed, if it was stopped."""
-        for callback in self.trainer.checkpoint_callbacks:
-            if isinstance(callback, Checkpointing) and callback.exit_status:
+        for callback in savers_of(self.trainer):
+            if callback.exit_status:
                 print(callback.how_to_go_on(), file=sys.stderr)
                 raise SystemExit(callback.exit_status)
         if self._smoke is not None:
@@ -291,7 +275,7 @@ def main(args: Sequence[str] | None = None) -> None:
             )
         arguments = with_nulls(with_paths(arguments))
         check_files(files_of(arguments), arguments, Trainer)
-        smoke = SmokeTest(arguments) if verb is None and wants_smoke(arguments) else None
+        smoke = SmokeTest(arguments) if verb is None and without_flag(arguments) != arguments else None
     except (OSError, ValueError) as error:
         fail(in_words(error), status=2)
     try:

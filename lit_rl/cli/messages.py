@@ -34,18 +34,29 @@ _SAYS_NOTHING = re.compile(
 _IMPORT_FILE = re.compile(r"^<frozen |[/\\]importlib[/\\]")
 """Files in the trace of a failed import that only do the importing."""
 
-_BASES = {
-    "loss": "Loss",
-    "correction": "Correction",
-    "baseline": "RewardAdvantages",
-    "deltas": "RowAdvantages",
-    "estimator": "TokenAdvantages",
-    "environment": "Environment",
-    "engine": "Engine",
-    "teacher": "Teacher",
-    "divergence": "Divergence",
+_HOMES = {
+    "model": "lit_rl.modules:",
+    "data": "lit_rl.data:",
+    "tasks": "lit_rl.data:",
+    "validation_tasks": "lit_rl.data:",
+    "rewards": "lit_rl.rewards:",
+    "policy": "lit_rl.models:",
+    "critic": "lit_rl.models:",
+    "teacher": "lit_rl.models:Teacher",
+    "loss": "lit_rl.losses:Loss",
+    "correction": "lit_rl.losses:Correction",
+    "baseline": "lit_rl.advantages:RewardAdvantages",
+    "deltas": "lit_rl.advantages:RowAdvantages",
+    "estimator": "lit_rl.advantages:TokenAdvantages",
+    "environment": "lit_rl.rollout:Environment",
+    "engine": "lit_rl.engines:Engine",
+    "divergence": "lit_rl.divergences:Divergence",
+    "optimizer": "torch.optim:",
+    "lr_scheduler": "torch.optim.lr_scheduler:",
+    "callbacks": "lit_rl.callbacks:",
+    "sandbox": "lit_rl.execution:",
 }
-"""Arguments that take classes of one kind where their home has several."""
+"""Homes of the classes that an argument takes, and their base where a home has several kinds."""
 _NO_CLASS = "Expected a dot import path string: "
 _SYNONYMS = {"train": "fit", "eval": "validate", "evaluate": "validate", "sample": "predict", "merge": "export"}
 
@@ -72,8 +83,8 @@ def fail(message: str, status: int) -> NoReturn:
 
 def shorten(message: str) -> str:
     """At most twelve lines of a message, none of them long."""
-    lines = [line.strip() for line in message.strip().splitlines()]
-    return "\n  ".join(line[:_LONGEST_LINE] for line in lines[:12] if line)
+    lines = [line.strip()[:_LONGEST_LINE] for line in message.strip().splitlines()]
+    return "\n  ".join(filter(None, lines[:12]))
 
 
 def in_words(error: BaseException) -> str:
@@ -101,8 +112,9 @@ def explain(
         return message
     told = [(cause, _tell(cause, tuple(known_keys), _file_of(cause, files))) for cause in causes]
     cause, line = max(told, key=lambda pair: (pair[1] is not None, len(pair[0].keys)))
-    if cause.text.startswith(_NO_CLASS):
-        line = _no_number(cause, causes, message) or line
+    numbers = (re.fullmatch(r"Expected a <class '(int|float|bool)'>", o.text) for o in causes if o.keys == cause.keys)
+    if cause.text.startswith(_NO_CLASS) and any(numbers):  # where a class would be possible too
+        line = _expected(cause, causes, message)
     if line is None or "there is no module" in line:
         line = _failed_import(cause, message) or line or _expected(cause, causes, message)
     file = _file_of(cause, files)
@@ -156,7 +168,8 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     if found := re.match(r"Group '([^']+)' does not accept option '([^']+)'", text):
         return _unknown_key(cause, where, f"{found[1]}.{found[2]}", known_keys, file)
     if found := re.match(r"module '([^']+)' has no attribute '([^']+)'", text):
-        known, path = _classes_of(found[1]), cause.class_path or ""
+        home, path = import_module(found[1]), cause.class_path or ""
+        known = [name for name in dir(home) if inspect.isclass(getattr(home, name)) and not name.startswith("_")]
         name = path.removeprefix(f"{found[1]}.{found[2]}.")
         if name in known:  # a file was renamed or moved; the package above it still has the class
             return f"{where}: there is no {path}; did you mean {found[1]}.{name}?"
@@ -232,14 +245,10 @@ def _failed_import(cause: Cause, message: str) -> str | None:
             missing = error.name if isinstance(error, ModuleNotFoundError) else None
             what = f"{type(error).__name__}: {error}"
             what = f"there is no module {missing}: install it, or correct the import" if missing else what
-            return f"{'.'.join(cause.keys)}: {_short_path(inside[-1].filename)}, line {inside[-1].lineno}: {what}"
+            path, here = Path(inside[-1].filename).resolve(), Path.cwd().resolve()
+            path = path.relative_to(here) if path.is_relative_to(here) else path
+            return f"{'.'.join(cause.keys)}: {path}, line {inside[-1].lineno}: {what}"
     return None
-
-
-def _short_path(file: str) -> str:
-    """A path as seen from the working directory, if it lies below."""
-    path, here = Path(file).resolve(), Path.cwd().resolve()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...], file: str) -> str:
@@ -263,13 +272,6 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
     return f"{name} is unknown" + (f"; did you mean {' or '.join(near)}?" if near else "; --help lists what there is")
 
 
-def _no_number(cause: Cause, causes: Sequence[Cause], message: str) -> str | None:
-    """``model.optimizer.lr: expected float, got x``, where a class would be possible too."""
-    same = [other.text for other in causes if other.keys == cause.keys]
-    is_number = any(re.fullmatch(r"Expected a <class '(?:int|float|bool)'>", text) for text in same)
-    return _expected(cause, causes, message) if is_number else None
-
-
 def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     """``model.rank: expected int, got x``: the types that were tried, put together."""
     same = [other.text for other in causes if other.keys == cause.keys]
@@ -277,11 +279,9 @@ def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     for text in same:
         for kind in re.findall(r"Expected a (?:<class '([^']+)'>|typing\.Literal\[([^\]]*)\])", text):
             kinds.append(kind[0].replace("collections.abc.Mapping", "keys and values") or f"one of {kind[1]}")
-    got = (
-        re.search(r"Got value: (.+?)(?:\. Got value: .*)?$", "\n".join(same), re.MULTILINE)
-        or re.findall(r"Given value: (.+?)(?:\. Got value: .*)?$", message, re.MULTILINE)[:1]
-    )
-    value = got[1] if isinstance(got, re.Match) else got[0] if got else None
+    end = r"(.+?)(?:\. Got value: .*)?$"
+    got = re.search(f"Got value: {end}", "\n".join(same), re.M) or re.search(f"Given value: {end}", message, re.M)
+    value = got and got[1]
     where = ".".join(cause.keys)
     if where == "trainer.logger":
         kinds = ["a class such as TensorBoardLogger", *kinds[1:]]  # the first is an Iterable of them
@@ -336,27 +336,14 @@ def _algorithms_with(argument: str) -> str:
     return f"; it is an argument of {' and '.join(takers)}" if takers else ""
 
 
-def _classes_of(module: str) -> list[str]:
-    found = import_module(module)
-    return [name for name in dir(found) if inspect.isclass(getattr(found, name)) and not name.startswith("_")]
-
-
 def _our_classes(keys: tuple[str, ...]) -> list[str]:
     """Short names of classes that a key may have as value."""
-    homes = {"model": "lit_rl.modules", "data": "lit_rl.data", "rewards": "lit_rl.rewards", "policy": "lit_rl.models"}
-    homes |= dict.fromkeys(("loss", "correction"), "lit_rl.losses") | dict.fromkeys(
-        ("baseline", "deltas", "estimator"), "lit_rl.advantages"
-    )
-    homes |= {"environment": "lit_rl.rollout", "engine": "lit_rl.engines", "divergence": "lit_rl.divergences"}
-    homes |= {"teacher": "lit_rl.models", "tasks": "lit_rl.data", "validation_tasks": "lit_rl.data"}
-    homes |= {"optimizer": "torch.optim", "lr_scheduler": "torch.optim.lr_scheduler"}
-    homes |= {"critic": "lit_rl.models", "callbacks": "lit_rl.callbacks", "sandbox": "lit_rl.execution"}
-    words = [word for key in keys for word in key.split(".")]
-    home = next((import_module(homes[word]) for word in reversed(words) if word in homes), None)
-    base = getattr(home, _BASES[words[-1]]) if home and words[-1] in _BASES else object
-    classes = [kind for name in getattr(home, "__all__", ()) if inspect.isclass(kind := getattr(home, name))]
-    return [
-        kind.__name__
-        for kind in classes
-        if issubclass(kind, base) and not (base is not object and inspect.isabstract(kind))
-    ]
+    word = next((word for key in reversed(keys) for word in reversed(key.split(".")) if word in _HOMES), None)
+    if word is None:
+        return []
+    module, _, name = _HOMES[word].partition(":")
+    home = import_module(module)
+    kinds = [kind for known in home.__all__ if inspect.isclass(kind := getattr(home, known))]
+    if name:
+        kinds = [kind for kind in kinds if issubclass(kind, getattr(home, name)) and not inspect.isabstract(kind)]
+    return [kind.__name__ for kind in kinds]

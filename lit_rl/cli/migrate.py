@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import takewhile
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -49,8 +50,11 @@ def migrate_text(text: str) -> tuple[str, list[str]]:
     changes = migrate_config(after)
     if not changes:
         return text, []
-    node = _mapping_at(text, ("model", "init_args"))
-    if node is not None and not node.flow_style and node.value:
+    node: Any = yaml.compose(text)
+    for name in ("model", "init_args"):
+        inside = node.value if isinstance(node, yaml.MappingNode) else ()
+        node = next((value for key, value in inside if key.value == name), None)
+    if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
         first, last = node.value[0][0].start_mark, node.value[-1][1].end_mark
         blocks = dict(_blocks(text, node, before["model"]["init_args"]))
         body = "".join(_written(after["model"]["init_args"], before["model"]["init_args"], blocks))
@@ -60,16 +64,6 @@ def migrate_text(text: str) -> tuple[str, list[str]]:
         if yaml.safe_load(text) == after:
             return text, changes
     return yaml.safe_dump(after, sort_keys=False, width=118), changes
-
-
-def _mapping_at(text: str, path: Sequence[str]) -> yaml.MappingNode | None:
-    """The mapping below some keys, with its place in the text."""
-    node = yaml.compose(text)
-    for name in path:
-        if not isinstance(node, yaml.MappingNode):
-            return None
-        node = next((value for key, value in node.value if key.value == name), None)
-    return node if isinstance(node, yaml.MappingNode) else None
 
 
 def _blocks(text: str, node: yaml.MappingNode, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -110,19 +104,12 @@ def _written(after: Mapping[str, Any], before: Mapping[str, Any], blocks: Mappin
             for name, inner in value.items():
                 old = _OLD_NAMES.get(f"{key}.{name}", "")
                 moved = old in before and _rename_classes(str(before[old])) == str(inner)
-                yield indent(_renamed(blocks[old], old, name) if moved else _dumped(name, inner), "  ")
+                block = re.sub(rf"^{old}:", f"{name}:", blocks[old], count=1, flags=re.M) if moved else ""
+                yield indent(_rename_classes(block) or _dumped(name, inner), "  ")
         else:
-            yield _comments_of(blocks.get(key, "")) + _dumped(key, value)
-
-
-def _renamed(block: str, old: str, new: str) -> str:
-    return _rename_classes(re.sub(rf"^{old}:", f"{new}:", block, count=1, flags=re.M))
-
-
-def _comments_of(block: str) -> str:
-    lines = block.splitlines(keepends=True)
-    count = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
-    return "".join(lines[:count])
+            lines = blocks.get(key, "").splitlines(keepends=True)
+            comments = takewhile(lambda line: not line.strip() or line.startswith("#"), lines)
+            yield "".join(comments) + _dumped(key, value)
 
 
 def _dumped(key: str, value: Any) -> str:

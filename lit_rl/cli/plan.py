@@ -189,39 +189,30 @@ def report(job: Job, device: Device, name: str, rates: Rates, traced: Trace | No
         helps = advice(job, device)
         what = " and ".join(helps) if helps else f"more than {job.num_ranks} GPUs, or shorter and fewer completions"
         lines += ["", f"does not fit: it would with {what}"]
-    counts = _time_lines(job, device, rates) if traced is None else _counted_lines(job, traced)
-    return "\n".join([*lines, "", *counts])
-
-
-def _counted_lines(job: Job, traced: Trace) -> list[str]:
-    weights, moved = of_weights(job), traced.traffic
-    return [
+    weights, moved = of_weights(job), of_updates(job) if traced is None else traced.traffic
+    lines += [
+        "",
         f"received by a rank in a rollout: {(moved.inside + weights.inside) / _GIGA:.1f} GB inside its node, "
         f"{(moved.between + weights.between) / _GIGA:.1f} GB from other nodes",
-        f"operations of a rank in a rollout, without sampling: {traced.flops / 1e15:,.2f} PFLOP",
     ]
-
-
-def _memory_lines(update: Memory, sample: Memory, device: Device) -> list[str]:
-    lines = [f"{'GB per rank':<14}{'updating':>10}{'sampling':>10}"]
-    for one in fields(Memory):
-        pair = getattr(update, one.name), getattr(sample, one.name)
-        if any(pair):
-            lines.append(f"{one.name:<14}{pair[0] / _GIGA:>10.2f}{pair[1] / _GIGA:>10.2f}")
-    lines.append(f"{'total':<14}{update.total / _GIGA:>10.2f}{sample.total / _GIGA:>10.2f}")
-    return [*lines, f"{'usable':<14}{usable(device) / _GIGA:>10.2f}{usable(device) / _GIGA:>10.2f}"]
-
-
-def _time_lines(job: Job, device: Device, rates: Rates) -> list[str]:
-    time, update, weights = seconds(job, device, rates), of_updates(job), of_weights(job)
-    cores = sandbox_cores(job, time, rates)
-    moved = [(update.inside + weights.inside) / _GIGA, (update.between + weights.between) / _GIGA]
-    return [
-        f"received by a rank in a rollout: {moved[0]:.1f} GB inside its node, {moved[1]:.1f} GB from other nodes",
+    if traced is not None:
+        done = f"{traced.flops / 1e15:,.2f} PFLOP"
+        return "\n".join([*lines, f"operations of a rank in a rollout, without sampling: {done}"])
+    time = seconds(job, device, rates)
+    lines += [
         f"seconds of a rollout, at {rates.arithmetic:.0%} of the arithmetic, {rates.memory:.0%} of the memory's and "
         f"{rates.network:.0%} of the network's bandwidth:",
         f"  prompts {time.prefill:.1f}, completions {time.decode:.1f}, weights to the engine {time.weights:.1f}, "
         f"update {time.update:.1f} (bound by {time.update_is_bound_by}), all {time.total:.1f}",
-        f"sandbox: {cores:.1f} cores per GPU run {job.num_rows} programs of {rates.program_seconds:g} CPU s while the "
-        "completions are sampled",
+        f"sandbox: {sandbox_cores(job, time, rates):.1f} cores per GPU run {job.num_rows} programs of "
+        f"{rates.program_seconds:g} CPU s while the completions are sampled",
     ]
+    return "\n".join(lines)
+
+
+def _memory_lines(update: Memory, sample: Memory, device: Device) -> list[str]:
+    pairs = {one.name: (getattr(update, one.name), getattr(sample, one.name)) for one in fields(Memory)}
+    rows = {name: pair for name, pair in pairs.items() if any(pair)}
+    rows |= {"total": (update.total, sample.total), "usable": (usable(device), usable(device))}
+    numbers = [f"{name:<14}{pair[0] / _GIGA:>10.2f}{pair[1] / _GIGA:>10.2f}" for name, pair in rows.items()]
+    return [f"{'GB per rank':<14}{'updating':>10}{'sampling':>10}", *numbers]

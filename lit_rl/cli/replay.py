@@ -5,6 +5,7 @@ Letters: N rows.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import re
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,7 @@ from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.modules.checkpoint import only_classes_of
 from lit_rl.reports.run_files import (
     CONFIG_FILE,
-    RecordedRollout,
     RecordedRow,
-    RecordedTurn,
     newest_recorded,
     read_rollouts,
 )
@@ -74,28 +73,17 @@ def with_config(arguments: Sequence[str]) -> list[str]:
         FileNotFoundError: no configuration is given, and the run has none.
         ValueError: a flag without its value.
     """
-    rest = list(arguments)
-    rewards = [yaml.safe_load(text) for text in _taken(rest, "--reward")]
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
+    tried, rest = parser.parse_known_args(list(arguments))
     given, _ = with_parts(rest, _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
         given = [*with_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
-    if rewards:
-        terms = [{"class_path": one} if isinstance(one, str) else one for one in rewards]
+    if tried.reward:
+        terms = [{"class_path": one} if isinstance(one, str) else one for one in tried.reward]
         given.append(f"--rewards={json.dumps(terms)}")
     return given
-
-
-def _taken(arguments: list[str], flag: str) -> list[str]:
-    """The values of a flag, taken out of the arguments."""
-    values = []
-    while flag in arguments:
-        at = arguments.index(flag)
-        if at + 1 == len(arguments):
-            raise UsageError(f"{flag} needs a value: give what it should be after it")
-        values.append(arguments[at + 1])
-        del arguments[at : at + 2]
-    return values
 
 
 def _config_of(run: str) -> Path:
@@ -127,7 +115,12 @@ def replayed(
     """
     if rewards is not None:
         rewards.setup()
-    problems = lru_cache(lambda of, loader: _problems_by_id(task, of, loader))
+
+    @cache
+    def problems(split: Split, loader: int) -> dict[str, Problem]:
+        tasks = task.validation_tasks if split == "validation" and task.validation_tasks else [task]
+        return {one.task_id: one for one in tasks[loader].problems(split)} if loader < len(tasks) else {}
+
     numbers = [rollout.number for rollout in read_rollouts(folder)]
     first = numbers[-last] if last is not None and 0 < last < len(numbers) else 0
     again: list[Rejudged] = []
@@ -136,40 +129,24 @@ def replayed(
         for rollout in read_rollouts(folder):
             if rollout.number < first:
                 continue
-            split = _split_of(rollout)
+            split: Split = "train"
+            if rollout.sampled_for.startswith("validation"):
+                split = "test" if rollout.made_of.get("verb") == "test" else "validation"
             known = problems(split, rollout.loader)
-            rows = [row for row in rollout.rows if _is_whole(row, known, split, left_out)]
-            again += judge_again(rows, known, runner, rewards) if rows else []
+            here = [row for row in rollout.rows if row.task_id in known]
+            whole = [row for row in here if row.tokens]
+            gone = f"the task has no such {'training' if split == 'train' else split} problem now"
+            left_out["they were too long to be recorded whole"] += len(here) - len(whole)
+            left_out[gone] += len(rollout.rows) - len(here)
+            again += judge_again(whole, known, runner, rewards) if whole else []
     finally:
         if runner is not None:
             runner.close()
     yield f"{len(again)} completions of {len(numbers) if not first else last} rollouts were judged again"
-    yield from (f"{count} left out: {why}" for why, count in left_out.items())
+    yield from (f"{count} left out: {why}" for why, count in left_out.items() if count)
     yield from differing_verdicts(again)
     if rewards is not None:
         yield from differing_rewards(again)
-
-
-def _split_of(rollout: RecordedRollout) -> Split:
-    """The split that a rollout's problems are of."""
-    if not rollout.sampled_for.startswith("validation"):
-        return "train"
-    return "test" if rollout.made_of.get("verb") == "test" else "validation"
-
-
-def _problems_by_id(task: TaskDataModule, split: Split, loader: int) -> dict[str, Problem]:
-    tasks = task.validation_tasks if split == "validation" and task.validation_tasks else [task]
-    return {problem.task_id: problem for problem in tasks[loader].problems(split)} if loader < len(tasks) else {}
-
-
-def _is_whole(row: RecordedRow, problems: Any, split: Split, left_out: Counter[str]) -> bool:
-    if row.task_id not in problems:
-        left_out[f"the task has no such {'training' if split == 'train' else split} problem now"] += 1
-    elif not row.tokens:
-        left_out["they were too long to be recorded whole"] += 1
-    else:
-        return True
-    return False
 
 
 def differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
@@ -295,10 +272,9 @@ def completions_of(rows: Sequence[RecordedRow], problems: Mapping[str, Problem])
         completion_mask=chosen,
         token_mask=torch.arange(ids.shape[1]) < lengths[:, None],
         sampler_logprobs=pad_right([row.tokens["logprob_sampled"] for row in rows], 0.0, torch.float32),
-        turns=tuple(tuple(_turn_of(turn) for turn in row.turns) for row in rows),
+        turns=tuple(
+            tuple(Turn(t.start, t.end, t.text, t.spans, StopReason(t.stop_reason), t.in_thought) for t in row.turns)
+            for row in rows
+        ),
         group_ids=torch.tensor([row.group for row in rows], dtype=torch.long),
     )
-
-
-def _turn_of(turn: RecordedTurn) -> Turn:
-    return Turn(turn.start, turn.end, turn.text, turn.spans, StopReason(turn.stop_reason), turn.in_thought)

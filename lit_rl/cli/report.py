@@ -44,9 +44,13 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
     require_at_least(1, rollouts=parsed.rollouts)
-    require_files(html=parsed.html, picture=parsed.picture)
+    for option, file, name in (("html", parsed.html, "report.html"), ("picture", parsed.picture, "report.png")):
+        if file is not None and Path(file).is_dir():
+            raise UsageError(f"--{option} {file} is a folder: give a file, such as {Path(file) / name}")
     runs = read_runs(parsed.runs)
-    metrics = None if parsed.metrics is None else names_in(parsed.metrics)
+    # Names between commas; brackets and quotes around them, as in YAML, are allowed.
+    names = (parsed.metrics or "").strip("[] ").split(",")
+    metrics = None if parsed.metrics is None else [name for part in names if (name := part.strip(" '\""))]
     chosen = choose(runs, metrics)
     answers = [f"{run.name}  {answer(run)}" for run in runs]
     print("\n".join([*answers, *diagnosed(runs), *differing(runs), as_table(chosen)]))
@@ -58,22 +62,6 @@ def report(arguments: Sequence[str]) -> None:
 
         write_page([with_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
         print(f"page: {parsed.html}")
-
-
-def require_files(html: str | None, picture: str | None) -> None:
-    """Check, before anything is read, that no output file is a folder.
-
-    Raises:
-        ValueError: one is.
-    """
-    for option, file, name in (("html", html, "report.html"), ("picture", picture, "report.png")):
-        if file is not None and Path(file).is_dir():
-            raise UsageError(f"--{option} {file} is a folder: give a file, such as {Path(file) / name}")
-
-
-def names_in(text: str) -> list[str]:
-    """Names separated by commas; brackets and quotes around them, as in YAML, are allowed."""
-    return [name for part in text.strip("[] ").split(",") if (name := part.strip(" '\""))]
 
 
 def choose(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[str, Curve]]:
@@ -89,20 +77,16 @@ def choose(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[
         near = get_close_matches("".join(names[:1]), known, n=3, cutoff=0.5) or known
         shown = ", ".join(near[:12]) + (", ..." if len(near) > 12 else "")
         raise UsageError(f"no metric is called {', '.join(names)}; there are: {shown}")
-    if wanted is None:
-        return {run: without_rewards_beside_passes(of_run) for run, of_run in chosen.items()}
+    for of_run in chosen.values() if wanted is None else ():
+        passes = [name.partition("/pass@")[0] for name in of_run if "/pass@" in name]
+        for name in [name for name in of_run if name.removesuffix("/reward/mean") in passes]:
+            del of_run[name]
     return chosen
 
 
 def select(curves: Mapping[str, Curve], wanted: Sequence[str]) -> dict[str, Curve]:
     """The curves whose name matches one of the patterns, in the order of the patterns."""
     return {name: curves[name] for pattern in wanted for name in sorted(curves) if fnmatchcase(name, pattern)}
-
-
-def without_rewards_beside_passes(curves: Mapping[str, Curve]) -> dict[str, Curve]:
-    """The curves without the mean reward of validations that have pass@k."""
-    passes = {name.partition("/pass@")[0] for name in curves if "/pass@" in name}
-    return {name: curve for name, curve in curves.items() if name.removesuffix("/reward/mean") not in passes}
 
 
 def differing(runs: Sequence[Run]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,26 +35,16 @@ def with_nulls(arguments: Sequence[str]) -> list[str]:
 
     It takes the null of an argument two classes deep for the text ``None``, or rejects it.
     """
-    joined: list[str] = []
+    found: list[str] = []
     for argument in arguments:
-        if argument == "null" and joined and _KEY.fullmatch(joined[-1]):
-            joined[-1] += "=null"
-        else:
-            joined.append(argument)
-    return [_with_null(argument) for argument in joined]
-
-
-def _with_null(argument: str) -> str:
-    key = argument.removesuffix("=null")
-    if key == argument or not _KEY.fullmatch(key):
-        return argument
-    parts = [part for part in key.removeprefix("--").split(".") if part != "init_args"]
-    return f'--{".".join(parts[:-1])}={{"{parts[-1]}": null}}' if len(parts) > 2 else argument
-
-
-def callbacks_of(trainer: Any) -> list[Callback]:
-    """The trainer's callbacks, its own among them."""
-    return list(trainer.callbacks)
+        if argument == "null" and found and _KEY.fullmatch(found[-1]):
+            argument = f"{found.pop()}=null"
+        key = argument.removesuffix("=null")
+        parts = [part for part in key.removeprefix("--").split(".") if part != "init_args"]
+        if key != argument and _KEY.fullmatch(key) and len(parts) > 2:
+            argument = f'--{".".join(parts[:-1])}={{"{parts[-1]}": null}}'
+        found.append(argument)
+    return found
 
 
 def follow_seed(config: Any) -> None:
@@ -115,14 +105,12 @@ def settle_run_dir(config: Any) -> None:
     trainer["default_root_dir"] = str(path)
     if trainer.get("logger") in (None, True):
         trainer["logger"] = Namespace(class_path=_BOARD, init_args=Namespace())
-    loggers = trainer["logger"] or []
-    for logger in loggers if isinstance(loggers, list) else [loggers]:
+    for logger in _listed(trainer["logger"]):
         if _short_name(logger) in ("TensorBoardLogger", "CSVLogger"):  # these make a folder of the name they are given
             logger.init_args["save_dir"], logger.init_args["name"] = str(path.parent), path.name
         elif "save_dir" in logger.init_args:
             logger.init_args["save_dir"] = str(path)
-    callbacks = trainer.get("callbacks") or []
-    trainer["callbacks"] = callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
+    trainer["callbacks"] = callbacks = _listed(trainer.get("callbacks"))
     savers = [one for one in callbacks if _short_name(one) in ("Checkpointing", "ModelCheckpoint")]
     if not savers and trainer.get("enable_checkpointing") is not False:
         savers = [Namespace(class_path="lit_rl.callbacks.Checkpointing", init_args=Namespace())]
@@ -146,9 +134,8 @@ def require_loggers(trainer: Any) -> None:
     Raises:
         ModuleNotFoundError: one is not.
     """
-    loggers = trainer.get("logger") or []
-    for logger in loggers if isinstance(loggers, list) else [loggers]:
-        package = _LOGGERS_NEED.get(_short_name(logger), "") if hasattr(logger, "class_path") else ""
+    for logger in _listed(trainer.get("logger")):
+        package = _LOGGERS_NEED.get(_short_name(logger))
         if package and find_spec(package) is None:
             raise ModuleNotFoundError(
                 f"trainer.logger {_short_name(logger)} needs the package {package}: pip install {package}, or use "
@@ -164,30 +151,48 @@ def settle_version(config: Any, verb: str) -> None:
         config: of the subcommand, parsed; changed in place.
         verb: the subcommand.
     """
-    loggers: Any = config.get("trainer.logger") if verb in MEASURED_ALONE else None
-    for logger in loggers if isinstance(loggers, list) else [loggers]:
-        is_board = isinstance(logger, Namespace) and _short_name(logger) == "TensorBoardLogger"
-        if is_board and logger.init_args.get("version") is None:
+    for logger in _listed(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
+        if _short_name(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
 
 
+def _listed(chosen: Any) -> list[Any]:
+    """One or several chosen classes as a list; empty if none is chosen."""
+    return chosen if isinstance(chosen, list) else [chosen] if chosen else []
+
+
 def _short_name(chosen: Any) -> str:
-    return str(chosen.class_path).rpartition(".")[2]
+    return str(getattr(chosen, "class_path", "")).rpartition(".")[2]
 
 
-def checkpoint_of(name: str | None, callbacks: Iterable[Callback]) -> str | None:
+def checkpoint_of(name: str | None, trainer: Any) -> str | None:
     """The checkpoint that ``--ckpt_path`` means: a path, a run's folder (its last), ``last`` or ``best``.
 
     Args:
         name: as given.
-        callbacks: of the trainer; ``last`` and ``best`` are those of its :class:`Checkpointing`.
+        trainer: ``last`` and ``best`` are those of its :class:`Checkpointing`.
 
     Raises:
         ValueError: ``last`` or ``best`` without a folder of checkpoints to look into.
         FileNotFoundError: there is no such checkpoint.
         ValueError: there is a file of another kind.
     """
-    found = _named_checkpoint(name, callbacks)
+    found = name
+    if name in NAMES:
+        named = find_named(name, trainer.callbacks)
+        if named is None:
+            raise UsageError(
+                f"--ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this configuration does "
+                "not have: give a path or the folder of a run"
+            )
+        found = str(named)
+    elif name is not None and "://" not in name:
+        path = resolve(Path(name))
+        if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
+            find_in_folder("best", path.parent)
+        if path != Path(name) or path.is_symlink():
+            rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
+        found = str(path)
     require_checkpoint(found)
     return found
 
@@ -245,37 +250,16 @@ def changes_on_resume(before: str, now: str) -> list[str]:
     return lines
 
 
-def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | None:
-    if name is None or "://" in name:
-        return name
-    if name not in NAMES:
-        path = resolve(Path(name))
-        if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
-            find_in_folder("best", path.parent)
-        if path != Path(name) or path.is_symlink():
-            rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
-        return str(path)
-    found = find_named(name, callbacks)
-    if found is None:
-        raise UsageError(
-            f"--ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this configuration does not "
-            "have: give a path or the folder of a run"
-        )
-    return str(found)
-
-
-def require_writer(callbacks: Iterable[Callback]) -> None:
+def require_writer(trainer: Any) -> None:
     """Check whether some callback uses the predictions.
 
     Raises:
         ValueError: none does; all that was sampled would be thrown away.
     """
     hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
-    for callback in callbacks:
-        if not isinstance(callback, ProgressBar | ProgressScreen) and any(
-            getattr(type(callback), hook) is not getattr(Callback, hook) for hook in hooks
-        ):
-            return
+    kinds = [type(one) for one in trainer.callbacks if not isinstance(one, ProgressBar | ProgressScreen)]
+    if any(getattr(kind, hook) is not getattr(Callback, hook) for kind in kinds for hook in hooks):
+        return
     raise UsageError(
         "predict samples and writes nothing: add a callback that does, such as CompletionWriter with a path, or give "
         "the run a folder by --run_dir"

@@ -12,7 +12,7 @@ from pathlib import Path
 from lit_rl.arguments import UsageError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_FLAGS = ("--config", "-c")
+_FLAGS, _FLAG = ("--config", "-c"), "--config="
 
 
 def folder() -> Path:
@@ -50,17 +50,22 @@ def with_paths(arguments: Sequence[str]) -> list[str]:
 
     Text that is a configuration itself, as the parser allows it, stays as it is.
     """
-    found: list[str] = []
-    follows = False
+    words = in_one_word(arguments)
+    return [
+        f"{_FLAG}{path_of(file)}" if (file := word.removeprefix(_FLAG)) != word and _is_name(file) else word
+        for word in words
+    ]
+
+
+def in_one_word(arguments: Sequence[str]) -> list[str]:
+    """Arguments of the command line with ``--config=FILE`` for ``--config FILE`` and ``-c FILE``."""
+    words: list[str] = []
     for argument in arguments:
-        flag, equals, value = argument.partition("=")
-        if follows and _is_name(argument):
-            argument = str(path_of(argument))
-        elif equals and flag in _FLAGS and _is_name(value):
-            argument = f"{flag}={path_of(value)}"
-        follows = argument in _FLAGS
-        found.append(argument)
-    return found
+        if words and words[-1] in _FLAGS:
+            words[-1] = f"{_FLAG}{argument}"
+        else:
+            words.append(re.sub("^-c=", _FLAG, argument))
+    return words
 
 
 def _is_name(value: str) -> bool:

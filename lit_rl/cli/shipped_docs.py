@@ -70,11 +70,6 @@ def anchor_of(title: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
-def by_anchor(known: Mapping[str, str]) -> dict[str, Section]:
-    """Every section of some pages by ``page#anchor``."""
-    return {f"{page}#{anchor_of(one.title)}": one for page, text in known.items() for one in sections(text)}
-
-
 def find(wanted: str) -> str:
     """The Markdown that a name means; for a word that no section is called by, a list of those that have it.
 
@@ -87,10 +82,13 @@ def find(wanted: str) -> str:
         ValueError: there is none; the message names the nearest.
     """
     known = pages()
-    below = by_anchor(known)
+    below = {f"{page}#{anchor_of(one.title)}": one for page, text in known.items() for one in sections(text)}
     texts = {_folded(name): text for name, text in known.items()}
     texts |= {_folded(name): one.text for name, one in below.items()}
-    name = _name_in(wanted)
+    page, mark, anchor = wanted.partition("#")
+    if mark or page.endswith(".md"):  # of a path, the file's name is the page's
+        page = Path(page).name.removesuffix(".md")
+    name = _folded(page + mark + anchor)
     if name in texts:
         return texts[name]
     end = f"#{name.removeprefix('#')}"
@@ -106,14 +104,6 @@ def find(wanted: str) -> str:
         nor = ", and none has all of these words" if is_word else ""
         raise UsageError(f"no page or section is called {wanted}{nor}: {_advice(name, known, below)}")
     return _listed(f"Sections with {wanted}:", having, below)
-
-
-def _name_in(wanted: str) -> str:
-    """The page and section that a text names; of a path, the file's name is the page's."""
-    page, mark, anchor = wanted.partition("#")
-    if mark or page.endswith(".md"):
-        page = Path(page).name.removesuffix(".md")
-    return _folded(page + mark + anchor)
 
 
 def _folded(name: str) -> str:
@@ -166,11 +156,8 @@ def _print(markdown: str) -> None:
                     column.overflow = "fold"
                 yield table
 
-    page = Markdown(_in_plain_signs(markdown), hyperlinks=False)
+    # A terminal has no smaller letters, and rich leaves HTML out: subscripts as ``x_t``, powers as ``x^(t)``.
+    plain = re.sub(r"<sup>(.*?)</sup>", r"^(\1)", re.sub(r"<sub>(.*?)</sub>", r"_\1", markdown))
+    page = Markdown(plain, hyperlinks=False)
     page.elements = {**page.elements, "table_open": WholeNames}  # type: ignore[misc]
     Console().print(page)
-
-
-def _in_plain_signs(markdown: str) -> str:
-    """Subscripts as ``x_t`` and powers as ``x^(t)``: a terminal has no smaller letters, and rich leaves HTML out."""
-    return re.sub(r"<sup>(.*?)</sup>", r"^(\1)", re.sub(r"<sub>(.*?)</sub>", r"_\1", markdown))

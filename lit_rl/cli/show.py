@@ -47,7 +47,8 @@ def show(arguments: Sequence[str]) -> None:
     if parsed.lines < 0:
         raise UsageError(f"--lines must not be negative, got {parsed.lines}: 0 prints all")
     folder = newest_recorded(parsed.run)
-    paint = Paint(parsed.colour, _in_colour(), parsed.lines)
+    in_colour = (sys.stdout.isatty() and "NO_COLOR" not in os.environ) or "FORCE_COLOR" in os.environ
+    paint = Paint(parsed.colour, in_colour, parsed.lines)
     print("\n".join([f"run {folder}", *(f"diagnosis {one.line()}" for one in read_metrics(folder).open_diagnoses)]))
     if parsed.best:
         rollout, row = best_row(folder)
@@ -58,10 +59,6 @@ def show(arguments: Sequence[str]) -> None:
             return
         row = find_row(rollout, parsed.row)
     print("\n".join(described(rollout, row, paint)))
-
-
-def _in_colour() -> bool:
-    return (sys.stdout.isatty() and "NO_COLOR" not in os.environ) or "FORCE_COLOR" in os.environ
 
 
 def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
@@ -89,9 +86,9 @@ def find_row(rollout: RecordedRollout, number: int) -> RecordedRow:
     Raises:
         ValueError: it was not kept.
     """
-    for row in rollout.rows:
-        if row.row == number:
-            return row
+    found = next((row for row in rollout.rows if row.row == number), None)
+    if found is not None:
+        return found
     kept = ", ".join(str(row.row) for row in rollout.rows) or "none"
     raise UsageError(
         f"row {number} of rollout {rollout.number} was not kept; there are: {kept}. RunRecord's num_groups keeps more"

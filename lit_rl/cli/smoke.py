@@ -83,7 +83,7 @@ class SmokeTest:
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        given = next(argument for argument in arguments if _is_flag(argument))
+        (given,) = [one for one in arguments if one not in without_flag(arguments)][:1]
         number = given.removeprefix(FLAG).removeprefix("=") or str(ROLLOUTS)
         if arguments[0] != "fit":
             raise UsageError(f"{FLAG} tries out a run, got it beside {arguments[0]}: lit-rl fit --config FILE {FLAG}")
@@ -114,18 +114,9 @@ class SmokeTest:
             raise SystemExit(1)
 
 
-def wants_smoke(arguments: Sequence[str]) -> bool:
-    """Return whether a command asks for a smoke test."""
-    return any(map(_is_flag, arguments))
-
-
 def without_flag(arguments: Sequence[str]) -> list[str]:
-    """The command itself."""
-    return [argument for argument in arguments if not _is_flag(argument)]
-
-
-def _is_flag(argument: str) -> bool:
-    return argument == FLAG or argument.startswith(f"{FLAG}=")
+    """A command without the flag that asks for a smoke test."""
+    return [one for one in arguments if one != FLAG and not one.startswith(f"{FLAG}=")]
 
 
 # -- before --------------------------------------------------------------------------------------------------

@@ -46,18 +46,14 @@ def changes(job: Job) -> Iterator[tuple[str, Change]]:
         yield "trainer.strategy: fsdp2", lambda one: replace(one, num_shards=one.num_ranks, shares_prompts=False)
     elif job.replicas > 1:
         yield "trainer.strategy.init_args.replicas: 1", lambda one: replace(one, num_shards=one.num_ranks)
-    if job.gathered_bytes > 2:
-        yield _narrow(job)
+    if job.gathered_bytes > 2 and job.is_sharded and not job.has_adapters:
+        yield "trainer.strategy.init_args.param_dtype: bfloat16", lambda one: replace(one, gathered_bytes=2)
+    elif job.gathered_bytes > 2:
+        yield "policy.dtype: bfloat16", lambda one: replace(one, weight_bytes=2, gathered_bytes=2)
     if not job.computes_again:
         yield "policy.gradient_checkpointing: true", lambda one: replace(one, computes_again=True)
     if not job.has_adapters:
         yield "policy.lora: {rank: 16}", _with_adapters
-
-
-def _narrow(job: Job) -> tuple[str, Change]:
-    if job.is_sharded and not job.has_adapters:
-        return "trainer.strategy.init_args.param_dtype: bfloat16", lambda one: replace(one, gathered_bytes=2)
-    return "policy.dtype: bfloat16", lambda one: replace(one, weight_bytes=2, gathered_bytes=2)
 
 
 def _with_adapters(job: Job) -> Job:
@@ -83,17 +79,11 @@ def advice(job: Job, device: Device) -> list[str]:
     for name, change in changes(job):
         if fits(change(job), device):
             return [name]
-    taken: list[str] = []
-    while True:
-        left = [(name, change) for name, change in changes(job) if _key(name) not in map(_key, taken)]
-        if not left:
-            return []
+    taken: dict[str, str] = {}
+    while left := [one for one in changes(job) if one[0].partition(":")[0] not in taken]:
         name, change = left[0]
         job = change(job)
-        taken.append(name)
+        taken[name.partition(":")[0]] = name
         if fits(job, device):
-            return taken
-
-
-def _key(name: str) -> str:
-    return name.partition(":")[0]
+            return list(taken.values())
+    return []

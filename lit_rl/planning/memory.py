@@ -9,7 +9,7 @@ number, P prompt tokens, T completion tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from lit_rl.planning.job import Job, Shape
 
@@ -59,55 +59,38 @@ def resident(job: Job) -> Memory:
     weights = job.frozen_parameters * job.weight_bytes + trained * trained_bytes
     moments = job.moments * trained * max(trained_bytes, FLOAT32)
     engine = 0.0
-    if job.engine == "colocated" and job.engine_bytes is not None:
-        engine = job.engine_bytes
-    elif job.engine == "colocated":
-        engine = job.shape.parameters * job.gathered_bytes + rows_cache(job, job.gathered_bytes)
+    if job.engine == "colocated":
+        own = job.shape.parameters * job.gathered_bytes + rows_cache(job, job.gathered_bytes)
+        engine = own if job.engine_bytes is None else job.engine_bytes
     return Memory(weights / job.num_shards, 0.0, masters, moments / job.num_shards, engine=engine)
 
 
 def updating(job: Job) -> Memory:
     """The worst moment of an update: where a backward pass begins, or where all gradients exist."""
-    base = resident(job)
-    grads = gradients(job)
-    peak_of_pass = activations(job) + logits(job)
+    shown, kept = gradients(job), activations(job) + logits(job)
     # One micro-batch: gradients come as activations go. Several: those of the first exist during the second.
-    if job.num_microbatches > 1 or job.critic != "none":
-        kept, shown = peak_of_pass, grads
-    else:
-        kept, shown = peak_of_pass, max(0.0, grads - peak_of_pass)
-    share = activations(job) / peak_of_pass if peak_of_pass else 0.0
-    return Memory(
-        base.weights,
-        gathered_in_pass(job) + before_spreading(job),
-        base.masters,
-        base.moments,
-        shown,
-        kept * share,
-        kept * (1 - share),
-        0.0,
-        base.engine,
+    if job.num_microbatches == 1 and job.critic == "none":
+        shown = max(0.0, shown - kept)
+    share = activations(job) / kept if kept else 0.0
+    return replace(
+        resident(job),
+        gathered=gathered_in_pass(job) + before_spreading(job),
+        gradients=shown,
+        activations=kept * share,
+        logits=kept * (1 - share),
     )
 
 
 def sampling(job: Job) -> Memory:
     """The worst moment of sampling: all rows at their full length, or the device's other engine at work."""
-    base = resident(job)
-    own = job.engine == "in_process"
-    whole = job.shape.parameters * job.gathered_bytes if job.is_sharded and own else 0.0
-    rows = sampled_rows(job)
-    # Per entry: logits, tempered, log-probabilities (float32), probabilities and their sums (float64).
-    of_logits = rows * job.shape.vocabulary * (job.gathered_bytes + 3 * FLOAT32 + 2 * 8) if own else 0.0
-    return Memory(
-        base.weights,
-        whole,
-        base.masters,
-        base.moments,
-        0.0,
-        0.0,
-        of_logits,
-        rows_cache(job, job.gathered_bytes) if own else 0.0,
-        base.engine,
+    if job.engine != "in_process":
+        return resident(job)
+    return replace(
+        resident(job),
+        gathered=job.shape.parameters * job.gathered_bytes if job.is_sharded else 0.0,
+        # Per entry: logits, tempered, log-probabilities (float32), probabilities and their sums (float64).
+        logits=sampled_rows(job) * job.shape.vocabulary * (job.gathered_bytes + 3 * FLOAT32 + 2 * 8),
+        cache=rows_cache(job, job.gathered_bytes),
     )
 
 

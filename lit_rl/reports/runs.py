@@ -69,7 +69,12 @@ class Run:
         episodes: dict[str, list[Diagnosis]] = {}
         for one in self.diagnoses:
             episodes.setdefault(one.rule, []).append(one)
-        return [(of_rule[-1], _when(of_rule)) for of_rule in episodes.values()]
+        found = []
+        for of_rule in episodes.values():
+            told = [one.when for one in of_rule]
+            several = told if len(told) < 4 else [told[0], "...", told[-1]]
+            found.append((of_rule[-1], told[0] if len(told) == 1 else f"{len(told)} times: {', '.join(several)}"))
+        return found
 
     @property
     def measures(self) -> dict[str, str]:
@@ -121,7 +126,15 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
     paths: dict[Path, Path] = {}
     for path in (path for folder in folders for path in folders_of(folder)):
         paths.setdefault(path.resolve(), path)
-    runs = [run for run in map(_read_run, paths.values()) if run.curves]
+    runs = []
+    for folder in paths.values():
+        recorded, clock = read_metrics(folder), "step"
+        curves = _event_curves(folder) | dict(recorded.curves)
+        if recorded.curves:
+            clock = recorded.clock
+        if curves:
+            kind, said = recorded.start, recorded.diagnoses
+            runs.append(Run(folder.name, folder, clock, kind, curves, said, read_settings(folder)))
     if not runs:
         raise UsageError(f"nothing was recorded yet in {', '.join(folders)}: look again after the first rollout")
     names = short_names([run.folder.resolve() for run in runs])
@@ -171,21 +184,6 @@ def short_names(folders: Sequence[Path]) -> list[str]:
     while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:
         names = [name[:-1] for name in names]  # version_0 of each
     return ["/".join(name) for name in names]
-
-
-def _when(episodes: Sequence[Diagnosis]) -> str:
-    """The rollouts in which a rule held; of many episodes the first and the last."""
-    told = [one.when for one in episodes]
-    if len(told) == 1:
-        return told[0]
-    return f"{len(told)} times: {', '.join(told if len(told) < 4 else [told[0], '...', told[-1]])}"
-
-
-def _read_run(folder: Path) -> Run:
-    recorded = read_metrics(folder)
-    clock = recorded.clock if recorded.curves else "step"
-    curves = _event_curves(folder) | dict(recorded.curves)
-    return Run(folder.name, folder, clock, recorded.start, curves, recorded.diagnoses, read_settings(folder))
 
 
 def _event_curves(folder: Path) -> dict[str, Curve]:

@@ -49,12 +49,32 @@ def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
         ``task/<name>/``. Means over nothing are left out.
     """
     means = Means()
-    _add_verdicts(means, rollout.judgements)
-    _add_tasks(means, rollout, rewards)
-    _add_turns(means, rollout)
-    _add_completions(means, rollout)
+    judgements, completions = rollout.judgements, rollout.completions
+    _add_verdicts(means, judgements)
+    tasks: dict[str, list[int]] = defaultdict(list)
+    for row, judgement in enumerate(judgements):
+        if "mixture_task" in judgement.problem.fields:
+            tasks[judgement.problem.fields["mixture_task"]].append(row)
+    for name, rows in tasks.items():
+        _add_verdicts(means, [judgements[row] for row in rows], f"task/{name}/")
+        if rewards is not None:
+            valid = rewards.valid[rows]
+            means.add_sum(f"task/{name}/reward/mean", rewards.rewards[rows][valid].sum(), valid.sum())
+    if rollout.max_turns > 1:
+        _add_turns(means, rollout)
+    means.add_sum("completion/length", completions.lengths.sum(), len(completions))
+    means.add_sum("completion/truncated_fraction", completions.truncated.sum(), len(completions))
+    texts = [judgement for judgement in judgements if may_hold_program(judgement.problem)]
+    programs = [judgement.program for judgement in texts if judgement.program is not None]
+    means.add_sum("completion/program_rate", len(programs), len(texts))
+    means.add_sum("completion/format_rate", sum(program.fenced for program in programs), len(texts))
     if rewards is not None:
-        _add_rewards(means, rewards)
+        valid = rewards.valid
+        means.add_sum("reward/mean", rewards.rewards[valid].sum(), valid.sum())
+        means.add_sum("reward/invalid_fraction", (~valid).sum(), len(valid))
+        for name, values in rewards.term_values.items():
+            known = ~values.isnan()
+            means.add_sum(f"reward/{name}", values[known].sum(), known.sum())
     return means
 
 
@@ -84,57 +104,20 @@ def mean_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | Non
 
 
 def _add_verdicts(means: Means, judgements: Sequence[Judgement], of: str = "") -> None:
-    verdicts = _verdicts(judgements)
+    verdicts = [judgement.outcome.verdict for judgement in with_programs(judgements)]
     for verdict in Verdict:
         means.add_sum(f"{of}verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
     judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
     means.add_sum(f"{of}execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
 
 
-def _add_tasks(means: Means, rollout: Rollout, rewards: RewardOutput | None) -> None:
-    rows: dict[str, list[int]] = defaultdict(list)
-    for row, judgement in enumerate(rollout.judgements):
-        if "mixture_task" in judgement.problem.fields:
-            rows[judgement.problem.fields["mixture_task"]].append(row)
-    for name, of_task in rows.items():
-        _add_verdicts(means, [rollout.judgements[row] for row in of_task], f"task/{name}/")
-        if rewards is not None:
-            valid = rewards.valid[of_task]
-            means.add_sum(f"task/{name}/reward/mean", rewards.rewards[of_task][valid].sum(), valid.sum())
-
-
 def _add_turns(means: Means, rollout: Rollout) -> None:
-    if rollout.max_turns == 1:
-        return
     passed = []
     for number in range(1, rollout.max_turns + 1):
-        verdicts = _verdicts(rollout.after_turn(number))
+        verdicts = [judgement.outcome.verdict for judgement in with_programs(rollout.after_turn(number))]
         judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
         passed.append([verdict is Verdict.PASSED for verdict in verdicts])
         means.add_sum(f"execution/pass_rate/turn_{number}", sum(passed[-1]), judged)
     means.add_sum("turns/used", sum(map(len, rollout.turn_judgements)), len(rollout.judgements))
     failed_first = [last for first, last in zip(passed[0], passed[-1], strict=True) if not first]
     means.add_sum("turns/repaired_fraction", sum(failed_first), len(failed_first))
-
-
-def _verdicts(judgements: Sequence[Judgement]) -> list[Verdict]:
-    return [judgement.outcome.verdict for judgement in with_programs(judgements)]
-
-
-def _add_completions(means: Means, rollout: Rollout) -> None:
-    completions = rollout.completions
-    means.add_sum("completion/length", completions.lengths.sum(), len(completions))
-    means.add_sum("completion/truncated_fraction", completions.truncated.sum(), len(completions))
-    texts = [judgement for judgement in rollout.judgements if may_hold_program(judgement.problem)]
-    programs = [judgement.program for judgement in texts if judgement.program is not None]
-    means.add_sum("completion/program_rate", len(programs), len(texts))
-    means.add_sum("completion/format_rate", sum(program.fenced for program in programs), len(texts))
-
-
-def _add_rewards(means: Means, rewards: RewardOutput) -> None:
-    valid = rewards.valid
-    means.add_sum("reward/mean", rewards.rewards[valid].sum(), valid.sum())
-    means.add_sum("reward/invalid_fraction", (~valid).sum(), len(valid))
-    for name, values in rewards.term_values.items():
-        known = ~values.isnan()
-        means.add_sum(f"reward/{name}", values[known].sum(), known.sum())

@@ -38,7 +38,7 @@ LET_PASS = ("truncated",)
 def found(
     module: Any, folder: Path, rules: Sequence[Rule] = (), leave_out: Sequence[str] = LET_PASS, **run: Any
 ) -> Any:
-    """What is said of a run, by rule; each speaks once."""
+    """Diagnoses of a run by rule; each speaks once."""
     callback = Diagnostics(FEW, rules=rules, leave_out=leave_out)
     fit(module, folder, callbacks=[callback, *run.pop("callbacks", [])], **run)
     assert len({one.rule for one in callback.found}) == len(callback.found), "a rule speaks once"
@@ -114,33 +114,23 @@ def test_each_rule_names_its_cause_and_no_other(byte_tokenizer: str, tmp_path: P
     assert said in message and "\n" not in message and f"lit-rl docs monitoring#{rule}" in message
 
 
-def corridor(critic_lr: float, rewards: list[Any], max_rollouts: int, optimizer: Any, **kwargs: Any) -> PPO:
-    return PPO(
-        CorridorPolicy(num_cells=5),
-        critic=CorridorCritic(num_cells=5),
-        sampling=Sampling(num_samples=4, max_tokens=6),
-        rewards=rewards,
-        max_rollouts=max_rollouts,
-        critic_update=CriticUpdate(learning_rate=critic_lr, gradient_clip_norm=None),
-        update=Update(optimizer=optimizer, gradient_clip_norm=None),
-        **kwargs,
-    )
-
-
 @pytest.mark.parametrize(
     ("critic_rate", "optimizer", "rule"),
-    [
-        (1e-12, adam(0.05), "useless_critic"),
-        (30.0, sgd(0.01), "exploding_loss"),
-        (0.3, adam(0.05), None),
-        (0.5, sgd(0.01), None),
-    ],
-    ids=["a critic that stays", "a critic that diverges", "a critic that learns", "a critic that converges"],
+    [(1e-12, adam(0.05), "useless_critic"), (30.0, sgd(0.01), "exploding_loss"), (0.3, adam(0.05), None)],
+    ids=["a critic that stays", "a critic that diverges", "a critic that learns"],
 )
 def test_a_critic_that_does_not_learn_is_told(
     tmp_path: Path, critic_rate: float, optimizer: Any, rule: str | None
 ) -> None:
-    module = corridor(critic_rate, [CorridorReward()], 8, optimizer=optimizer)
+    module = PPO(
+        CorridorPolicy(num_cells=5),
+        critic=CorridorCritic(num_cells=5),
+        sampling=Sampling(num_samples=4, max_tokens=6),
+        rewards=[CorridorReward()],
+        max_rollouts=8,
+        critic_update=CriticUpdate(learning_rate=critic_rate, gradient_clip_norm=None),
+        update=Update(optimizer=optimizer, gradient_clip_norm=None),
+    )
     messages = found(module, tmp_path, [diagnosis.UselessCritic(after=4)], data=Corridor(num_cells=5))
     spoken = {"useless_critic", "exploding_loss"} & messages.keys()
     assert (rule in spoken) if rule else not spoken
@@ -165,24 +155,18 @@ SORTED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("rule", list(SORTED))
-@pytest.mark.parametrize(("rate", "speaks"), [(1.0, True), (0.003, False)], ids=["fast", "slow"])
-def test_a_policy_that_runs_away_is_told_by_what_it_leaves(
-    tmp_path: Path, rule: str, rate: float, speaks: bool
-) -> None:
+def test_a_policy_that_runs_away_is_told_by_what_it_leaves(tmp_path: Path, rule: str) -> None:
     arguments, said = SORTED[rule]
-    messages = found(sorting(rate, **arguments), tmp_path, data=Sorting())
-    assert (rule in messages) == speaks
-    if speaks:
-        assert said in messages[rule].message
+    assert said in found(sorting(1.0, **arguments), tmp_path, data=Sorting())[rule].message
+
+
+def test_a_policy_that_takes_small_steps_stays_near(tmp_path: Path) -> None:
+    module = sorting(0.001, epochs=6, objective=Objective(kl_coef=1e-6))
+    assert not SORTED.keys() & found(module, tmp_path, data=Sorting()).keys()
 
 
 def test_a_healthy_run_hears_nothing(byte_tokenizer: str, tmp_path: Path) -> None:
     assert found(build_module(byte_tokenizer, max_rollouts=8), tmp_path) == {}
-
-
-def test_nothing_is_said_before_the_patience_is_over(byte_tokenizer: str, tmp_path: Path) -> None:
-    module = build_module(byte_tokenizer, max_rollouts=FEW - 1, rewards=[Constant()])
-    assert found(module, tmp_path) == {}
 
 
 class Short(Rule):
@@ -221,9 +205,9 @@ def test_each_rule_has_a_name_of_its_own_and_an_entry_in_the_docs() -> None:
     [
         (lambda: Diagnostics(patience=0), "patience"),
         (lambda: Diagnostics(leave_out=["colapse"]), "colapse"),
-        (lambda: diagnosis.Truncated(1.5), "at_most"),
-        (lambda: diagnosis.FirstRatio(0.0), "at_most"),
-        (lambda: diagnosis.ExplodingLoss(factor=0.5), "factor"),
+        (lambda: diagnosis.Truncated(1.5), "at_most: expected a number from 0 to 1"),
+        (lambda: diagnosis.FirstRatio(0.0), "at_most: expected a number above 0"),
+        (lambda: diagnosis.BrokenTests(at_least=1), "at_least: expected at least 2"),
     ],
 )
 def test_thresholds_that_make_no_sense_are_refused(build: Any, said: str) -> None:

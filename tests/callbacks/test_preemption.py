@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
+from support.slow_cases import slow_but
 
 from lit_rl import Checkpointing, Trainer
 from lit_rl.callbacks import ExecutionEvaluation
@@ -21,12 +23,13 @@ from lit_rl.modules import REINFORCE, Evaluate, Update
 from lit_rl.rewards import SortingReward
 from lit_rl.types import Sampling
 
+QUIET: dict[str, Any] = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """What a test leaves behind is not for the next one."""
+    """Remove what a test leaves behind."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -61,17 +64,6 @@ def test_a_handler_that_was_put_back_after_the_end_passes_signals_on() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_flag_that_is_installed_again_gives_back_what_it_found_last() -> None:
-    flag = PreemptionFlag()
-    flag.install()
-    flag.uninstall()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    flag.install()
-    flag.install()
-    flag.uninstall()
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-
 class Fails(pl.Callback):
     """A run that ends by an exception."""
 
@@ -82,19 +74,8 @@ class Fails(pl.Callback):
 @pytest.mark.parametrize("callbacks", [[], [Fails()]], ids=["whole", "failed"])
 def test_after_a_run_an_interrupt_interrupts(tmp_path: Path, callbacks: list[pl.Callback]) -> None:
     module = REINFORCE(SortingPolicy(), rewards=[SortingReward()], max_rollouts=2)
-    checkpoints = Checkpointing(str(tmp_path / "run"))
-    trainer = Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
-        callbacks=[checkpoints, *callbacks],
-        default_root_dir=str(tmp_path),
-        limit_val_batches=0,
-    )
-    if callbacks:
-        with pytest.raises(RuntimeError, match="as it happens"):
-            trainer.fit(module, Sorting())
-    else:
+    trainer = Trainer(**QUIET, callbacks=[Checkpointing(str(tmp_path / "run")), *callbacks], limit_val_batches=0)
+    with pytest.raises(RuntimeError, match="as it happens") if callbacks else nullcontext():
         trainer.fit(module, Sorting())
     with pytest.raises(KeyboardInterrupt):
         interrupt()
@@ -125,9 +106,7 @@ def run_with_curve(folder: Path, curve: Curve) -> tuple[list[tuple[int, float]],
         update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=1.0)),
     )
     trainer = Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
+        **QUIET,
         # The curve comes first: its signal is there when the checkpoints look for one.
         callbacks=[curve, ExecutionEvaluation(), Checkpointing(str(folder), monitor="val/sampled/reward/mean")],
         val_check_interval=2,
@@ -137,7 +116,7 @@ def run_with_curve(folder: Path, curve: Curve) -> tuple[list[tuple[int, float]],
     return curve.points, module.state_dict()
 
 
-@pytest.mark.parametrize("stop_at", [2, 4])
+@pytest.mark.parametrize("stop_at", slow_but([2], [2, 4]))
 def test_a_validation_that_a_signal_left_out_is_made_up_for(tmp_path: Path, stop_at: int) -> None:
     """The curves of a run that was stopped and went on have the points of an undisturbed one, and so do its weights."""
     whole, weights = run_with_curve(tmp_path / "whole", Curve())

@@ -121,13 +121,6 @@ def test_the_stop_string_that_ended_a_turn_is_recorded(byte_tokenizer: str, tmp_
     assert all(turn.stop_string in strings and not set(turn.text) & set(strings) for turn in ended)
 
 
-def test_a_task_that_runs_nothing_has_no_verdicts(make_module: Make, tmp_path: Path) -> None:
-    fit(make_module(max_rollouts=1), tmp_path, callbacks=[RunRecord(folder=str(tmp_path))])
-    (rollout,) = read_rollouts(tmp_path)
-    assert {row.verdict for row in rollout.rows} == {"nothing to run"}
-    assert not rollout.endings
-
-
 def test_numbers_keep_four_digits_at_any_size() -> None:
     values = torch.tensor([[0.0, 123456.0, -1.23456e-5], [float("nan"), -float("inf"), 0.99999]])
     assert rounded(values) == [[0.0, 123500.0, -1.235e-5], [None, None, 1.0]]
@@ -143,23 +136,20 @@ def test_the_rows_that_tell_most_come_first() -> None:
     everything = choose_rows(groups, rewards, num_groups=9, num_rows=9, seed=0)
     assert sorted(everything) == list(range(12))
     assert choose_rows({}, [], num_groups=2, num_rows=8, seed=0) == []
-
-
-def test_the_draw_of_groups_differs_from_rollout_to_rollout() -> None:
     groups, rewards = {k: [k] for k in range(50)}, [0.0] * 50
     drawn = {tuple(choose_rows(groups, rewards, num_groups=2, num_rows=1, seed=seed)) for seed in range(20)}
-    assert len(drawn) > 10
+    assert len(drawn) > 10, "the draw of groups differs from rollout to rollout"
 
 
 def test_a_file_never_outgrows_its_limit(tmp_path: Path) -> None:
-    """Random letters do not compress: 100 rollouts of 32 such rows would take 20 times the limit."""
+    """Random letters do not compress: 30 rollouts of four such rows would take six times the limit."""
     generator = torch.Generator().manual_seed(0)
     texts = ["".join(chr(33 + i) for i in torch.randint(90, (4000,), generator=generator)) for _ in range(4)]
-    for _ in range(100):
+    for _ in range(30):
         found = record_by_hand(tmp_path, texts, [BROKEN] * 4, max_megabytes=4.0)
         assert found.num_rows == 4 and len(found.rows) == 1
     assert found.rows[0].tokens == {} and len(found.rows[0].turns[0].text) == 2000
-    assert (tmp_path / ROLLOUTS_FILE).stat().st_size < 100 * 4000
+    assert (tmp_path / ROLLOUTS_FILE).stat().st_size < 30 * 4000
 
 
 def test_without_room_a_rollout_still_says_how_its_programs_ended(tmp_path: Path) -> None:
@@ -168,7 +158,7 @@ def test_without_room_a_rollout_still_says_how_its_programs_ended(tmp_path: Path
 
 
 def same(folder: Path) -> tuple[list[Any], list[Any]]:
-    """What two runs must have in common: all but what the machine decides."""
+    """Fields that two runs must have in common: all but what the machine decides."""
     machine = ("time", "memory/", "sandbox/")
     logged = [line for line in lines(folder) if "start" not in line]
     untimed = [{name: value for name, value in line.items() if not name.startswith(machine)} for line in logged]
@@ -176,12 +166,12 @@ def same(folder: Path) -> tuple[list[Any], list[Any]]:
 
 
 def test_a_run_that_went_on_has_nothing_twice_and_nothing_missing(make_module: Make, tmp_path: Path) -> None:
-    """Saved at 3, crashed at 5, gone on to 8; beside a run that never stopped."""
+    """Saved at 3, crashed at 5, gone on to 6; beside a run that never stopped."""
 
     def start(name: str, *others: Any) -> None:
         record = RunRecord(folder=str(tmp_path / name))
         run(
-            make_module(max_rollouts=8),
+            make_module(max_rollouts=6),
             Checkpointing(str(tmp_path / f"{name}_ckpt"), every_n_rollouts=3),
             record,
             *others,
@@ -192,7 +182,7 @@ def test_a_run_that_went_on_has_nothing_twice_and_nothing_missing(make_module: M
         start("parts", CrashAt(5))
     assert [rollout.number for rollout in rollouts(tmp_path / "parts")] == [1, 2, 3, 4, 5]
     start("parts")
-    assert [line["rollout"] for line in lines(tmp_path / "parts")] == [0, 1, 2, 3, 3, 4, 5, 6, 7, 8]
+    assert [line["rollout"] for line in lines(tmp_path / "parts")] == [0, 1, 2, 3, 3, 4, 5, 6]
     assert same(tmp_path / "parts") == same(tmp_path / "whole")
 
 
@@ -205,6 +195,7 @@ def test_a_line_holds_every_number_that_was_logged(make_module: Make, tmp_path: 
     assert {"reward/mean", "reward/even", "loss", "completion/length", "time/update_seconds"} <= first.keys()
     assert (first["rollout"], second["rollout"]) == (1, 2)
     even = rollouts(folder)[0].rows
+    assert {row.verdict for row in even} == {"nothing to run"} and not rollouts(folder)[0].endings
     assert {row.group for row in even} <= {0, 1, 2} and len(even) >= 8
     for row in even:
         assert row.terms["even"] == pytest.approx(
@@ -246,10 +237,8 @@ def start_of(make_module: Make, folder: Path, **settings: Any) -> Trainer:
 
 
 def test_runs_that_have_a_folder_are_recorded_by_default(make_module: Make, tmp_path: Path) -> None:
-    start_of(make_module, tmp_path / "logged", logger=CSVLogger(tmp_path / "logged", name="a", version="b"))
-    assert len(lines(tmp_path / "logged" / "a" / "b")) == 2
     start_of(make_module, tmp_path / "saved", logger=False, callbacks=[Checkpointing(str(tmp_path / "saved"))])
-    assert len(rollouts(tmp_path / "saved")) == 1
+    assert len(rollouts(tmp_path / "saved")) == 1 and len(lines(tmp_path / "saved")) == 2
     start_of(make_module, tmp_path / "neither", logger=False, enable_checkpointing=False)
     assert not list((tmp_path / "neither").rglob("*.jsonl*"))
 
@@ -264,12 +253,6 @@ def test_a_record_in_the_list_takes_the_place_of_the_default(make_module: Make, 
 def test_a_record_without_a_place_is_refused(make_module: Make, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"neither a logger nor Checkpointing: give its folder"):
         fit(make_module(max_rollouts=1), tmp_path, callbacks=[RunRecord()])
-
-
-@pytest.mark.parametrize("wrong", [{"num_rows": 0}, {"every_n_rollouts": 0}, {"max_megabytes": -1}, {"num_groups": -1}])
-def test_arguments_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}: expected"):
-        RunRecord(**wrong)
 
 
 def test_a_run_without_rollouts_has_a_line_for_each_update(byte_tokenizer: str, tmp_path: Path) -> None:
@@ -295,6 +278,7 @@ Trainer(accelerator="cpu", devices=1, logger=loggers, callbacks=watchers, limit_
 """
 
 
+@pytest.mark.slow  # files that are torn at any byte: tests/run_files
 def test_a_killed_run_leaves_every_file_readable(
     byte_tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What TensorBoard and other loggers get of a real small run, read back from their files.
+"""Logs that TensorBoard and other loggers get of a real small run, read back from their files.
 
 Weights & Biases (offline) and MLflow with their real packages; skipped, by name, where these are missing.
 """
@@ -64,7 +64,8 @@ def run(
 def events(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> EventAccumulator:
     folder = tmp_path_factory.mktemp("board")
     logger = TensorBoardLogger(str(folder), name="run")
-    run(byte_tokenizer, folder, logger, TensorBoardLayout(histograms_every=2), CompletionLog(groups_every=2))
+    watching = TensorBoardLayout(histograms_every=2), CompletionLog(num_problems=2, groups_every=2)
+    run(byte_tokenizer, folder, logger, *watching, validate_first=True)
     found = EventAccumulator(logger.log_dir, size_guidance={"histograms": 0, "tensors": 0})
     found.Reload()
     return found
@@ -157,7 +158,6 @@ def test_weights_and_biases_is_called_as_lightning_declares(monkeypatch: pytest.
 
 
 def test_the_group_that_differs_most_is_shown_without_rows_that_have_no_reward() -> None:
-
     completions = replace(batch(["a"] * 8), group_ids=torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]))
     values = torch.tensor([0.1, 0.2, 0.2, 0.1, 0.5, 99.0, 0.0, 0.3])
     valid = torch.tensor([True] * 5 + [False] + [True] * 2)
@@ -171,13 +171,7 @@ def test_the_group_that_differs_most_is_shown_without_rows_that_have_no_reward()
 NAMES = ("reward/std", "sampling/logprob_gap/mean", "time/idle_seconds")
 
 
-def test_curves_and_texts_count_rollouts_from_1_and_a_validation_before_them_is_at_0(
-    byte_tokenizer: str, tmp_path: Path
-) -> None:
-    logger = TensorBoardLogger(str(tmp_path), name="run")
-    run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2, groups_every=2), validate_first=True)
-    events = EventAccumulator(logger.log_dir, size_guidance={"tensors": 0})
-    events.Reload()
+def test_curves_and_texts_count_rollouts_from_1_and_a_validation_before_them_is_at_0(events: EventAccumulator) -> None:
     assert [event.step for event in events.Scalars("reward/mean")] == [1, 2, 3, 4]
     assert [event.step for event in events.Scalars("val/greedy/reward/mean")] == [0, 2, 4]
     for name, steps in (("completions/training", [2, 4]), ("completions/greedy/validation0", [0, 2, 4])):

@@ -106,7 +106,7 @@ def function_of(source: str, name: str) -> Callable[..., Any]:
 
 
 def passes(source: str, problem: Problem) -> bool:
-    """Whether a program of ours passes all cases, run here."""
+    """Return whether a program of this test passes all cases, run here."""
     function = function_of(source, problem.check.entry_point)
     try:
         return all(
@@ -144,7 +144,7 @@ OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
 
 def variants(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in place of a node: a constant off by one, another operator, another order, a part of it."""
+    """Replacements of a node: a constant off by one, another operator, another order, a part of it."""
 
     def other(**fields: Any) -> ast.AST:
         return type(node)(**{**dict(ast.iter_fields(node)), **fields})

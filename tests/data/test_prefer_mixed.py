@@ -103,7 +103,7 @@ def module_of(make_module: Make, staleness: int, max_rollouts: int, engine: Any 
 
 
 def sides(order: list[list[str]]) -> Counter[int]:
-    """How often problems came that are sometimes, always and never solved."""
+    """Counts of problems that are sometimes, always and never solved."""
     return Counter(int(task_id.removeprefix("train")) % 3 for batch in order for task_id in batch)
 
 

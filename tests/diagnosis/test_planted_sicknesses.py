@@ -240,7 +240,7 @@ PLANTED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 def diagnosed(tokenizer: str, folder: Path, rollouts: int = 16, **options: Any) -> list[Any]:
-    """What ten rollouts of patience find in a run of the tiny model."""
+    """Diagnoses of a run of the tiny model with ten rollouts of patience."""
     torch.manual_seed(0)
     data = options.pop("data", None) or Programs(batch_size=4)
     validation = {"limit_val_batches": 1.0} if options.pop("validates", False) else {}

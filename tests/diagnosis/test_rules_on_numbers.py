@@ -1,4 +1,4 @@
-"""What the rules say of runs that are told by their numbers and rows, without training."""
+"""Diagnoses of runs that are given by their numbers and rows, without training."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from support.ill_runs import (
     Shifted,
     WithoutAdapters,
 )
+from support.slow_cases import slow_but
 from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
 
@@ -107,7 +108,7 @@ def told(
     data: Programs | None = None,
     **options: Any,
 ) -> list[Diagnosis]:
-    """What is said of a run with these numbers, all of whose rollouts have the same rows."""
+    """Diagnoses of a run with these numbers, all of whose rollouts have the same rows."""
     unlike = [f"    return {number}" for number in range(20)]
     rollout = rollout or rows([Outcome(W)] * 20, said=unlike, ends=StopReason.LENGTH)
     callback = Diagnostics(patience, **options)
@@ -165,22 +166,26 @@ def test_what_was_held_back_is_said_once_the_reward_is_there_again() -> None:
     assert [(one.rollout, one.rule) for one in said] == [(17, "truncated")]
 
 
-def test_a_reward_that_begins_below_0_is_not_gone_at_0() -> None:
-    """Rewards between -1 and 1 that rise slowly, with noise around 0."""
-    noise = [0.1, -0.06, -0.03, 0.04, -0.05, -0.02, 0.0, -0.04, -0.02, 0.03, -0.02, -0.01, -0.03, 0.02]
-    assert told([earned(-0.6 + 0.05 * i, 0.5) for i in range(12)] + [earned(x, 0.5) for x in noise]) == []
-
-
 @pytest.mark.parametrize(
-    ("first", "now", "passed", "falls"), [(3.0, 0.2, 0.8, True), (0.4, 0.06, 0.8, False), (3.0, 0.2, 0.95, False)]
+    ("first", "now", "passed", "trained", "falls"),
+    [
+        (3.0, 0.2, 0.8, 0.5, True),  # to a fifteenth
+        (0.4, 0.06, 0.8, 0.5, False),  # to more than an eighth
+        (3.0, 0.2, 0.95, 0.5, False),  # the task is solved
+        (1.0, 0.05, 0.1, 0.0, False),  # no update can have moved it: of a few rows it is noise
+        (1.0, 0.05, None, 0.5, True),  # no program runs: a small entropy may mean that the task is solved
+    ],
 )
 def test_an_entropy_has_collapsed_compared_to_its_own_beginning_unless_the_task_is_solved(
-    first: float, now: float, passed: float, falls: bool
+    first: float, now: float, passed: float | None, trained: float, falls: bool
 ) -> None:
-    """To a fifteenth, and to more than an eighth."""
-    alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": 0.5}
-    said = told([earned(passed, policy__entropy=entropy) | alike for entropy in [first] * 11 + [now] * 9])
-    assert [one.rule for one in said] == (["entropy_collapse"] if falls else [])
+    alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": trained}
+    numbers = [earned(passed or 0.7, policy__entropy=one) | alike for one in [first] * 11 + [now] * 9]
+    for one in numbers if passed is None else ():
+        del one["execution/pass_rate"]
+    said = told(numbers)
+    assert [one.rule for one in said] == ["entropy_collapse"] * falls
+    assert all(("if 0.7 is the largest possible" in one.message) is (passed is None) for one in said)
 
 
 @pytest.mark.parametrize(
@@ -207,25 +212,6 @@ def test_a_policy_that_loses_what_its_teacher_taught_has_collapsed(
     assert len(said) == bool(says) and all(says in message for message in said)
     if says:
         assert "execution/pass_rate fell from 0.60 to 0.39" in said[0] and "0.03 nats" in said[0]
-
-
-@pytest.mark.parametrize("trained", [0.0, 0.5])
-def test_the_entropy_is_not_asked_while_nothing_is_trained(trained: float) -> None:
-    """Answers of a few tokens: the entropy of a few rows is noise, and no update can have moved it."""
-    alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": trained}
-    said = told([earned(0.1, policy__entropy=entropy) | alike for entropy in [1.0] * 11 + [0.05] * 9])
-    assert [one.rule for one in said] == (["entropy_collapse"] if trained else [])
-
-
-@pytest.mark.parametrize("runs_programs", [True, False])
-def test_where_no_program_runs_a_small_entropy_may_mean_that_the_task_is_solved(runs_programs: bool) -> None:
-    alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": 0.5}
-    rollouts = [earned(0.7, policy__entropy=entropy) | alike for entropy in [1.0] * 11 + [0.05] * 9]
-    if not runs_programs:
-        rollouts = [{n: v for n, v in one.items() if n != "execution/pass_rate"} for one in rollouts]
-    (said,) = told(rollouts)
-    assert said.rule == "entropy_collapse"
-    assert ("if 0.7 is the largest possible reward, the task is solved" in said.message) is not runs_programs
 
 
 BROKEN = "    for i in x:\n\n        return i"
@@ -360,30 +346,16 @@ def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> 
     assert said in str(failure_mode(run))
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        Outcome(
-            W,
-            exception_type="ValueError",
-            exception_message="invalid literal",
-            failed_case=FailedCase(2, "x = int('one')", kind="assert"),
-        ),
-        Outcome(
-            W,
-            exception_type="CheckerFailed",
-            exception_message="the checker failed: it ended with SIGABRT",
-            failed_case=FailedCase(1, "3 4", "such as 5", "6", "input"),
-        ),
-    ],
-)
-def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named(broken):
+CASE = FailedCase(2, "x = int('one')", kind="assert")
+BROKEN_TESTS = Outcome(W, exception_type="ValueError", exception_message="invalid literal", failed_case=CASE)
+
+
+def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named():
     said = [f"    return {number}" for number in range(12)]
-    (found,) = [
-        one for one in told([{"reward/mean": 0.1}] * 10, rows([broken] * 12, said=said)) if one.rule == "broken_tests"
-    ]
-    ended = f"ended with {broken.exception_type}: {broken.exception_message} in its tests ({broken.failed_case.call})"
-    assert all(part in found.message for part in ("p/0", ended, "reference", "check-data"))
+    found = told([{"reward/mean": 0.1}] * 10, rows([BROKEN_TESTS] * 12, said=said))
+    (message,) = [one.message for one in found if one.rule == "broken_tests"]
+    ended = "ended with ValueError: invalid literal in its tests (x = int('one'))"
+    assert all(part in message for part in ("p/0", ended, "reference", "check-data"))
 
 
 @pytest.mark.parametrize(
@@ -396,22 +368,38 @@ def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named
     ],
 )
 def test_one_program_that_ends_in_another_way_clears_the_tests(other):
-    case = FailedCase(2, "x = int('one')", kind="assert")
-    broken = Outcome(W, exception_type="ValueError", failed_case=case)
     said = [f"    return {number}" for number in range(12)]
-    rules = {one.rule for one in told([{"reward/mean": 0.1}] * 10, rows([broken] * 11 + [other], said=said))}
+    rules = {one.rule for one in told([{"reward/mean": 0.1}] * 10, rows([BROKEN_TESTS] * 11 + [other], said=said))}
     assert "broken_tests" not in rules
 
 
 # -- falls, and what is solved -------------------------------------------------------------------------------
 
 
-def test_a_reward_that_crosses_zero_has_one_alarm_at_most_and_noise_has_none() -> None:
-    """Means of ten rollouts go up and down by a standard error or two, around 0 and around 0.1."""
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(300, generator=generator).tolist()
-    assert told([earned(0.1 * one, 0.5) for one in noise]) == []
-    assert told([earned(0.0004 * i + 0.08 * one, 0.5) for i, one in enumerate(noise)]) == []
+def noise(seed: int, number: int = 300) -> list[float]:
+    found: list[float] = torch.randn(number, generator=torch.Generator().manual_seed(seed)).tolist()
+    return found
+
+
+WOBBLE = [0.1, -0.06, -0.03, 0.04, -0.05, -0.02, 0.0, -0.04, -0.02, 0.03, -0.02, -0.01, -0.03, 0.02]
+SURE = [0.45 + 0.01 * (i % 3) for i in range(20)]
+CURVES: dict[str, tuple[list[float], bool]] = {
+    "noise around 0": ([0.1 * one for one in noise(0)], False),
+    "a rise through 0 under noise": ([0.0004 * i + 0.08 * one for i, one in enumerate(noise(0))], False),
+    "from below 0 to noise around it": ([*(-0.6 + 0.05 * i for i in range(12)), *WOBBLE], False),
+    "a rise from far below 0 that crosses it again": ([-2.0] * 10 + [0.1] * 20 + [0.01] * 12, False),
+    "one rollout in ten earns ten times as much": ([0.4 if one > 1.28 else 0.04 for one in noise(1)], False),
+    "a fall from below 0": ([-2.0] * 10 + [-0.2] * 20 + [-1.9] * 12, True),
+    "a fall within the first rollouts": ([0.9, 0.6, *(0.1 + 0.01 * (i % 3) for i in range(10))], True),
+}
+"""Mean rewards of rollouts, and whether they collapse: means of ten go up and down by a standard error or two."""
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_fall_is_told_and_noise_is_not(curve: str) -> None:
+    rewards, falls = CURVES[curve]
+    said = told([earned(one, 0.5) for one in rewards], leave_out=["truncated"])
+    assert [one.rule for one in said] == ["collapse"] * falls
 
 
 def test_a_fall_is_one_episode_until_most_of_it_is_made_up_for() -> None:
@@ -419,22 +407,6 @@ def test_a_fall_is_one_episode_until_most_of_it_is_made_up_for() -> None:
     levels = [0.8] * 20 + [0.3] * 15 + ([0.5] * 12 + [0.3] * 12) * 2 + [0.8] * 20 + [0.3] * 15
     said = [one.rollout for one in told([earned(level, 0.5) for level in levels]) if one.rule == "collapse"]
     assert len(said) == 2 and 20 < said[0] <= 32 and said[1] > 95
-
-
-def test_a_fall_from_a_reward_below_zero_is_found_too() -> None:
-    said = told([earned(-2.0, 0.5)] * 10 + [earned(-0.2, 0.5)] * 20 + [earned(-1.9, 0.5)] * 12)
-    assert [one.rule for one in said] == ["collapse"]
-
-
-def test_a_reward_that_rose_from_far_below_zero_may_cross_it_again() -> None:
-    assert told([earned(-2.0, 0.5)] * 10 + [earned(0.1, 0.5)] * 20 + [earned(0.01, 0.5)] * 12) == []
-
-
-def test_rare_hits_are_no_fall_where_they_stay_away_for_some_rollouts() -> None:
-    """One rollout in ten earns 0.4 and the others 0.04: means of ten are 0.04 or several times as much."""
-    generator = torch.Generator().manual_seed(1)
-    hits = (torch.rand(300, generator=generator) < 0.1).tolist()
-    assert told([earned(0.04 + 0.36 * hit, 0.5) for hit in hits]) == []
 
 
 def test_no_verdict_is_quoted_where_nothing_runs() -> None:
@@ -490,9 +462,8 @@ def test_a_pass_rate_that_falls_while_the_reward_rises_is_told_without_validatio
 
 def test_noise_in_reward_and_pass_rate_is_no_reward_hacking() -> None:
     """Rewards that have nothing to do with passing: means of ten differ by a standard error or two, some by 0.05."""
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(2, 300, generator=generator).T.tolist()
-    assert told([earned(0.5 + 0.1 * reward, 0.4 + 0.1 * passed) for reward, passed in noise]) == []
+    pairs = zip(noise(0), noise(2), strict=True)
+    assert told([earned(0.5 + 0.1 * reward, 0.4 + 0.1 * passed) for reward, passed in pairs]) == []
 
 
 def test_a_negative_weight_on_tests_is_named_after_the_first_rollout() -> None:
@@ -659,15 +630,9 @@ def test_a_policy_that_comes_closer_to_a_worse_teacher_is_told(own: bool, begins
     assert [one.rule for one in found] == ["worse_teacher"] * speaks
 
 
-def test_a_fall_within_the_first_rollouts_is_found() -> None:
-    """Their mean hides it. The spread of one group is 0.09 here, and four times that is less than the fall."""
-    numbers = [earned(0.9), earned(0.6), *(earned(0.1 + 0.01 * (i % 3)) for i in range(10))]
-    assert [one.rule for one in told(numbers, leave_out=["truncated"])] == ["collapse"]
-
-
 def test_a_fall_from_the_best_is_found_after_a_first_rollout_whose_reward_is_uncertain() -> None:
     lucky = earned(0.5) | {"reward/std": 0.5}
-    numbers = [lucky, *(earned(0.45 + 0.01 * (i % 3)) for i in range(20)), *(earned(0.1) for _ in range(10))]
+    numbers = [lucky, *map(earned, SURE), *(earned(0.1) for _ in range(10))]
     assert [one.rule for one in told(numbers, leave_out=["truncated"])] == ["collapse"]
 
 
@@ -738,19 +703,22 @@ FEW = 2
 OTHERS = ("truncated", "jumping_weights", "collapse", "flat_groups", "entropy_collapse")
 
 
-def diagnosed(
-    tokenizer: str, folder: Path, engine: Any, cls: type[CausalLM] = CausalLM, at_most: float = 0.05, **policy: Any
-) -> Any:
-    """What the rule says of a run; ``None`` if it is silent."""
-    config = policy.pop("config", SHARP)
-    module = GRPO(
-        cls(config=config, tokenizer=tokenizer, **policy),
+def small(tokenizer: str, rollouts: int, engine: Any, cls: type[CausalLM] = CausalLM, **policy: Any) -> GRPO:
+    return GRPO(
+        cls(tokenizer=tokenizer, **policy),
         sampling=Sampling(num_samples=4, max_tokens=6),
         rewards=[EvenBytes()],
-        max_rollouts=FEW,
+        max_rollouts=rollouts,
         update=Update(optimizer=partial(torch.optim.Adam, lr=0.01)),
         collect=Collect(engine=engine),
     )
+
+
+def diagnosed(
+    tokenizer: str, folder: Path, engine: Any, cls: type[CausalLM] = CausalLM, at_most: float = 0.05, **policy: Any
+) -> Any:
+    """Finding of the rule in a run; ``None`` if it is silent."""
+    module = small(tokenizer, FEW, engine, cls, **{"config": SHARP} | policy)
     callback = Diagnostics(FEW, rules=[FirstRatio(at_most)], leave_out=OTHERS)
     fit(module, folder, callbacks=[callback])
     return callback.found[0] if callback.found else None
@@ -778,7 +746,10 @@ CAUSES: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("cause", list(CAUSES))
+IN_SHORT = ("temperature", "trainer's positions", "trainer's dropout", "adapters", "dtype", "later token", "another")
+
+
+@pytest.mark.parametrize("cause", slow_but(IN_SHORT, CAUSES))
 def test_each_cause_of_a_first_ratio_off_1_is_named(byte_tokenizer: str, tmp_path: Path, cause: str) -> None:
     arguments, said = CAUSES[cause]
     one = diagnosed(byte_tokenizer, tmp_path, **arguments)
@@ -790,21 +761,13 @@ def test_a_healthy_engine_is_let_pass(byte_tokenizer: str, tmp_path: Path) -> No
     assert diagnosed(byte_tokenizer, tmp_path, None, at_most=1e-4) is None
 
 
-@pytest.mark.parametrize("cause", ["temperature", "trainer's dropout"])
+@pytest.mark.parametrize("cause", slow_but(["trainer's dropout"], ["temperature", "trainer's dropout"]))
 def test_a_probe_leaves_the_run_as_it_was(byte_tokenizer: str, tmp_path: Path, cause: str) -> None:
     """Weights after the probe's passes are those of a run without it, also where training draws random numbers."""
     ends = []
     for rollouts_first in (FEW, 99):  # the second never has enough to judge by
         torch.manual_seed(0)
-        arguments = {"cls": CausalLM} | CAUSES[cause][0]
-        module = GRPO(
-            arguments["cls"](config=SHARP, tokenizer=byte_tokenizer),
-            sampling=Sampling(num_samples=4, max_tokens=6),
-            rewards=[EvenBytes()],
-            max_rollouts=FEW + 2,
-            update=Update(optimizer=partial(torch.optim.Adam, lr=0.01)),
-            collect=Collect(engine=arguments["engine"]),
-        )
+        module = small(byte_tokenizer, FEW + 2, **{"config": SHARP} | CAUSES[cause][0])
         callback = Diagnostics(rollouts_first, leave_out=OTHERS)
         fit(module, tmp_path, callbacks=[callback])
         assert [one.rule for one in callback.found] == (["sampler_gap"] if rollouts_first == FEW else [])

@@ -146,4 +146,4 @@ ANYTHING = {
     "formats": (b"%s%n%p%99999999d", 50),
     "letters of all kinds": ("\u202e\u2028\ufeff".encode(), 500),
 }
-"""What a hostile program may print: bytes and how often they come."""
+"""Output of hostile programs: bytes and how often they come."""

@@ -24,7 +24,7 @@ def finished(stdout="", stderr="", code=0, seconds=0.01, status="Finished"):
 
 
 def run_for_real(request):
-    """What the server does with a Python program: a process, its output, its exit status."""
+    """Handling of a Python program by the server: a process, its output, its exit status."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(

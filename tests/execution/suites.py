@@ -61,7 +61,7 @@ def programs(module, kind, names=None):
 
 
 def run(tier, kind, num_workers=2, names=None, landlock=None):
-    """What went wrong, as lines: cheats that passed, honest programs that did not, things left behind."""
+    """Faults as lines: cheats that passed, honest programs that did not, things left behind."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         secret = Path(folder) / "secret"
@@ -138,7 +138,7 @@ def run_language(tier, kind, language, every=1):
 
 
 def state(folder):
-    """What a sandbox must leave as it was."""
+    """State of the machine that a sandbox must leave as it was."""
     children = []
     for task in os.listdir("/proc/self/task"):
         with contextlib.suppress(FileNotFoundError):  # a thread that ended meanwhile

@@ -348,7 +348,7 @@ def test_a_box_ends_at_its_time_or_with_its_command_and_everything_in_it(boxed):
 
 
 def running(word):
-    """Whether a process has this word among its arguments."""
+    """Return whether a process has this word among its arguments."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:

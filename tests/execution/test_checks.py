@@ -1,4 +1,4 @@
-"""What checks declare, and how a kind of check from outside the package is judged."""
+"""Declarations of checks, and judging of a kind of check from outside the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When two outputs are the same, under each rule; and what comparing them may cost."""
+"""Equality of outputs under each rule, and the cost of comparing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process gives up before untrusted code runs in it, checked from inside, one thing at a time."""
+"""Rights that a process gives up before untrusted code runs in it, checked from inside, one thing at a time."""
 
 import os
 import shutil

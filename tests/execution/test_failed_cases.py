@@ -1,4 +1,4 @@
-"""What an outcome says about the first failed case, through the public interface."""
+"""First failed cases in outcomes, through the public interface."""
 
 import pickle
 from dataclasses import replace

@@ -188,7 +188,7 @@ def test_literal_asserts_mean_what_they_mean_in_python(sandbox):
 
 
 def checked(sandbox, tests):
-    """What check-data finds in problems of these tests, whose reference adds one."""
+    """Findings of check-data in problems of these tests, whose reference adds one."""
     from lit_rl.cli.data_check.checked import run_references
     from lit_rl.cli.data_check.findings import Findings
     from lit_rl.types import Problem

@@ -96,7 +96,7 @@ MALFORMED = {
 
 
 def test_a_malformed_message_is_the_programs_fault_and_the_next_program_is_judged_for_itself(client):
-    """What its report would say of it, were it left unread, is said of the next one."""
+    """A report that is left unread would be taken for that of the next one."""
     malformed = {name: f"import os\nos.write(4, {line!r} + b'\\n')\nos.read(4, 1)" for name, line in MALFORMED.items()}
     for name, body in (ABUSES | malformed).items():
         result, _ = run(client, body)

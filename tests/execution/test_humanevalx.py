@@ -53,7 +53,7 @@ def rows(language):
 
 
 def parts(language, row):
-    """What comes before the solution, Go's package clause and imports, and the tests."""
+    """Text before the solution, Go's package clause and imports, and the tests."""
     before, setup = row["declaration"], ""
     if language == "go":
         setup, whole = row["test_setup"], row["canonical_solution"]

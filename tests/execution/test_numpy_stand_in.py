@@ -1,4 +1,4 @@
-"""What the stand-in of numpy calls close, numpy calls close too; the plan and the source of a test agree on it."""
+"""Values that the stand-in of numpy calls close, numpy calls close too; a test's plan and its source agree on it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def stand_in():
 
 
 def holds_large_int(expected):
-    """Whether numpy refuses the expected value itself, whatever comes back, because no type of its own holds it."""
+    """Return whether numpy refuses the expected value itself, whatever comes back: no type of its own holds it."""
     if isinstance(expected, list | tuple):
         return any(map(holds_large_int, expected))
     return isinstance(expected, int) and not -(2**63) <= expected < 2**63

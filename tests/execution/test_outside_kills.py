@@ -1,4 +1,4 @@
-"""What was killed from outside says nothing about a program; no program ends the supervisor for long."""
+"""A kill from outside says nothing about a program; no program ends the supervisor for long."""
 
 import contextlib
 import ctypes

@@ -92,7 +92,7 @@ def test_everything_else_is_a_python_error(sandbox):
 
 
 def test_an_error_is_the_robots_only_if_the_world_refused_a_call(sandbox):
-    """What an exception says is the program's own word; a program may catch what the world refuses."""
+    """An exception's text is the program's own word; a program may catch what the world refuses."""
     source = program("try:", '    go_to("moon")', "except Exception as error:", '    say("hi " + str(error)[:15])')
     outcome = judge(sandbox, source, worlds(SAID_HI))
     assert (outcome.robot_verdict, outcome.traces[0][-1]) == ("success", ["Say", "hi RobotGoToError:", None])

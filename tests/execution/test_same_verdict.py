@@ -27,7 +27,7 @@ print(id(len), id(json), id(json.dumps), hash(json), [kind.__name__ for kind in 
 
 
 def printed(program, num_runs=4, num_sandboxes=2, **options):
-    """What it prints in several runs of several workers of several sandboxes, between other programs."""
+    """Its output in several runs of several workers of several sandboxes, between other programs."""
     found = set()
     other = ("x = [object() for _ in range(1000)]", QUIET)
     for _ in range(num_sandboxes):

@@ -23,7 +23,7 @@ class Machine:
         monkeypatch.setattr(watching._Clocks, "_waited_now", lambda clocks: dict(enumerate(self.waited)))
 
     def verdict_of(self, ran, waited, seconds=1000.0, look=0.05, limit=2.0):
-        """What ends a job, and when: each look finds ``ran`` CPU seconds more and, of each thread, seconds waited."""
+        """Ends of a job: each look finds ``ran`` CPU seconds more and, of each thread, seconds waited."""
         num_looks = 0
         watch = Watch(limit, 1, None)
         watch.begin([])

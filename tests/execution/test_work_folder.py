@@ -28,7 +28,7 @@ landlock.restrict_self([(folder, landlock.WORK), ("/usr", landlock.READ), ("/lib
 
 
 def fill(folder):
-    """What an eager cleaner stumbles over."""
+    """Files that an eager cleaner stumbles over."""
     os.chdir(folder)
     inode = os.stat(".").st_ino
     os.makedirs("a/b/c")

@@ -70,7 +70,7 @@ def test_whitening_two_ranks_equals_whitening_one() -> None:
     whole = masked_whiten(x, mask)
 
     def sums(part: slice) -> list[Tensor]:
-        """What each call of the hook is given on the rank that holds these rows, once sums are global."""
+        """Arguments of each call of the hook on the rank that holds these rows, once sums are global."""
         mean = x[mask].mean()
         kept, held = x[part], mask[part]
         first = torch.stack([kept[held].sum(), held.sum().double()])

@@ -111,7 +111,7 @@ def answers(
     gae_tensors: dict[str, Tensor],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """What the peers make of the tensors: loss and gradient, or advantages and value targets."""
+    """Results of the peers on the tensors: loss and gradient, or advantages and value targets."""
     folder = tmp_path_factory.mktemp("peers")
     given = {"tensors": tensors, "gae": gae_tensors, "trl": TRL_CASES, "torchrl": GAE_CASES}
     torch.save(given, folder / "inputs.pt")

@@ -77,7 +77,7 @@ def require_scores(policy: CausalLM, done: Completions) -> None:
 
 
 def packs(policy: CausalLM, done: Completions) -> bool:
-    """Whether the model may pack rows; if it may, the numbers are the same."""
+    """Return whether the model may pack rows; if it may, the numbers are the same."""
     try:
         check_packing(policy.model)
     except ValueError:
@@ -88,7 +88,7 @@ def packs(policy: CausalLM, done: Completions) -> bool:
 
 
 def row_of(family: str, tokenizer: str) -> str:
-    """What the table says about a family, after all of it was tried."""
+    """Entry of the table for a family, after all of it was tried."""
     config = config_of(family)
     name, remark = config["model_type"], SHORT.get(family, "")
     if family in REFUSED:

@@ -1,4 +1,4 @@
-"""What is exported is what was trained."""
+"""Exported models are those that were trained."""
 
 from __future__ import annotations
 

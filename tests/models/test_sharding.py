@@ -1,4 +1,4 @@
-"""What is a unit, what is gathered when, and which strategies are refused."""
+"""Units of sharding, gathering of weights, and refused strategies."""
 
 from __future__ import annotations
 

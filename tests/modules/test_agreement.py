@@ -1,4 +1,4 @@
-"""Whether an update does what its advantages say, and these what the rewards say: the sign of each, from real runs."""
+"""Agreement of updates with advantages, and of these with rewards: the sign of each, from real runs."""
 
 from __future__ import annotations
 

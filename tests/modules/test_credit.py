@@ -1,4 +1,4 @@
-"""Which tokens carry a completion's reward, and what each token learns from it."""
+"""Tokens that carry a completion's reward, and what each learns from it."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ PASSES, FAILS, SLIPS = "    return x + 1\n", "    return x - 1\n", "    return x
 
 
 def shown_prompts(hindsight: Hindsight, policy: CausalLM, sandbox: Sandbox, said: list[str], chat: bool) -> list[str]:
-    """What the teacher reads before each row of one group, as text; empty for a row that is shown nothing."""
+    """Texts that the teacher reads before each row of one group, as text; empty for a row that is shown nothing."""
     prefix = "def f(x):\n"
     problem = Problem(
         "p/0",

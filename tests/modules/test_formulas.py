@@ -75,7 +75,7 @@ ROWS = [
 ]
 JUDGED = [i for i, row in enumerate(ROWS) if row.reward is not None]
 SAMPLED = [[-0.5 - 0.07 * ((3 * i + 5 * t) % 8) for t in range(len(row.moves))] for i, row in enumerate(ROWS)]
-"""What the sampler reported, nats."""
+"""Log-probabilities that the sampler reported, nats."""
 
 
 def chances(table: Table, cell: int, temperature: float) -> list[float]:

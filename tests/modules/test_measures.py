@@ -1,4 +1,4 @@
-"""What training measures of a rollout, on numbers that can be checked by eye, and in real small runs."""
+"""Measurements of a rollout in training, on numbers that can be checked by eye, and in real small runs."""
 
 from __future__ import annotations
 

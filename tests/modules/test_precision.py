@@ -115,7 +115,7 @@ def test_rounding_of_bf16_true_is_not_taken_for_a_model_that_cannot_share_prompt
 
 
 def optimized(module: Any) -> list[torch.Tensor]:
-    """What the optimizer moves: masters where weights have them."""
+    """Parameters that the optimizer moves: masters where weights have them."""
     return [p for group in module.trainer.optimizers[0].param_groups for p in group["params"]]
 
 

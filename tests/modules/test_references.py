@@ -21,7 +21,7 @@ Make = Callable[..., RolloutModule]
 
 
 class Distances(GRPO):
-    """How far reference and policy are apart when each rollout begins."""
+    """Distance of reference and policy when each rollout begins."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -164,7 +164,7 @@ def test_groups_of_other_sizes_take_over_places_and_numbers() -> None:
 
 
 def test_groups_that_take_over_bring_their_turns() -> None:
-    """What each turn came to goes with its row, and so does how many there could have been."""
+    """Results of each turn go with its row, and so does the number that there could have been."""
 
     def of(verdicts: list[list[Verdict]]) -> Rollout:
         rows = rows_of([[119]] * len(verdicts), [[[5]]] * len(verdicts))

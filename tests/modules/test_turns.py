@@ -58,7 +58,7 @@ def gradient(policy: CausalLM, loss: Tensor) -> Tensor:
 
 
 def test_ids_at_an_environment_turns_loss_positions_change_no_gradient(byte_tokenizer: str) -> None:
-    """What is read stays; only the labels at its columns are others."""
+    """The columns that are read stay; only the labels at its columns are others."""
     policy, rows = tiny(byte_tokenizer), rows_of(PROMPTS, ROWS)
     said = rows.token_mask & ~rows.completion_mask
     others = torch.where(said, (rows.completion_ids + 7) % 256, rows.completion_ids)

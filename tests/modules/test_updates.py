@@ -105,7 +105,7 @@ def test_a_resumed_run_goes_on_counting_its_weights(make_module: Make, tmp_path:
 
 
 def steps(make_module: Make, folder: Path, **options: Any) -> dict[str, torch.Tensor]:
-    """How far policy and critic went in one rollout of plain SGD at a rate of 0.01."""
+    """Distance that policy and critic went in one rollout of plain SGD at a rate of 0.01."""
     common: dict[str, Any] = {"max_rollouts": 1, "critic_gradient_clip_norm": None}
     common["optimizer"] = lambda params: torch.optim.SGD(params, lr=0.01)
     module: Any = make_module(PPO, critic=SeparateCritic(), **(common | options))

@@ -1,4 +1,4 @@
-"""What each span of a text earns, counted by eye; in bulk against loops in test_spread_credit.py."""
+"""Credit of each span of a text, counted by eye; in bulk against loops in test_spread_credit.py."""
 
 from typing import Any
 

@@ -88,7 +88,7 @@ def test_ruff_failing_is_ours_not_the_programs() -> None:
 
 
 def test_a_program_that_ruff_falls_over_takes_only_its_own_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a folder with one bad file gives is made up: ruff ends badly wherever that file is."""
+    """The answer for a folder with one bad file is made up: ruff ends badly wherever that file is."""
     real = LintReward._run
 
     def falls_over(self: LintReward, folder: str) -> subprocess.CompletedProcess[str]:

@@ -89,7 +89,7 @@ def test_the_failing_line_loses_the_whole_reward() -> None:
 def test_a_program_that_passed_a_blank_line_and_one_that_is_not_there_are_not_blamed(
     flagged: Callable[..., list[str]],
 ) -> None:
-    """Where the failing line is found is in test_attribution.py."""
+    """See test_attribution.py for how the failing line is found."""
     assert flagged(TestsReward(), DIVISION, Outcome(Verdict.PASSED, line=2)) == []
     for line in (2, 9, None):
         assert flagged(TestsReward(), "x = 1\n\ny = 2\n", failed(line)) == []

@@ -167,7 +167,7 @@ def test_rows_masks_turns_and_requests_fit_together(codec: TextCodec, drawn: dic
 @given(plays())
 @settings(max_examples=25, deadline=None)
 def test_whether_rows_wait_for_each_other_changes_no_row(codec: TextCodec, drawn: dict[str, Any]) -> None:
-    """What is said depends on problem, sample and turn; when it comes decides nothing."""
+    """Answers depend on problem, sample and turn, and not on the order in which they come."""
     first, _ = play(codec, drawn)
     second, _ = play(codec, drawn | {"in_rounds": not drawn["in_rounds"]})
     assert first.completions.completion_ids.equal(second.completions.completion_ids)

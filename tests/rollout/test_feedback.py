@@ -1,4 +1,4 @@
-"""What a policy reads about its program: real programs, judged by a real sandbox, described."""
+"""Feedback that a policy reads about its program: real programs, judged by a real sandbox, described."""
 
 import pytest
 

@@ -175,7 +175,7 @@ def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokeni
 
 
 def test_equal_programs_of_two_problems_are_two_programs() -> None:
-    """What passes the one's tests may fail the other's."""
+    """A program that passes the one's tests may fail the other's."""
 
     class ByCheck(Recording):
         def submit(self, program: str, check: Check) -> Future[Outcome]:

@@ -1,4 +1,4 @@
-"""What the tests of mistakes share: a configuration that runs, and a command line whose output they read."""
+"""Helpers of the tests of mistakes: a configuration that runs, and a command line whose output they read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes small runs ill: engines that are off, rewards and judges that do harm, tasks that fit neither."""
+"""Causes that make small runs ill: engines that are off, rewards and judges that do harm, tasks that fit neither."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class WholeText(Check):
     judged_by = "tests:nobody"
     cell: tuple[int, ...] = ()
     passes: bool | None = None
-    """Whether every program passes, or none; ``None`` if that depends on the program."""
+    """True if every program passes, false if none does; ``None`` if that depends on the program."""
 
     @property
     def numbers(self) -> tuple[int, ...] | None:

@@ -1,4 +1,4 @@
-"""What the package computes with tensors, written as loops over tokens: the references of tests and of
+"""Formulas that the package computes with tensors, written as loops over tokens: the references of tests and of
 ``benchmarks/around.py``.
 """
 

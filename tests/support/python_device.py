@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 NAME = "python"
 SYNCS: Counter[tuple[str, str]] = Counter()
-"""How often the host waited: by what, and the line that asked for it."""
+"""Waits of the host: by what, and the line that asked for it."""
 
 aten = torch.ops.aten
 _SIZED_BY_VALUES = {
@@ -40,7 +40,7 @@ _SIZED_BY_VALUES = {
 
 
 class Backend(registration._DummyBackendModule):  # type: ignore[misc]
-    """What torch asks a kind of device; its random numbers are the CPU's."""
+    """Interface that torch asks of a kind of device; its random numbers are the CPU's."""
 
     def is_available(self) -> bool:
         return True

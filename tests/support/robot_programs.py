@@ -8,7 +8,7 @@ from lit_rl.data.robots.trace_checks import holds
 
 
 def trace_of(program: str, state: dict) -> list:
-    """What the robot did in a world."""
+    """Actions of the robot in a world."""
     robot = ServiceRobot(state)
     names = {name: getattr(robot, name) for name in FUNCTIONS}
     exec(compile(prepare(program).source + "\n\ntask_program()", "reference", "exec"), names)
@@ -16,7 +16,7 @@ def trace_of(program: str, state: dict) -> list:
 
 
 def succeeds(program: str, tests) -> bool:
-    """Whether the condition of every world holds."""
+    """Return whether the condition of every world holds."""
     try:
         return all(holds(test.check, trace_of(program, test.state)) for test in tests)
     except RobotError:

@@ -18,7 +18,7 @@ from lit_rl.rollout import Rollout
 from lit_rl.types import Completions, Experience, Judgement, Problem, Sampling, StopReason, Turn
 
 Said = Sequence[Sequence[int]]
-"""What was said in a row: a turn, a message, a turn, and so on; ids of one byte each."""
+"""Turns of a row: a turn, a message, a turn, and so on; ids of one byte each."""
 
 
 def rows_of(prompts: Sequence[Sequence[int]], said: Sequence[Said], group_size: int = 1) -> Completions:
@@ -109,7 +109,7 @@ class PlaysPPO(Plays, PPO):  # type: ignore[misc]
     """PPO on hand-made rows, with a critic that has an opinion: its head starts at zero otherwise."""
 
     alone: list[tuple[torch.Tensor, torch.Tensor]]
-    """What the critic says of each row by itself: values [1, T] and tail [1]."""
+    """Values of the critic for each row by itself: values [1, T] and tail [1]."""
 
     def values(self, completions: Completions) -> tuple[torch.Tensor, torch.Tensor]:
         self.alone = [self.critic(completions.select([row]).trim()) for row in range(len(completions))]

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 
 class VLLMStub:
-    """What the server has and was asked, for tests to look at and to change.
+    """State of the server and its requests, for tests to look at and to change.
 
     Attributes:
         url: its address.
@@ -78,7 +78,7 @@ class VLLMStub:
         return self.complete(body) if path == "/inference/v1/generate" else (200, {})
 
     def work(self, method: str, kwargs: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """What a worker does."""
+        """Work of a worker."""
         result: Any = None
         if method == "reload_weights":
             if self.unreadable:

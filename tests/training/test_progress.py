@@ -1,4 +1,4 @@
-"""What a run does around its updates: counting and timing, modes of its parts, garbage collections."""
+"""Work of a run around its updates: counting and timing, modes of its parts, garbage collections."""
 
 from __future__ import annotations
 

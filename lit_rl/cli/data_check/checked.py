@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import get_args
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, get_args
 
-from lit_rl.execution.checks import Compare, StdioTests
+from lit_rl.execution.checks import Check, Compare, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
+
+T = TypeVar("T")
 
 # A program that a policy writes may be slower than the reference by this factor.
 HEADROOM = 5.0
 SMALLEST_LIMIT_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Checked:
-    """A problem and the outcome of its reference.
+    """A problem and what was found out about it.
 
     Args:
         problem: any.
@@ -35,7 +37,7 @@ class Checked:
     passes_by: Compare | None = None
     public: Outcome | None = None
     cut_by: str | None = None
-    accepts: tuple[str, ...] = ()
+    accepts: list[str] = field(default_factory=list)
 
     @property
     def ran(self) -> bool:
@@ -54,49 +56,41 @@ class Checked:
         return self.outcome.cpu_seconds if self.outcome else 0.0
 
 
+def judged(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
+    """Judge programs by their checks, all at once; each outcome comes with what was named before the program."""
+    named = list(tried)
+    outcomes = sandbox.judge_many([(source, check) for _, source, check in named])
+    return zip((name for name, _, _ in named), outcomes, strict=True)
+
+
 def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checked]:
     """Judge the reference of each problem that has one, under its check and its public check."""
     checked = [Checked(problem) for problem in problems]
-    sources = [one.problem.reference if one.problem.check.runs_program else None for one in checked]
-    hidden = [(s, one.problem.check) for s, one in zip(sources, checked, strict=True) if s is not None]
-    public = [
-        (s, one.problem.public_check)
-        for s, one in zip(sources, checked, strict=True)
-        if s is not None and one.problem.public_check is not None
+    tried = [
+        ((one, name), one.problem.reference, check)
+        for one in checked
+        for name, check in (("outcome", one.problem.check), ("public", one.problem.public_check))
+        if one.problem.reference is not None and one.problem.check.runs_program and check is not None
     ]
-    outcomes = sandbox.judge_many([*hidden, *public])
-    under_hidden, under_public = iter(outcomes[: len(hidden)]), iter(outcomes[len(hidden) :])
-    return [
-        one
-        if source is None
-        else replace(
-            one,
-            outcome=next(under_hidden),
-            public=None if one.problem.public_check is None else next(under_public),
-        )
-        for source, one in zip(sources, checked, strict=True)
-    ]
+    for (one, name), outcome in judged(sandbox, tried):
+        setattr(one, name, outcome)
+    return checked
 
 
-def suggest_rules(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]:
+def suggest_rules(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
     """Have references that print something else judged by the looser rules for comparing output."""
-    found = list(checked)
     rules: tuple[Compare, ...] = get_args(Compare)  # from the strictest to the loosest
     for looseness, rule in enumerate(rules):
-        tried: list[tuple[int, str, StdioTests]] = []
-        for index, one in enumerate(found):
+        tried: list[tuple[Checked, str, Check]] = []
+        for one in checked:
             check, reference = one.problem.check, one.problem.reference
-            if not isinstance(check, StdioTests) or reference is None or one.outcome is None or one.passes_by:
+            if not isinstance(check, StdioTests) or check.checker is not None or reference is None or one.passes_by:
                 continue
-            if check.checker is not None:
-                continue
-            if one.outcome.verdict is Verdict.WRONG_ANSWER and check.compare in rules[:looseness]:
-                tried.append((index, reference, replace(check, compare=rule)))
-        outcomes = sandbox.judge_many([(reference, check) for _, reference, check in tried])
-        for (index, *_), outcome in zip(tried, outcomes, strict=True):
+            if one.outcome and one.outcome.verdict is Verdict.WRONG_ANSWER and check.compare in rules[:looseness]:
+                tried.append((one, reference, replace(check, compare=rule)))
+        for one, outcome in judged(sandbox, tried):
             if outcome.passed:
-                found[index] = replace(found[index], passes_by=rule)
-    return found
+                one.passes_by = rule
 
 
 def calibrated_limit(checked: Sequence[Checked]) -> float:

@@ -130,7 +130,7 @@ class Findings:
                 "line": outcome and outcome.line,
                 "passes_by": one.passes_by,
                 "cut_by": one.cut_by,
-                "accepts": list(one.accepts),
+                "accepts": one.accepts,
                 "public_verdict": one.public and str(one.public.verdict),
                 "stderr": outcome and outcome.stderr,
                 "cpu_seconds": one.cpu_seconds,

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from lit_rl.cli.data_check.checked import Checked
-from lit_rl.execution.checks import Check
+from lit_rl.cli.data_check.checked import Checked, judged
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.rollout.records import find_program, reference_answer
 from lit_rl.types import Problem
 
 
-def find_cuts(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]:
+def find_cuts(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
     """Name the stop string of each problem after which an answer that passes would no longer pass.
 
     Answers are the reference, as the prompt asks for it, and the demonstration. A stop string after which the program
     is complete, such as a closing fence, is right where it is.
     """
     # A demonstration may be wrong on purpose, so that it counts only if it passes as a whole.
-    tried = [(index, *answer) for index, one in enumerate(checked) for answer in _cut_answers(one.problem)]
-    to_run: list[tuple[str, Check]] = []
-    for index, whole, left, _ in tried:
-        to_run += [(whole, checked[index].problem.check), (left, checked[index].problem.check)]
-    outcomes = iter(sandbox.judge_many(to_run))
-    found = list(checked)
-    for index, _, _, string in tried:
-        whole_outcome, left_outcome = next(outcomes), next(outcomes)
-        if whole_outcome.passed and not left_outcome.passed:
-            found[index] = replace(found[index], cut_by=string)
-    return found
+    whole = [
+        ((one, left, string), whole, one.problem.check)
+        for one in checked
+        for whole, left, string in _cut_answers(one.problem)
+    ]
+    cut = [
+        ((one, string), left, one.problem.check)
+        for (one, left, string), outcome in judged(sandbox, whole)
+        if outcome.passed
+    ]
+    for (one, string), outcome in judged(sandbox, cut):
+        if not outcome.passed:
+            one.cut_by = string
 
 
 def answers(problem: Problem) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from lit_rl.cli.data_check.checked import Checked
+from lit_rl.cli.data_check.checked import Checked, judged
 from lit_rl.cli.data_check.names import called_name
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.sandbox import Sandbox
@@ -19,32 +18,29 @@ _STUBS = {
 }
 
 
-def find_accepted(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]:
+def find_accepted(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
     """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none.
 
     The reference of another problem counts only if the own one fails there: two problems may ask for the same.
     """
-    found = list(checked)
-    tried: list[tuple[int, str]] = []
-    to_run: list[tuple[str, Check]] = []
-    for index, one in enumerate(checked):
-        if one.problem.check.runs_program and (one.passed or not one.ran):
-            for what, source in _empty_programs(one.problem):
-                tried.append((index, what))
-                to_run.append((source, one.problem.check))
-    outcomes = sandbox.judge_many(to_run)
-    for (index, what), outcome in zip(tried, outcomes, strict=True):
+    idle = [
+        ((one, what), source, one.problem.check)
+        for one in checked
+        if one.problem.check.runs_program and (one.passed or not one.ran)
+        for what, source in _empty_programs(one.problem)
+    ]
+    for (one, what), outcome in judged(sandbox, idle):
         if outcome.passed:
-            found[index] = replace(found[index], accepts=(*found[index].accepts, what))
-    pairs = list(_pairs(checked))
-    outcomes = sandbox.judge_many([(_answer(other, mine), mine.check) for _, mine, other in pairs])
-    passed = [pair for pair, outcome in zip(pairs, outcomes, strict=True) if outcome.passed]
-    outcomes = sandbox.judge_many([(_answer(mine, other), other.check) for _, mine, other in passed])
-    for (index, _, other), outcome in zip(passed, outcomes, strict=True):
+            one.accepts.append(what)
+    swapped = [((one, other), _answer(other, one.problem), one.problem.check) for one, other in _pairs(checked)]
+    back = [
+        ((one, other), _answer(one.problem, other), other.check)
+        for (one, other), outcome in judged(sandbox, swapped)
+        if outcome.passed
+    ]
+    for (one, other), outcome in judged(sandbox, back):
         if not outcome.passed:
-            accepts = (*found[index].accepts, f"the reference of {other.task_id}")
-            found[index] = replace(found[index], accepts=accepts)
-    return found
+            one.accepts.append(f"the reference of {other.task_id}")
 
 
 def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
@@ -63,19 +59,18 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
         yield "a stub", _STUBS["class" if is_class else "function"].format(name=name)
 
 
-def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[int, Problem, Problem]]:
-    """Each problem whose reference passes, by its place, and the next of its kind with another reference."""
-    kinds: dict[tuple[type[Check], str], list[tuple[int, Problem]]] = {}
-    for index, one in enumerate(checked):
+def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Problem]]:
+    """Each problem whose reference passes, and the next of its kind with another reference."""
+    kinds: dict[tuple[type[Check], str], list[Checked]] = {}
+    for one in checked:
         if one.passed:
-            check = one.problem.check
-            kinds.setdefault((type(check), check.language), []).append((index, one.problem))
+            kinds.setdefault((type(one.problem.check), one.problem.check.language), []).append(one)
     for of_kind in kinds.values():
-        for place, (index, mine) in enumerate(of_kind):
-            others = (other for _, other in of_kind[place + 1 :] + of_kind[:place])
-            other = next((one for one in others if one.reference != mine.reference), None)
+        for place, one in enumerate(of_kind):
+            others = (other.problem for other in of_kind[place + 1 :] + of_kind[:place])
+            other = next((other for other in others if other.reference != one.problem.reference), None)
             if other is not None:
-                yield index, mine, other
+                yield one, other
 
 
 def _answer(problem: Problem, asked: Problem) -> str:

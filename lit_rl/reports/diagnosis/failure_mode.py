@@ -10,10 +10,10 @@ from typing import NamedTuple
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.diagnosis.run_history import RunHistory, Where
 from lit_rl.reports.diagnosis.stop_strings import commonest_string, stopped_rows
-from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, StopReason
 
 _MOST_OF_MESSAGE = 80
+_BROKEN = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
 _MISSING = re.compile(r"the program defines no (\w+)|name '(\w+)' is not defined")
 _DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
 
@@ -37,7 +37,9 @@ def failure_mode(run: RunHistory) -> FailureMode:
     """Return the commonest ending of the last rollout's rows."""
     rollout = run.rollout
     rows, stopped = max(1, len(rollout.judgements)), stopped_rows(rollout)
-    if len(stopped) > rows / 2 and _stops_early(rollout, stopped):
+    # Those that hold no program, or one that fails before any test does.
+    early = sum(rollout.judgements[row].outcome.verdict in _BROKEN for row in stopped)
+    if len(stopped) > rows / 2 and early > len(stopped) / 2:
         lengths = rollout.completions.lengths.tolist()
         mean = sum(lengths[row] for row in stopped) / len(stopped)
         return FailureMode(
@@ -61,12 +63,6 @@ def failure_mode(run: RunHistory) -> FailureMode:
     )
 
 
-def _stops_early(rollout: Rollout, stopped: Sequence[int]) -> bool:
-    """Return whether most rows that a stop string ended hold no program, or one that fails before any test does."""
-    broken = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
-    return sum(rollout.judgements[row].outcome.verdict in broken for row in stopped) > len(stopped) / 2
-
-
 def _advice(verdict: Verdict, judgements: Sequence[Judgement], where: Where, ended: float) -> str:
     """Likely causes of a verdict, each with a command; ``ended`` is the share of rows that ended by themselves."""
     if verdict is Verdict.NO_PROGRAM:
@@ -84,11 +80,9 @@ def _advice(verdict: Verdict, judgements: Sequence[Judgement], where: Where, end
     if verdict is Verdict.EXCEPTION:
         return _of_exceptions(judgements, where)
     if verdict is Verdict.SYNTAX_ERROR:
-        nothing_cut = (
-            f", although {ended:.0%} ended by themselves: no limit or stop string cut them" if ended > 0.5 else ""
-        )
+        whole = f", although {ended:.0%} ended by themselves: no limit or stop string cut them" if ended > 0.5 else ""
         return (
-            f"what is run is no program{nothing_cut}; likely text is taken for program or the prompt is not whole "
+            f"what is run is no program{whole}; likely text is taken for program or the prompt is not whole "
             f"(`{where.show}`), or the extraction does not fit the form (`{where.check_data}`)"
         )
     return f"the reason is the same for most (`{where.show}`), or in the tests (`{where.check_data}`)"
@@ -106,7 +100,9 @@ def _of_exceptions(judgements: Sequence[Judgement], where: Where) -> str:
         return f"{said}, so they may be those of other problems: `{where.check_data}` runs the references under them"
     kinds = Counter(one.outcome.exception_type or "an exception" for one in judgements)
     kind = kinds.most_common(1)[0][0]
-    message = next((m for one in judgements if one.outcome.exception_type == kind and (m := message_of(one))), "")
+    texts = (one.outcome.exception_message for one in judgements if one.outcome.exception_type == kind)
+    lines = (text.strip().partition("\n")[0][:_MOST_OF_MESSAGE] for text in texts)
+    message = next((f" ({line})" for line in lines if line), "")
     return (
         f"most often {kind}{message}; likely the programs share a fault, such as a missing import (`{where.show}`), or "
         f"the tests do not fit the prompt (`{where.check_data}`)"
@@ -123,9 +119,3 @@ def other_name(judgement: Judgement) -> tuple[str, str] | None:
     if re.search(rf"\b{name}\b", f"{problem.prompt_text}\n{program.source}"):
         return None
     return name, (_DEFINED.findall(program.source) or [""])[-1]
-
-
-def message_of(judgement: Judgement) -> str:
-    """Return the first line of a program's exception message, in brackets; empty if it has none."""
-    line = judgement.outcome.exception_message.strip().partition("\n")[0][:_MOST_OF_MESSAGE]
-    return f" ({line})" if line else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from lit_rl.arguments import require_at_least, require_share
+from dataclasses import dataclass
+
 from lit_rl.execution.interface import Verdict
-from lit_rl.reports.diagnosis.rule import Rule, ShareRule, told
+from lit_rl.reports.diagnosis.rule import Rule, ShareRule, from_0_to_1, not_below, told
 from lit_rl.reports.diagnosis.run_history import Level, RunHistory
 from lit_rl.reports.diagnosis.stop_strings import CUT, STOPPED, STOPPED_PASSED, commonest_string, cut_rows, stopped_rows
 from lit_rl.types import Judgement
@@ -16,6 +17,7 @@ _PROGRAMS = {
 }
 
 
+@dataclass(eq=False)
 class FormatFalling(Rule):
     """Fewer and fewer completions have a program in them.
 
@@ -24,25 +26,20 @@ class FormatFalling(Rule):
     """
 
     name = "format_falling"
-
-    def __init__(self, at_most: float = 0.2) -> None:
-        require_share(at_most=at_most)
-        self.at_most = at_most
+    at_most: float = from_0_to_1(0.2)
 
     def look(self, run: RunHistory) -> str:
         """Compare with the best mean so far."""
         for name, what in _PROGRAMS.items():
             best, share = run.best.get(name, Level(0.0)).mean, run.mean(name)
             if share is not None and best - share > self.at_most:
-                fell, form = f"completions {what} fell from {best:.0%} to {share:.0%}", "lit-rl docs FormatReward"
-                causes = [
-                    (f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower),
-                    ("nothing that pays for the form (FormatReward)", form),
-                ]
+                fell = f"completions {what} fell from {best:.0%} to {share:.0%}"
+                first = run.too_fast
                 if run.has_risen:
                     fell += f" while the reward rose to {run.share('reward/mean'):.3g}"
-                    causes[0] = ("a term that pays for answers without one", run.where.show)
-                return told(fell, "the policy unlearns to answer", *causes)
+                    first = ("a term that pays for answers without one", run.where.show)
+                nothing = ("nothing that pays for the form (FormatReward)", "lit-rl docs FormatReward")
+                return told(fell, "the policy unlearns to answer", first, nothing)
         return ""
 
 
@@ -59,6 +56,7 @@ class NoPrograms(Rule):
         return "no completion has a program: compare some with the form that the prompt asks for and the task extracts"
 
 
+@dataclass(eq=False)
 class Truncated(ShareRule):
     """Many completions are cut by the token limit.
 
@@ -73,11 +71,10 @@ class Truncated(ShareRule):
         "(`{fit} --model.sampling.max_tokens 1024`), or a policy that never ends, for lack of EOS or a stop string "
         "(`{show}`)"
     )
-
-    def __init__(self, at_most: float = 0.5) -> None:
-        super().__init__(at_most)
+    at_most: float = from_0_to_1(0.5)
 
 
+@dataclass(eq=False)
 class StopStringCuts(Rule):
     """A stop string cuts some of the answers: programs break off there, or what it ends never passes.
 
@@ -88,16 +85,16 @@ class StopStringCuts(Rule):
     """
 
     name = "stop_string"
-
-    def __init__(self, at_most: float = 0.3, rows: float = 0.05, as_often: float = 0.1) -> None:
-        require_share(at_most=at_most, rows=rows, as_often=as_often)
-        self.at_most, self.rows, self.as_often = at_most, rows, as_often
+    at_most: float = from_0_to_1(0.3)
+    rows: float = from_0_to_1(0.05)
+    as_often: float = from_0_to_1(0.1)
 
     def look(self, run: RunHistory) -> str:
         """Compare the rows that were cut with those that fail, and the rows that were ended with the others."""
         passed = run.share("execution/pass_rate")
         failed = 1 - passed
-        ended, ended_passed, cut = (_per_rollout(run, name) for name in (STOPPED, STOPPED_PASSED, CUT))
+        # Rollouts without a stop string count as 0.
+        ended, ended_passed, cut = (sum(run.values(name)) / run.patience for name in (STOPPED, STOPPED_PASSED, CUT))
         whole = 1 - ended
         if self._is_much(cut, failed):
             said = f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them"
@@ -124,11 +121,7 @@ class StopStringCuts(Rule):
         return share > self.rows and share > self.at_most * failed
 
 
-def _per_rollout(run: RunHistory, name: str) -> float:
-    """Mean over all of the last rollouts, those without it counted as 0."""
-    return sum(run.values(name)) / run.patience
-
-
+@dataclass(eq=False)
 class TimedOut(ShareRule):
     """Many programs time out.
 
@@ -142,11 +135,10 @@ class TimedOut(ShareRule):
         "of the programs time out: what they would have said is unknown; likely a time limit too short for this "
         "machine (`{check_data}`), or more workers than cores (`{fit} --model.sandbox.init_args.num_workers 2`)"
     )
-
-    def __init__(self, at_most: float = 0.2) -> None:
-        super().__init__(at_most)
+    at_most: float = from_0_to_1(0.2)
 
 
+@dataclass(eq=False)
 class OutOfMemory(ShareRule):
     """Many programs end at the memory limit.
 
@@ -161,11 +153,10 @@ class OutOfMemory(ShareRule):
         "honest programs (`{check_data}` runs the references under it; "
         "`{fit} --model.sandbox.init_args.memory_bytes 2147483648`), or programs that build too much (`{show}`)"
     )
-
-    def __init__(self, at_most: float = 0.2) -> None:
-        super().__init__(at_most)
+    at_most: float = from_0_to_1(0.2)
 
 
+@dataclass(eq=False)
 class Infrastructure(ShareRule):
     """Many programs cannot be judged, because of infrastructure failures.
 
@@ -179,11 +170,10 @@ class Infrastructure(ShareRule):
         "of the programs could not be judged for reasons that are ours: their rows teach nothing; likely the sandbox "
         "lacks something (`lit-rl docs sandbox`), or the machine memory (`{show}` has its messages)"
     )
-
-    def __init__(self, at_most: float = 0.05) -> None:
-        super().__init__(at_most)
+    at_most: float = from_0_to_1(0.05)
 
 
+@dataclass(eq=False)
 class BrokenTests(Rule):
     """The tests of a problem fail at the same statement with the same error, whatever program is judged.
 
@@ -192,21 +182,17 @@ class BrokenTests(Rule):
     """
 
     name = "broken_tests"
-
-    def __init__(self, at_least: int = 8) -> None:
-        require_at_least(2, at_least=at_least)
-        self.at_least = at_least
-        self._sources: dict[str, set[str]] = {}
-        self._errors: dict[str, set[tuple[str, str, str]]] = {}
+    at_least: int = not_below(2, 8)
 
     def look(self, run: RunHistory) -> str:
         """Collect how the programs of each problem ended, and name problems that fail them all alike."""
         for judgement in run.rollout.judgements:
             self._note(judgement.problem.task_id, judgement)
-        names = [name for name, sources in self._sources.items() if len(sources) >= self.at_least and self._same(name)]
+        alike = {name: next(iter(errors)) for name, errors in self._errors.items() if len(errors) == 1}
+        names = [n for n, (kind, *_) in alike.items() if kind and len(self._sources[n]) >= self.at_least]
         if not names:
             return ""
-        kind, message, statement = next(iter(self._errors[names[0]]))
+        kind, message, statement = alike[names[0]]
         more = f" and {len(names) - 1} more problems" if names[1:] else ""
         return (
             f"no program ever passed {names[0]}{more}: {len(self._sources[names[0]])} programs ended with {kind}: "
@@ -216,8 +202,8 @@ class BrokenTests(Rule):
 
     def reset(self) -> None:
         """Forget the problems."""
-        self._sources.clear()
-        self._errors.clear()
+        self._sources: dict[str, set[str]] = {}
+        self._errors: dict[str, set[tuple[str, str, str]]] = {}
 
     def _note(self, name: str, judgement: Judgement) -> None:
         outcome, program = judgement.outcome, judgement.program
@@ -228,7 +214,3 @@ class BrokenTests(Rule):
         is_error = outcome.verdict is Verdict.WRONG_ANSWER and outcome.exception_type not in (None, "AssertionError")
         error = (str(outcome.exception_type), outcome.exception_message, statement) if is_error else ("", "", "")
         self._errors.setdefault(name, set()).add(error)
-
-    def _same(self, name: str) -> bool:
-        errors = self._errors[name]
-        return len(errors) == 1 and next(iter(errors))[0] != ""

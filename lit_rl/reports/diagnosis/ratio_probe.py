@@ -13,7 +13,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lit_rl.models.adapters import has_adapter, using_adapter
 from lit_rl.models.policy import Policy
@@ -50,8 +50,7 @@ class Findings:
 
     def table(self) -> str:
         """One line for each change under which the sampled tokens are possible at all."""
-        rows = [f"{one.gap:8.4f} nats a token  {one.change}" for one in self.tried if isfinite(one.gap)]
-        return "\n".join(rows)
+        return "\n".join(f"{one.gap:8.4f} nats a token  {one.change}" for one in self.tried if isfinite(one.gap))
 
 
 def probe_ratio(module: Any, rollout: Rollout, at_most: float) -> Findings:
@@ -137,7 +136,9 @@ class _Probe:
             return Findings(found.meaning, [Tried("as it is", before), found], is_known=True)
         tried = [Tried("as it is", before), *self._each(present)]
         stale = [g.weights_version for g in self.generations if g.weights_version != self.policy.version]
-        best = first_of_the_best(tried[1:], before)
+        # The first change that leaves as little as any, up to rounding: the more special ones come later.
+        least = min(one.gap for one in tried[1:])
+        best = next(one for one in tried[1:] if one.gap <= least + _ROUNDING * before)
         known = True
         if before < self.at_most:
             cause = (
@@ -166,15 +167,31 @@ class _Probe:
             yield from misreported(self.policy, self.completions, self.temperature)
         yield from self._dropout(present)
         yield from self._positions()
-        yield from self._adapters()
-        yield from self._dtypes()
-        yield from self._logits()
+        model = getattr(self.policy, "model", None)
+        if model is not None and has_adapter(model):
+            with using_adapter(model, None):
+                gap = self.gap(self.score())
+            said = "adapters: the sampler's numbers are those of the base without LoRA; load the adapter there"
+            yield Tried("no adapters in the trainer", gap, said)
+        for name, dtype in _DTYPES.items():
+            with torch.autocast(self.policy.device.type, dtype=dtype, enabled=dtype is not None):
+                gap = self.gap(self.score())
+            said = f"dtype: the sampler's numbers are those of {name}; give engine and trainer the same precision"
+            yield Tried(f"the trainer computes in {name}", gap, said)
+        # Temperature and filters, from the logits of the policy's own decoding.
+        sampled = list(chain(*(generation.logprobs for generation in self.generations)))
+        for recipe, rows in recompute(self.policy, self.generations, self.completions, self.temperature).items():
+            pairs = zip(chain(*rows), sampled, strict=True)
+            gap = mean([abs(recomputed - reported) for recomputed, reported in pairs])
+            yield Tried(f"the policy's own decoding, {recipe}", gap, meaning(recipe, self.temperature))
 
     def _dropout(self, present: Tensor) -> Iterator[Tried]:
         """Yield tests of whether one of the two is random: then its numbers tell nothing else."""
         mask, before = self.completions.completion_mask, self.gap(present)
         random = float((self.score() - present)[mask].abs().mean())
-        where = ", ".join(active_dropouts(self.policy)) or "none of torch's modules, so look for functional.dropout"
+        parts = [one for one in self.policy.named_modules() if isinstance(one[1], nn.modules.dropout._DropoutNd)]
+        active = [name for name, part in parts if part.p > 0 and part.training][:3]
+        where = ", ".join(active) or "none of torch's modules, so look for functional.dropout"
         yield Tried(
             "no dropout in the training forward",
             0.0 if random > _EXPLAINED * before else before,
@@ -204,30 +221,6 @@ class _Probe:
             "its padding and position ids",
         )
 
-    def _adapters(self) -> Iterator[Tried]:
-        model = getattr(self.policy, "model", None)
-        if model is not None and has_adapter(model):
-            with using_adapter(model, None):
-                gap = self.gap(self.score())
-            said = "adapters: the sampler's numbers are those of the base without LoRA; load the adapter there"
-            yield Tried("no adapters in the trainer", gap, said)
-
-    def _dtypes(self) -> Iterator[Tried]:
-        for name, dtype in _DTYPES.items():
-            with autocast(self.policy, dtype):
-                gap = self.gap(self.score())
-            said = f"dtype: the sampler's numbers are those of {name}; give engine and trainer the same precision"
-            yield Tried(f"the trainer computes in {name}", gap, said)
-
-    def _logits(self) -> Iterator[Tried]:
-        """Temperature and filters, from the logits of the policy's own decoding."""
-        found = recompute(self.policy, self.generations, self.completions, self.temperature)
-        sampled = list(chain(*(generation.logprobs for generation in self.generations)))
-        for recipe, rows in found.items():
-            pairs = zip(chain(*rows), sampled, strict=True)
-            gap = mean([abs(recomputed - reported) for recomputed, reported in pairs])
-            yield Tried(f"the policy's own decoding, {recipe}", gap, meaning(recipe, self.temperature))
-
 
 def meaning(recipe: Recipe, temperature: float) -> str:
     """Explain why the sampler's numbers would be those of a recipe."""
@@ -247,12 +240,6 @@ def meaning(recipe: Recipe, temperature: float) -> str:
     )
 
 
-def first_of_the_best(tried: Sequence[Tried], before: float) -> Tried:
-    """The first change that leaves as little as any, up to rounding: the more special ones come later."""
-    least = min(one.gap for one in tried)
-    return next(one for one in tried if one.gap <= least + _ROUNDING * before)
-
-
 def unlike(one: Generation, other: Generation, otherwise: float) -> float:
     """Mean distance between two answers to the same request, up to where their ids part.
 
@@ -265,20 +252,6 @@ def unlike(one: Generation, other: Generation, otherwise: float) -> float:
     same = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one.ids), len(other.ids)))
     distances = [abs(a - b) for a, b in zip(one.logprobs[:same], other.logprobs[:same], strict=True)]
     return mean(distances) if distances else otherwise
-
-
-def active_dropouts(policy: Policy) -> list[str]:
-    """Names of dropout layers that drop something although the policy is in eval mode."""
-    return [
-        name
-        for name, part in policy.named_modules()
-        if isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 and part.training
-    ][:3]
-
-
-def autocast(policy: Policy, dtype: torch.dtype | None) -> torch.autocast:
-    """Compute in another precision inside; ``None`` switches autocast off."""
-    return torch.autocast(policy.device.type, dtype=dtype, enabled=dtype is not None)
 
 
 # -- other temperatures and filters -----------------------------------------------------------------------------
@@ -306,13 +279,6 @@ FILTERS = (
 """Filters to try at the run's temperature: single ones, and both kinds together."""
 
 
-def recipes(temperature: float) -> list[Recipe]:
-    """Return the recipes to try, the run's own first."""
-    own = [Recipe(temperature)]
-    own += [Recipe(other) for other in TEMPERATURES if other != temperature]
-    return own + [Recipe(temperature, k, p) for k, p in FILTERS]
-
-
 def recompute(
     policy: Policy, generations: Sequence[Generation], completions: Completions, temperature: float
 ) -> dict[Recipe, list[list[float]]]:
@@ -327,7 +293,9 @@ def recompute(
     prompts = [
         tuple(ids[mask].tolist()) for ids, mask in zip(completions.prompt_ids, completions.prompt_mask, strict=True)
     ]
-    found: dict[Recipe, list[list[float]]] = {recipe: [[] for _ in generations] for recipe in recipes(temperature)}
+    recipes = dict.fromkeys(Recipe(one) for one in (temperature, *TEMPERATURES))  # the run's own first
+    recipes |= dict.fromkeys(Recipe(temperature, k, p) for k, p in FILTERS)
+    found: dict[Recipe, list[list[float]]] = {recipe: [[] for _ in generations] for recipe in recipes}
     longest = max(len(generation.ids) for generation in generations)
     distinct = list(dict.fromkeys(prompts))
     copies = torch.tensor([distinct.index(prompt) for prompt in prompts])
@@ -337,17 +305,13 @@ def recompute(
         for step in range(longest):
             tokens = torch.tensor([one.ids[min(step, len(one.ids) - 1)] for one in generations], device=logits.device)
             for recipe, rows in found.items():
-                values = under(recipe, logits, tokens).tolist()
+                # Minus infinity where the recipe filters the token out.
+                filters = Sampling(temperature=recipe.temperature, top_k=recipe.top_k, top_p=recipe.top_p)
+                logprobs = keep_likely(logits.float() / recipe.temperature, filters).log_softmax(-1)
+                values = logprobs.gather(-1, tokens[:, None])[:, 0].tolist()
                 for row, generation, value in zip(rows, generations, values, strict=True):
                     if step < len(generation.ids):
                         row.append(value)
             if step + 1 < longest:
                 logits = decoding.append(tokens)
     return found
-
-
-def under(recipe: Recipe, logits: Tensor, tokens: Tensor) -> Tensor:
-    """[n] nats of tokens [n] under logits [n, V]; minus infinity where the recipe filters the token out."""
-    filters = Sampling(temperature=recipe.temperature, top_k=recipe.top_k, top_p=recipe.top_p)
-    logprobs = keep_likely(logits.float() / recipe.temperature, filters).log_softmax(-1)
-    return logprobs.gather(-1, tokens[:, None])[:, 0]

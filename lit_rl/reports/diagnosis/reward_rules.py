@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 
-from lit_rl.arguments import require_at_least, require_share
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
 from lit_rl.reports.diagnosis.row_shares import MISPLACED, REPEATED, UNEQUAL
-from lit_rl.reports.diagnosis.rule import Rule, ShareRule, told
+from lit_rl.reports.diagnosis.rule import Rule, ShareRule, from_0_to_1, not_below, told
 from lit_rl.reports.diagnosis.run_history import Level, RunHistory
 from lit_rl.reports.learned import wilson
 
@@ -40,6 +40,7 @@ _LUCKY, _LUCKY_IN_ONE, _LUCKY_ROWS = 0.01, 0.05, 3
 rollout this share, or this many."""
 
 
+@dataclass(eq=False)
 class FlatReward(Rule):
     """All rewards are the same, and the task was not learned.
 
@@ -49,14 +50,13 @@ class FlatReward(Rule):
 
     name = "flat_reward"
     explains = ("flat_groups", "truncated", "stop_string", "entropy_collapse")
-
-    def __init__(self, at_most: float = 1e-6) -> None:
-        require_at_least(0, at_most=at_most)
-        self.at_most = at_most
+    at_most: float = not_below(0, 1e-6)
 
     def look(self, run: RunHistory) -> str:
         """Check means and spreads; name the commonest failure of the last rollout's rows."""
-        if not is_flat(run, self.at_most) or is_solved(run):
+        means, spreads = run.values("reward/mean"), run.values("reward/std")
+        flat = len(means) == run.patience and max([max(means) - min(means), *spreads]) <= self.at_most
+        if not flat or is_solved(run):
             return ""
         reward, peak, passed = run.share("reward/mean"), run.peak, run.share("execution/pass_rate")
         measured = f"all rewards of the last {run.patience} rollouts were {reward:.3g}, so nothing is learned"
@@ -91,6 +91,7 @@ class FlatReward(Rule):
         return longest_shown(run)
 
 
+@dataclass(eq=False)
 class FlatGroups(ShareRule):
     """Nearly all groups have equal rewards, and the task was not learned.
 
@@ -105,9 +106,7 @@ class FlatGroups(ShareRule):
         "(`{fit} --model.sampling.num_samples 16`), or problems too easy or too hard, which can be drawn again "
         "(`{fit} --model.collect.max_resamples 2`)"
     )
-
-    def __init__(self, at_most: float = 0.95) -> None:
-        super().__init__(at_most)
+    at_most: float = from_0_to_1(0.95)
 
     def look(self, run: RunHistory) -> str:
         """Compare the share with the limit, and tell groups that all pass from those of which none does."""
@@ -122,6 +121,7 @@ class FlatGroups(ShareRule):
         return super().look(run)
 
 
+@dataclass(eq=False)
 class RewardCollapse(Rule):
     """The reward has fallen far below its best, or to the lowest there was.
 
@@ -135,10 +135,7 @@ class RewardCollapse(Rule):
 
     name = "collapse"
     explains = WHAT_A_LOST_POLICY_SHOWS[1:]
-
-    def __init__(self, below: float = 0.5) -> None:
-        require_share(below=below)
-        self.below = below
+    below: float = from_0_to_1(0.5)
 
     def look(self, run: RunHistory) -> str:
         """Compare the mean reward with the best so far, and the last rewards with the best rollout's."""
@@ -181,6 +178,7 @@ class RewardCollapse(Rule):
         return longest_shown(run)
 
 
+@dataclass(eq=False)
 class RewardHacking(Rule):
     """The reward of training rises while fewer problems are solved, in training or of those that are held out.
 
@@ -191,23 +189,24 @@ class RewardHacking(Rule):
     """
 
     name = "reward_hacking"
-
-    def __init__(self, fall: float = 0.05, rise: float = 0.01) -> None:
-        require_share(fall=fall)
-        require_at_least(0, rise=rise)
-        self.fall, self.rise = fall, rise
+    fall: float = from_0_to_1(0.05)
+    rise: float = not_below(0, 0.01)
 
     def look(self, run: RunHistory) -> str:
         """Compare the last rollouts with the first, and the last validation with the best one."""
         measured = self._in_training(run) or self._held_out(run)
         if not measured:
             return ""
-        paid = paid_for(run)
-        term = f"the term {paid} pays for something else" if paid else "a term pays for something else"
+        rewards, rises = run.module.rewards, {}  # of each term since the first rollouts, counted with its weight
+        for one in rewards.terms if rewards is not None else ():
+            first, now = run.first.get(f"reward/{one.name}"), run.level(f"reward/{one.name}")
+            if first is not None and now is not None:
+                rises[one.name] = one.weight * (now.mean - first.mean)
+        paid = f"the term {max(rises, key=lambda name: rises[name])}" if rises else "a term"
         return told(
             measured,
             "the policy earns reward without solving problems",
-            (f"{term}: read the rows that earned most", run.where.show),
+            (f"{paid} pays for something else: read the rows that earned most", run.where.show),
             ("tests that a wrong program passes", run.where.check_data),
         )
 
@@ -262,6 +261,7 @@ class NegativeWeight(Rule):
         return f"{'; '.join(doubts)} (`{run.where.fit}`)" if doubts else ""
 
 
+@dataclass(eq=False)
 class MisplacedReward(Rule):
     """A reward term pays as many rows as pass, but not the same rows.
 
@@ -271,10 +271,7 @@ class MisplacedReward(Rule):
 
     name = "misplaced_reward"
     explains = (*WHAT_A_LOST_POLICY_SHOWS, "reward_hacking")
-
-    def __init__(self, at_most: float = 0.1) -> None:
-        require_share(at_most=at_most)
-        self.at_most = at_most
+    at_most: float = from_0_to_1(0.1)
 
     def look(self, run: RunHistory) -> str:
         """Look for a term that in every comparable rollout pays as many rows as pass, and other ones."""
@@ -282,18 +279,17 @@ class MisplacedReward(Rule):
             values = run.values(f"{MISPLACED}{term}")
             missed = sum(values) / max(1, len(values))
             if len(values) >= min(_COMPARED, run.patience) and min(values) >= 0 and missed > self.at_most:
+                order = f"{term} returns its values in another order than its rows: read its score"
                 return told(
                     f"the term {term} pays as many rows of a rollout as pass, but {missed:.0%} of those that pass get "
                     "the smaller value",
                     "programs earn the rewards of other programs",
-                    (
-                        f"{term} returns its values in another order than its rows: read its score",
-                        "lit-rl docs rewards",
-                    ),
+                    (order, "lit-rl docs rewards"),
                 )
         return ""
 
 
+@dataclass(eq=False)
 class WrongAdvantages(ShareRule):
     """Advantages do not follow from rewards: they differ where rewards are equal, or all are 0 where rewards differ.
 
@@ -309,9 +305,7 @@ class WrongAdvantages(ShareRule):
         "other problems; {estimator} mixes up groups: compare rows with the same number in group_ids (`lit-rl docs "
         "own_algorithm`)"
     )
-
-    def __init__(self, at_most: float = 0.05) -> None:
-        super().__init__(at_most)
+    at_most: float = from_0_to_1(0.05)
 
     def look(self, run: RunHistory) -> str:
         """Compare the share with the limit, and look for groups whose rewards differ and that train nothing."""
@@ -327,6 +321,7 @@ class WrongAdvantages(ShareRule):
         return told(said, "nothing is learned", *causes)
 
 
+@dataclass(eq=False)
 class RepeatedRows(Rule):
     """Sampling gives nearly the same completion again and again, from the first rollout on.
 
@@ -337,10 +332,7 @@ class RepeatedRows(Rule):
 
     name = "repeated_rows"
     explains = WHAT_A_LOST_POLICY_SHOWS
-
-    def __init__(self, at_least: float = 0.8) -> None:
-        require_share(at_least=at_least)
-        self.at_least = at_least
+    at_least: float = from_0_to_1(0.8)
 
     def look(self, run: RunHistory) -> str:
         """Check the last rollouts and the first one: a policy that became sure later is the matter of other rules."""
@@ -349,14 +341,11 @@ class RepeatedRows(Rule):
         if min(shares) < self.at_least or is_solved(run) or taught:
             return ""
         temperature = run.module.sampling.temperature if run.module.sampling is not None else 1.0
-        causes = [("a policy that is sure of its answers, from too long an imitation", run.where.show)]
+        sure = ("a policy that is sure of its answers, from too long an imitation", run.where.show)
+        causes = [sure, ("an engine that samples at another temperature, or with one seed for all", run.where.show)]
         if temperature < _LOW_TEMPERATURE:
-            todo = f"{run.where.fit} --model.sampling.temperature 1"
-            causes.insert(
-                0, (f"the temperature of training ({temperature:g}), whose gradients it also multiplies", todo)
-            )
-        else:
-            causes.append(("an engine that samples at another temperature, or with one seed for all", run.where.show))
+            said = f"the temperature of training ({temperature:g}), whose gradients it also multiplies"
+            causes = [(said, f"{run.where.fit} --model.sampling.temperature 1"), sure]
         return told(
             f"{shares[0]:.0%} of the completions repeat another one of their group, as in the first rollout",
             "groups have nothing to compare",
@@ -364,6 +353,7 @@ class RepeatedRows(Rule):
         )
 
 
+@dataclass(eq=False)
 class ValidationDiffers(Rule):
     """Validation answers lack the form that training answers have, and fail for that.
 
@@ -373,10 +363,7 @@ class ValidationDiffers(Rule):
 
     name = "validation_differs"
     explains = ("reward_hacking",)
-
-    def __init__(self, share: float = 0.5) -> None:
-        require_share(share=share)
-        self.share = share
+    share: float = from_0_to_1(0.5)
 
     def look(self, run: RunHistory) -> str:
         """Compare the last validation with the last rollouts."""
@@ -393,27 +380,14 @@ class ValidationDiffers(Rule):
             if more[end] - max(0.0, more[_CUT]) <= self.share * (passed.mean - now[name]):
                 continue
             what = end.rpartition("/")[2].removesuffix("_fraction")
-            causes = [
-                ("prompts, stop strings or extraction of the validation problems are others", run.where.check_data),
-                ("validation samples in another way (evaluate.sampling)", "lit-rl docs evaluation"),
-            ]
             return told(
                 f"{name} is {now[name]:.2f} while {passed.mean:.0%} of the training rows pass; of the validation rows "
                 f"{now[f'{place}{end}']:.0%} end as {what}, of the training rows {run.share(f'{ours}{end}'):.0%}",
                 "validation does not ask or judge as training does",
-                *causes,
+                ("prompts, stop strings or extraction of the validation problems are others", run.where.check_data),
+                ("validation samples in another way (evaluate.sampling)", "lit-rl docs evaluation"),
             )
         return ""
-
-
-def paid_for(run: RunHistory) -> str:
-    """Name of the reward term that rose most since the first rollouts, counted with its weight; empty if unknown."""
-    rewards, rises = run.module.rewards, {}
-    for term in rewards.terms if rewards is not None else ():
-        first, now = run.first.get(f"reward/{term.name}"), run.level(f"reward/{term.name}")
-        if first is not None and now is not None:
-            rises[term.name] = term.weight * (now.mean - first.mean)
-    return max(rises, key=lambda name: rises[name]) if rises else ""
 
 
 def runs_programs(run: RunHistory) -> bool:
@@ -443,13 +417,10 @@ def all_pass(run: RunHistory, measured: str) -> str:
 def _faster(run: RunHistory) -> str:
     """Likeliest causes of a policy that unlearns."""
     steps = run.module.update.steps
-    other = (
-        (f"too many updates of a rollout ({steps})", f"{run.where.fit} --model.update.max_kl 0.05")
-        if steps > 1
-        else ("nothing that holds it to its start", f"{run.where.fit} --model.objective.kl_coef 0.01")
-    )
-    causes = ((f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower), other)
-    return "likely " + ", or ".join(f"{cause} (`{command}`)" for cause, command in causes)
+    other = ("nothing that holds it to its start", f"{run.where.fit} --model.objective.kl_coef 0.01")
+    if steps > 1:
+        other = (f"too many updates of a rollout ({steps})", f"{run.where.fit} --model.update.max_kl 0.05")
+    return "likely " + ", or ".join(f"{cause} (`{command}`)" for cause, command in (run.too_fast, other))
 
 
 def was_earned(run: RunHistory) -> bool:
@@ -462,12 +433,6 @@ def was_earned(run: RunHistory) -> bool:
     return peak.passed > _LUCKY_IN_ONE and peak.passed * peak.rows > _LUCKY_ROWS
 
 
-def is_flat(run: RunHistory, at_most: float) -> bool:
-    """Return whether all rewards of the last rollouts were equal."""
-    means, spreads = run.values("reward/mean"), run.values("reward/std")
-    return len(means) == run.patience and max(means) - min(means) <= at_most and max(spreads, default=0.0) <= at_most
-
-
 def chance(share: float, num_problems: float) -> float:
     """Difference of two measured shares that noise explains: two standard deviations."""
     return 2 * sqrt(2 * share * (1 - share) / num_problems) if num_problems else 0.0
@@ -476,14 +441,9 @@ def chance(share: float, num_problems: float) -> float:
 # -- completions to read -------------------------------------------------------------------------------------
 
 
-def texts_of(run: RunHistory) -> tuple[str, ...]:
-    """Return the text of the last turn in each row of the last rollout."""
-    return run.rollout.completions.texts
-
-
 def longest_shown(run: RunHistory) -> str:
     """Three completions of the last rollout, the longest of their problems."""
-    texts = texts_of(run)
+    texts = run.rollout.completions.texts
     return examples_of(run, sorted(range(len(texts)), key=lambda row: -len(texts[row])))
 
 
@@ -500,6 +460,6 @@ def examples_of(run: RunHistory, order: list[int]) -> str:
     rewards = run.rewards.rewards.tolist()
     return "\n\n".join(
         f"{problems[row]}: reward {rewards[row]:.3g}, {run.rollout.judgements[row].outcome.verdict}\n"
-        f"{texts_of(run)[row][:_MOST_CHARACTERS]}"
+        f"{run.rollout.completions.texts[row][:_MOST_CHARACTERS]}"
         for row in chosen
     )

@@ -21,9 +21,11 @@ and is named in the configuration, under ``rules`` of :class:`lit_rl.callbacks.D
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, ClassVar
 
-from lit_rl.arguments import require_above, require_share
+from lit_rl.arguments import require_above, require_at_least, require_share
 from lit_rl.reports.diagnosis.run_history import RunHistory
 
 PAGE = "lit-rl docs monitoring"
@@ -31,6 +33,21 @@ PAGE = "lit-rl docs monitoring"
 
 _NEAR = 0.8
 """Share of a limit below which a number that exceeded it has recovered."""
+
+
+def from_0_to_1(default: float) -> Any:
+    """A threshold of a rule that is a share."""
+    return field(default=default, metadata={"require": require_share})
+
+
+def above(bound: float, default: float) -> Any:
+    """A threshold of a rule that is larger than a bound."""
+    return field(default=default, metadata={"require": partial(require_above, bound)})
+
+
+def not_below(bound: float, default: float) -> Any:
+    """A threshold of a rule that is at least as large as a bound."""
+    return field(default=default, metadata={"require": partial(require_at_least, bound)})
 
 
 def told(measured: str, meaning: str, *causes: tuple[str, str]) -> str:
@@ -45,6 +62,7 @@ def told(measured: str, meaning: str, *causes: tuple[str, str]) -> str:
     return f"{measured}: {meaning}; {'likely ' if len(causes) > 1 else ''}{listed}"
 
 
+@dataclass(eq=False)
 class Rule(ABC):
     """A condition under which a run does not learn as it should; its arguments are its thresholds."""
 
@@ -60,6 +78,12 @@ class Rule(ABC):
 
     at_once: ClassVar[bool] = False
     """True if the rule is asked from the first rollout on, before there were ``patience`` of them."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if "require" in one.metadata:
+                one.metadata["require"](**{one.name: getattr(self, one.name)})
+        self.reset()
 
     @abstractmethod
     def look(self, run: RunHistory) -> str:
@@ -87,6 +111,7 @@ class Rule(ABC):
         """Forget the previous run."""
 
 
+@dataclass(eq=False)
 class LimitRule(Rule):
     """A number that is larger than it should be.
 
@@ -103,16 +128,12 @@ class LimitRule(Rule):
     ``{estimator}``, the class that makes advantages, and of the fields of
     :class:`~lit_rl.reports.diagnosis.run_history.Where`."""
 
-    def __init__(self, at_most: float) -> None:
-        require_above(0, at_most=at_most)
-        self.at_most = at_most
+    at_most: float = field(metadata={"require": partial(require_above, 0)})
 
     def look(self, run: RunHistory) -> str:
         """Compare the number with the limit."""
         value = run.share(self.metric)
-        if value <= self.at_most:
-            return ""
-        return self.told(run, f"{value:.2g}")
+        return self.told(run, f"{value:.2g}") if value > self.at_most else ""
 
     def persists(self, run: RunHistory) -> bool:
         """Return whether the number is still near the limit."""
@@ -124,6 +145,7 @@ class LimitRule(Rule):
         return self.message.format(value=value, **names, **run.where._asdict())
 
 
+@dataclass(eq=False)
 class ShareRule(LimitRule):
     """A share that is larger than it should be; :attr:`message` follows the share: ``of the programs ...``.
 
@@ -131,9 +153,7 @@ class ShareRule(LimitRule):
         at_most: largest allowed share.
     """
 
-    def __init__(self, at_most: float) -> None:
-        require_share(at_most=at_most)
-        self.at_most = at_most
+    at_most: float = field(metadata={"require": require_share})
 
     def look(self, run: RunHistory) -> str:
         """Compare the share with the limit."""

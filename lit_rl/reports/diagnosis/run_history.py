@@ -152,9 +152,8 @@ class RunHistory:
         if not values:
             return None
         mean, number = sum(values) / len(values), len(values)
-        return Level(
-            mean, sqrt(sum((one - mean) ** 2 for one in values) / (number - 1) / number) if number > 1 else 0.0
-        )
+        squares = sum((one - mean) ** 2 for one in values)
+        return Level(mean, sqrt(squares / (number - 1) / number) if number > 1 else 0.0)
 
     def start(self, name: str) -> Level | None:
         """Reward or pass rate of the first rollout; its error counts groups, since rows of a group are alike."""
@@ -186,6 +185,11 @@ class RunHistory:
     def slower(self) -> str:
         """The command that starts this run with a tenth of its learning rate."""
         return f"{self.where.fit} --model.update.optimizer.init_args.lr {self.rate / 10:.2g}"
+
+    @property
+    def too_fast(self) -> tuple[str, str]:
+        """A learning rate that is too large, as a cause with its command."""
+        return f"too large a step: lower the learning rate ({self.rate:.2g})", self.slower
 
     @property
     def lowest(self) -> float:
@@ -293,10 +297,8 @@ class RunHistory:
         self._recent, self._last = deque(state["recent"], maxlen=self.patience), dict(state["last"])
         self.peak = Peak(*state["peak"]) if state.get("peak") else None
         for name in ("first", "best"):
-            levels = {
-                metric: Level(*one) if isinstance(one, tuple) else Level(one) for metric, one in state[name].items()
-            }
-            setattr(self, name, levels)
+            known = {metric: one if isinstance(one, tuple) else (one,) for metric, one in state[name].items()}
+            setattr(self, name, {metric: Level(*one) for metric, one in known.items()})
         for name in _SAVED:
             setattr(self, name, copy.deepcopy(state.get(name, getattr(self, name))))
 

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.rollout import Rollout
-from lit_rl.types import Judgement, Program, StopReason
+from lit_rl.types import Judgement, StopReason
 
 Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, object]]
 """As :meth:`lit_rl.models.codecs.codec.Codec.decode`."""
@@ -50,12 +50,8 @@ def stop_shares(rollout: Rollout) -> dict[str, float]:
 def breaks_off(judgement: Judgement) -> bool:
     """Return whether a program lacks its end, or a text its program."""
     outcome, program = judgement.outcome, judgement.program
-    if outcome.verdict is Verdict.NO_PROGRAM:
-        return True
-    return outcome.verdict is Verdict.SYNTAX_ERROR and program is not None and _lacks_end(program, outcome)
-
-
-def _lacks_end(program: Program, outcome: Outcome) -> bool:
+    if outcome.verdict is not Verdict.SYNTAX_ERROR or program is None:
+        return outcome.verdict is Verdict.NO_PROGRAM
     whole = program.source.rstrip()
     at_end = outcome.line is not None and outcome.line > whole.count("\n")
     if at_end and (_OPEN_END.search(whole) or "expected ':'" in outcome.exception_message):

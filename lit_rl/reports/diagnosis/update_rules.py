@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite, sqrt
 from typing import Any
 
-from lit_rl.arguments import require_above, require_at_least, require_share
 from lit_rl.losses import Loss
 from lit_rl.reports.diagnosis.ratio_probe import Findings, probe_ratio
 from lit_rl.reports.diagnosis.reward_rules import WHAT_A_LOST_POLICY_SHOWS, is_solved
 from lit_rl.reports.diagnosis.row_shares import KL_PUSH
-from lit_rl.reports.diagnosis.rule import LimitRule, Rule, told
+from lit_rl.reports.diagnosis.rule import LimitRule, Rule, above, from_0_to_1, not_below, told
 from lit_rl.reports.diagnosis.run_history import LAG, Level, RunHistory
 
 LOSSES = ("policy/loss", "loss", "sft/loss", "dpo/loss")
@@ -44,6 +44,7 @@ class StuckLoss(Rule):
         return "the loss is always the same, or not finite: look at the rewards, the learning rate and the data"
 
 
+@dataclass(eq=False)
 class GrowingMemory(Rule):
     """Peak memory grows in the second half of the last rollouts; used by ``--smoke``.
 
@@ -54,10 +55,8 @@ class GrowingMemory(Rule):
 
     name = "growing_memory"
     page = ""
-
-    def __init__(self, at_most: float = 0.1, at_least: float = 0.1) -> None:
-        require_at_least(0, at_most=at_most, at_least=at_least)
-        self.at_most, self.at_least = at_most, at_least
+    at_most: float = not_below(0, 0.1)
+    at_least: float = not_below(0, 0.1)
 
     def look(self, run: RunHistory) -> str:
         """Compare the end with the middle."""
@@ -70,6 +69,7 @@ class GrowingMemory(Rule):
         return "memory grows from rollout to rollout: look for tensors that a callback, reward or task keeps"
 
 
+@dataclass(eq=False)
 class ExplodingLoss(Rule):
     """The loss is many times what it was at the beginning.
 
@@ -79,11 +79,8 @@ class ExplodingLoss(Rule):
     """
 
     name = "exploding_loss"
-
-    def __init__(self, factor: float = 10.0, at_least: float = 1.0) -> None:
-        require_above(1, factor=factor)
-        require_above(0, at_least=at_least)
-        self.factor, self.at_least = factor, at_least
+    factor: float = above(1, 10.0)
+    at_least: float = above(0, 1.0)
 
     def look(self, run: RunHistory) -> str:
         """Compare the policy's loss and the critic's with their first means."""
@@ -94,12 +91,13 @@ class ExplodingLoss(Rule):
             return told(
                 f"{name} went from {first.mean:.3g} to {loss:.3g}",
                 "it diverges",
-                (f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower),
+                run.too_fast,
                 ("rewards of a larger scale than before", run.where.show),
             )
         return ""
 
 
+@dataclass(eq=False)
 class ExplodingKL(LimitRule):
     """The updates of one rollout take the policy far from where it sampled.
 
@@ -114,11 +112,10 @@ class ExplodingKL(LimitRule):
         "longer writes; likely too many of them (`{fit} --model.update.max_kl 0.05`), or too large ones: lower the "
         "learning rate ({rate}, `{slower}`)"
     )
-
-    def __init__(self, at_most: float = 0.2) -> None:
-        super().__init__(at_most)
+    at_most: float = above(0, 0.2)
 
 
+@dataclass(eq=False)
 class EntropyCollapse(Rule):
     """The policy repeats itself before it has solved the task.
 
@@ -130,18 +127,15 @@ class EntropyCollapse(Rule):
 
     name = "entropy_collapse"
     explains = ("flat_groups",)
-
-    def __init__(self, at_most: float = 0.1, groups: float = 0.5, passed: float = 0.9) -> None:
-        require_share(at_most=at_most, groups=groups, passed=passed)
-        self.at_most, self.groups, self.passed = at_most, groups, passed
+    at_most: float = from_0_to_1(0.1)
+    groups: float = from_0_to_1(0.5)
+    passed: float = from_0_to_1(0.9)
 
     def look(self, run: RunHistory) -> str:
         """Compare the entropy with that of the first rollouts."""
         trained = "update/trained_fraction"
-        if (
-            run.mean(trained) == 0 and not run.best.get(trained, Level(0)).mean
-        ):  # what no update moved differs by noise alone
-            return ""
+        if run.mean(trained) == 0 and not run.best.get(trained, Level(0)).mean:
+            return ""  # what no update moved differs by noise alone
         first, entropy = run.first.get("policy/entropy"), run.last("policy/entropy")
         if first is None or entropy is None or entropy >= self.at_most * first.mean or is_solved(run):
             return ""
@@ -151,7 +145,7 @@ class EntropyCollapse(Rule):
         return told(
             f"the entropy fell from {first.mean:.2g} to {entropy:.2g} nats a token, and most groups have equal rewards",
             "the policy no longer tries anything else",
-            (f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower),
+            run.too_fast,
             ("nothing that keeps it open", f"{run.where.fit} --model.objective.kl_coef 0.01"),
         ) + self._unless_solved(run)
 
@@ -168,6 +162,7 @@ class EntropyCollapse(Rule):
         return f"; if {reward:.3g} is the largest possible reward, the task is solved and nothing is wrong"
 
 
+@dataclass(eq=False)
 class TeacherCollapse(Rule):
     """The policy loses what a teacher had taught it: the late collapse of self-distillation.
 
@@ -180,11 +175,9 @@ class TeacherCollapse(Rule):
 
     name = "teacher_collapse"
     explains = ("collapse", "entropy_collapse")
-
-    def __init__(self, fall: float = 0.2, entropy: float = 0.5, length: float = 1.5) -> None:
-        require_share(fall=fall, entropy=entropy)
-        require_above(1, length=length)
-        self.fall, self.entropy, self.length = fall, entropy, length
+    fall: float = from_0_to_1(0.2)
+    entropy: float = from_0_to_1(0.5)
+    length: float = above(1, 1.5)
 
     def look(self, run: RunHistory) -> str:
         """Compare pass rate, entropy and length with the best and the first ones, where a teacher corrects rows."""
@@ -218,6 +211,7 @@ class TeacherCollapse(Rule):
         return f"{name} went from {first.mean:.2g} to {now:.2g}"
 
 
+@dataclass(eq=False)
 class WorseTeacher(Rule):
     """The policy approaches a teacher that is another model, and passes less often.
 
@@ -228,10 +222,8 @@ class WorseTeacher(Rule):
 
     name = "worse_teacher"
     explains = (*WHAT_A_LOST_POLICY_SHOWS, "teacher_collapse", "reward_hacking")
-
-    def __init__(self, fall: float = 0.2, closer: float = 0.5) -> None:
-        require_share(fall=fall, closer=closer)
-        self.fall, self.closer = fall, closer
+    fall: float = from_0_to_1(0.2)
+    closer: float = from_0_to_1(0.5)
 
     def look(self, run: RunHistory) -> str:
         """Compare distance and pass rate with the first rollout's."""
@@ -250,10 +242,11 @@ class WorseTeacher(Rule):
             f"{far:.2g} to {gap:.2g} nats a token",
             "the policy learns what its teacher does",
             ("the teacher solves fewer of these problems than the policy did: measure it", _VALIDATE),
-            (f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower),
+            run.too_fast,
         )
 
 
+@dataclass(eq=False)
 class ReferenceDrifted(LimitRule):
     """The policy is far from its reference.
 
@@ -268,11 +261,10 @@ class ReferenceDrifted(LimitRule):
         "a kl_coef (`{fit} --model.objective.kl_coef 0.1`), or too large a step: lower the learning rate ({rate}, "
         "`{slower}`)"
     )
-
-    def __init__(self, at_most: float = 0.5) -> None:
-        super().__init__(at_most)
+    at_most: float = above(0, 0.5)
 
 
+@dataclass(eq=False)
 class StiffKL(LimitRule):
     """The KL to the reference outweighs the rewards, and they do not rise.
 
@@ -283,9 +275,7 @@ class StiffKL(LimitRule):
     name = "stiff_kl"
     metric = KL_PUSH
     explains = ("exploding_loss", "reference_drifted")
-
-    def __init__(self, at_most: float = 5.0) -> None:
-        super().__init__(at_most)
+    at_most: float = above(0, 5.0)
 
     def look(self, run: RunHistory) -> str:
         """Compare the two, unless the reward has risen."""
@@ -300,6 +290,7 @@ class StiffKL(LimitRule):
         )
 
 
+@dataclass(eq=False)
 class PaidEntropy(Rule):
     """The entropy bonus raises the entropy, and the rewards do not rise.
 
@@ -310,10 +301,7 @@ class PaidEntropy(Rule):
 
     name = "paid_entropy"
     explains = (*WHAT_A_LOST_POLICY_SHOWS, "exploding_loss", "reference_drifted")
-
-    def __init__(self, paid: float = 0.1) -> None:
-        require_above(0, paid=paid)
-        self.paid = paid
+    paid: float = above(0, 0.1)
 
     def look(self, run: RunHistory) -> str:
         """Compare the entropy with that of the first rollouts, where a bonus without a target pays for it."""
@@ -332,6 +320,7 @@ class PaidEntropy(Rule):
         )
 
 
+@dataclass(eq=False)
 class UselessCritic(Rule):
     """The critic predicts returns no better than their mean would.
 
@@ -341,10 +330,8 @@ class UselessCritic(Rule):
     """
 
     name = "useless_critic"
-
-    def __init__(self, at_most: float = 0.0, after: int = 30) -> None:
-        require_at_least(0, after=after)
-        self.at_most, self.after = at_most, after
+    at_most: float = 0.0
+    after: int = not_below(0, 30)
 
     def look(self, run: RunHistory) -> str:
         """Compare the explained variance with the limit."""
@@ -359,6 +346,7 @@ class UselessCritic(Rule):
         )
 
 
+@dataclass(eq=False)
 class StaleEngine(Rule):
     """The engine samples with weights that are older than they need to be.
 
@@ -367,10 +355,7 @@ class StaleEngine(Rule):
     """
 
     name = "stale_engine"
-
-    def __init__(self, at_most: float = 1.0) -> None:
-        require_at_least(0, at_most=at_most)
-        self.at_most = at_most
+    at_most: float = not_below(0, 1.0)
 
     def look(self, run: RunHistory) -> str:
         """Compare the version of the weights that sampled with that of the policy."""
@@ -386,6 +371,7 @@ class StaleEngine(Rule):
         )
 
 
+@dataclass(eq=False)
 class FirstRatio(Rule):
     """Sampler and trainer differ before the update, so the first ratio is not 1.
 
@@ -399,16 +385,12 @@ class FirstRatio(Rule):
     """
 
     name = "sampler_gap"
-
-    def __init__(self, at_most: float = 0.05, probe: bool = True) -> None:
-        require_above(0, at_most=at_most)
-        self.at_most = at_most
-        self.probe = probe
-        self._findings: Findings | None = None
+    at_most: float = above(0, 0.05)
+    probe: bool = True
 
     def reset(self) -> None:
         """Forget the findings."""
-        self._findings = None
+        self._findings: Findings | None = None
 
     def look(self, run: RunHistory) -> str:
         """Compare the gap with the limit; where it is larger, look for the cause once."""
@@ -431,6 +413,7 @@ class FirstRatio(Rule):
         return self._findings.table() if self._findings is not None else ""
 
 
+@dataclass(eq=False)
 class StillWeights(Rule):
     """The weights do not move although there are gradients.
 
@@ -440,10 +423,7 @@ class StillWeights(Rule):
 
     name = "still_weights"
     explains = ("wrong_sign",)  # of changes that are rounding
-
-    def __init__(self, at_most: float = 1e-8) -> None:
-        require_at_least(0, at_most=at_most)
-        self.at_most = at_most
+    at_most: float = not_below(0, 1e-8)
 
     def look(self, run: RunHistory) -> str:
         """Compare the weights now with those before the last rollouts."""
@@ -492,6 +472,7 @@ class StillWeights(Rule):
         return told(measured, "next to nothing is learned", cause)
 
 
+@dataclass(eq=False)
 class JumpingWeights(Rule):
     """A rollout moves the weights by a large part of the size that they began with.
 
@@ -502,10 +483,7 @@ class JumpingWeights(Rule):
     """
 
     name = "jumping_weights"
-
-    def __init__(self, at_most: float = 0.2) -> None:
-        require_above(0, at_most=at_most)
-        self.at_most = at_most
+    at_most: float = above(0, 0.2)
 
     def look(self, run: RunHistory) -> str:
         """Compare the largest move of the last rollouts with where the run began: a run that is broken stays."""
@@ -528,6 +506,7 @@ class JumpingWeights(Rule):
         return _has_jumped(run)
 
 
+@dataclass(eq=False)
 class WrongSign(Rule):
     """Updates do the opposite of what advantages say, or advantages of what rewards say.
 
@@ -538,9 +517,7 @@ class WrongSign(Rule):
 
     name = "wrong_sign"
     explains = (*WHAT_A_LOST_POLICY_SHOWS, "reward_hacking", "exploding_loss", "exploding_kl", "reference_drifted")
-
-    def __init__(self, at_most: float = -0.2) -> None:
-        self.at_most = at_most
+    at_most: float = -0.2
 
     def look(self, run: RunHistory) -> str:
         """Look at the mean of each agreement over the last rollouts that measured it."""
@@ -578,6 +555,7 @@ class WrongSign(Rule):
         return level is not None and enough and level.mean + 2 * level.error < self.at_most
 
 
+@dataclass(eq=False)
 class WeightDecay(Rule):
     """Weight decay shrinks the weights faster than gradients build them.
 
@@ -587,10 +565,7 @@ class WeightDecay(Rule):
 
     name = "weight_decay"
     explains = WHAT_A_LOST_POLICY_SHOWS
-
-    def __init__(self, at_most: float = 0.2) -> None:
-        require_share(at_most=at_most)
-        self.at_most = at_most
+    at_most: float = from_0_to_1(0.2)
 
     def look(self, run: RunHistory) -> str:
         """Compare the norm of the weights with that at the start of the run, where the optimizer decays them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,16 @@ def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | N
 
 def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
     """The page as a text."""
-    shares = {run.name: found for run in runs if (found := _verdict_shares(run))}
+    shares: dict[
+        str, dict[str, Curve]
+    ] = {}  # curves of the verdicts that occurred, in the order in which they are drawn
+    for run in runs:
+        found = {match[1]: curve for name, curve in run.curves.items() if (match := _VERDICT.fullmatch(name))}
+        drawn = [name for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))]
+        shares |= {run.name: {name: found[name] for name in drawn}} if drawn else {}
+    diagnoses: list[tuple[str, str, Diagnosis | None]] = []  # without a rule where Diagnostics found nothing
+    for run in runs:
+        diagnoses += [(run.name, when, one) for one, when in run.causes] or [(run.name, "", None)] * run.is_watched
     seen = {verdict for of_run in shares.values() for verdict in of_run}
     settings = differences({run.name: run.settings for run in runs})
     templates = Environment(
@@ -89,13 +98,22 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
             for one in settings
             for number, (value, names) in enumerate(one.runs.items())
         ],
-        diagnoses=[row for run in runs for row in _diagnosed(run)],
+        diagnoses=diagnoses,
         verdicts=[areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS) for name, of_run in shares.items()],
         verdict_colours={name: colour for name, colour in _VERDICT_COLOURS.items() if name in seen},
         endings=[(run.name, _ending_shares(run)) for run in runs if run.name in shares and run.endings[0]],
         data={
             "kinds": {name: {"signed": kind.signed, "says": kind.says} for name, kind in KINDS.items()},
-            "runs": [_data_of(run, run.name in shares) for run in runs if run.shown],
+            "runs": [
+                {
+                    "name": run.name,
+                    "recorded": run.num_recorded,
+                    "judged": run.name in shares,
+                    "rollouts": [_rollout(one) for one in run.shown],
+                }
+                for run in runs
+                if run.shown
+            ],
         },
         **_curves(runs, metrics),
     )
@@ -129,11 +147,6 @@ def _measured(run: Run) -> list[tuple[str, ...]]:
     return rows
 
 
-def _diagnosed(run: Run) -> list[tuple[str, str, Diagnosis | None]]:
-    """Return a run's name, when a rule spoke and what it said last; ``None`` where Diagnostics found nothing."""
-    return [(run.name, when, one) for one, when in run.causes] or [(run.name, "", None)] * run.is_watched
-
-
 def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
     """Panels of the overview, of the terms of the reward, and of all other numbers."""
     groups = groups_of(runs)
@@ -165,12 +178,6 @@ def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any
     }
 
 
-def _verdict_shares(run: Run) -> Mapping[str, Curve]:
-    """Curves of the verdicts that occurred, in the order in which they are drawn."""
-    found = {match[1]: curve for name, curve in run.curves.items() if (match := _VERDICT.fullmatch(name))}
-    return {name: found[name] for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))}
-
-
 def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
     """Shares of the endings at the beginning of a run and at its end, most frequent first."""
     first, last = run.endings
@@ -179,16 +186,6 @@ def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
 
 
 # -- rollouts -------------------------------------------------------------------------------------------------
-
-
-def _data_of(run: Run, runs_programs: bool) -> dict[str, Any]:
-    """A run's rollouts as the script of the page reads them."""
-    return {
-        "name": run.name,
-        "recorded": run.num_recorded,
-        "judged": runs_programs,
-        "rollouts": [_rollout(one) for one in run.shown],
-    }
 
 
 def _rollout(rollout: RecordedRollout) -> dict[str, Any]:
@@ -223,7 +220,11 @@ def _row(row: RecordedRow) -> dict[str, Any]:
             }
             for turn in row.turns
         ],
-        "failing": _failing_tokens(row),
+        "failing": [
+            row.turns[-1].start + number
+            for number, (start, end) in enumerate(row.turns[-1].spans)
+            if row.failing and start < row.failing[1] and end > row.failing[0]
+        ],
         "values": {
             kind: [_short(found.get(i)) for i in range(max(found) + 1)] for kind, found in values.items() if found
         },
@@ -233,11 +234,3 @@ def _row(row: RecordedRow) -> dict[str, Any]:
 def _short(value: float | None) -> float | None:
     """A value with as many digits as are recorded."""
     return None if value is None else float(f"{value:.4g}")
-
-
-def _failing_tokens(row: RecordedRow) -> list[int]:
-    """Columns of the tokens that the failing line covers."""
-    if row.failing is None:
-        return []
-    turn, (start, end) = row.turns[-1], row.failing
-    return [turn.start + number for number, (first, last) in enumerate(turn.spans) if first < end and last > start]

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lit_rl.reports.run_files.records import (
-    Curve,
     Diagnosis,
     RecordedMetrics,
     RecordedRollout,
@@ -109,21 +108,20 @@ class RunWriter:
 
     def append_start(self, count: int, start: Mapping[str, Any]) -> None:
         """Append a description of this start of the run."""
-        self._append({self.clock: count, "time": time.time(), "start": start})
+        self._append(self.clock, count, {"start": start})
 
     def append_metrics(self, count: int, values: Mapping[str, Any]) -> None:
         """Add numbers; those that are not finite become ``None``."""
-        numbers = {name: finite(float(value)) for name, value in values.items()}
-        self._append({self.clock: count, "time": time.time(), **numbers})
+        self._append(self.clock, count, {name: finite(float(value)) for name, value in values.items()})
 
     def append_diagnosis(self, diagnosis: Diagnosis) -> None:
         """Append a diagnosis."""
         found = {name: getattr(diagnosis, name) for name in ("rule", "message", "details")}
-        self._append({"rollout": diagnosis.rollout, "time": time.time(), "diagnosis": found})
+        self._append("rollout", diagnosis.rollout, {"diagnosis": found})
 
     def end_diagnosis(self, rollout: int, rule: str) -> None:
         """Append that the condition of a rule no longer holds."""
-        self._append({"rollout": rollout, "time": time.time(), "diagnosis": {"rule": rule, "ended": True}})
+        self._append("rollout", rollout, {"diagnosis": {"rule": rule, "ended": True}})
 
     def append_rollout(
         self, count: int, num_rows: int, endings: Mapping[str, int], seconds: Mapping[str, float], rows: Sequence[str]
@@ -140,8 +138,8 @@ class RunWriter:
         head = {"rollout": count, "num_rows": num_rows, "time": time.time(), "endings": endings, "seconds": seconds}
         self.rollout_bytes += append_frame(self.folder / ROLLOUTS_FILE, [to_json(head), *rows])
 
-    def _append(self, item: Mapping[str, Any]) -> None:
-        append_line(self.folder / METRICS_FILE, item)
+    def _append(self, clock: str, count: int, said: Mapping[str, Any]) -> None:
+        append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **said})
 
 
 def to_json(item: Mapping[str, Any]) -> str:
@@ -214,24 +212,17 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
     for frame in read_lines(file) if file.exists() else ():
         (item,) = frame.items
         start = item if "start" in item else start
-        if "diagnosis" in item:
-            _add_diagnosis(diagnoses, item["rollout"], item["diagnosis"])
+        if said := item.get("diagnosis"):  # a condition began to hold, or it ended
+            held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
+            if said.get("ended") and held:
+                diagnoses[held[0]] = diagnoses[held[0]]._replace(ended=item["rollout"])
+            elif not said.get("ended") and not held:
+                diagnoses.append(Diagnosis(item["rollout"], said["rule"], said["message"], said["details"]))
         for name, value in item.items():
             if name not in _NO_METRICS and value is not None:
                 curves.setdefault(name, {})[_count_of(item)] = value
-    sorted_curves: dict[str, Curve] = {name: sorted(points.items()) for name, points in curves.items()}
-    return RecordedMetrics(
-        "update" if "update" in start else "rollout", start.get("start", {}), sorted_curves, diagnoses
-    )
-
-
-def _add_diagnosis(found: list[Diagnosis], rollout: int, said: Mapping[str, Any]) -> None:
-    """Note that a condition began to hold, or that it ended."""
-    place = next((i for i, one in enumerate(found) if one.rule == said["rule"] and one.ended is None), None)
-    if said.get("ended") and place is not None:
-        found[place] = found[place]._replace(ended=rollout)
-    elif not said.get("ended") and place is None:
-        found.append(Diagnosis(rollout, said["rule"], said["message"], said["details"]))
+    ordered = {name: sorted(points.items()) for name, points in curves.items()}
+    return RecordedMetrics("update" if "update" in start else "rollout", start.get("start", {}), ordered, diagnoses)
 
 
 def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:

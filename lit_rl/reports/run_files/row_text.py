@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from lit_rl.reports.run_files.records import RecordedRow, RecordedTurn
+from lit_rl.reports.run_files.records import RecordedRow
 
 Tokens = Mapping[str, list[Any]]
 
@@ -25,15 +25,12 @@ def ending(row: RecordedRow) -> str:
     where = f", line {outcome['line']}" if outcome.get("line") else ""
     cases = outcome.get("cases", [])
     counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases passed)" if cases else ""
-    cut = "" if row.verdict == "passed" else _cut(row.turns[-1])
+    turn, cut = row.turns[-1], ""
+    if row.verdict != "passed" and turn.stop_reason == "stop_string":
+        cut = f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"
+    elif row.verdict != "passed" and turn.stop_reason == "length":
+        cut = ", cut at the token limit"
     return f"{verdict}{cause}{where}{counted}{cut}"
-
-
-def _cut(turn: RecordedTurn) -> str:
-    """Say what cut a turn off; empty if the policy ended it."""
-    if turn.stop_reason == "stop_string":
-        return f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"
-    return ", cut at the token limit" if turn.stop_reason == "length" else ""
 
 
 def number_text(value: float | None, digits: int = 4) -> str:
@@ -50,33 +47,25 @@ def clock_text(seconds: float) -> str:
 
 def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:
     """Return the sandbox's report besides the verdict: headings and texts, empty ones left out."""
-    outcome, case = row.outcome, row.outcome.get("failed_case")
+    outcome, case, line = row.outcome, row.outcome.get("failed_case"), row.outcome.get("line")
+    failing = failed = ""
+    if row.program is not None and line:  # marked, with some lines around it
+        lines = _NEWLINE.split(row.program["source"])
+        around = range(max(1, line - _AROUND), min(len(lines), line + _AROUND) + 1)
+        failing = "\n".join(f"{'>' if n == line else ' '} {n:3} {lines[n - 1]}" for n in around)
+    if case:
+        wanted = f" -> wanted {case['expected']}" if case["expected"] else ""
+        got = f", got {case['actual']}" if case["actual"] else ""
+        failed = f"case {case['number']}: {case['call']}{wanted}{got}"
     said = [
-        ("failing line", failing_lines(row)),
-        ("failed case", case_line(case) if case else ""),
+        ("failing line", failing),
+        ("failed case", failed),
         ("message", outcome.get("exception_message", "")),
         ("standard error", outcome.get("stderr", "")),
         ("printed", outcome.get("stdout", "")),
         ("no reward", row.reason),
     ]
     return [(heading, text.rstrip()) for heading, text in said if text.strip()]
-
-
-def failing_lines(row: RecordedRow) -> str:
-    """The line of the program that failed, marked, and some around it; empty if it is not known."""
-    line = row.outcome.get("line")
-    if row.program is None or not line:
-        return ""
-    lines = _NEWLINE.split(row.program["source"])
-    first, last = max(1, line - _AROUND), min(len(lines), line + _AROUND)
-    return "\n".join(f"{'>' if n == line else ' '} {n:3} {lines[n - 1]}" for n in range(first, last + 1))
-
-
-def case_line(case: Mapping[str, Any]) -> str:
-    """The first case that did not pass."""
-    got = f", got {case['actual']}" if case["actual"] else ""
-    wanted = f" -> wanted {case['expected']}" if case["expected"] else ""
-    return f"case {case['number']}: {case['call']}{wanted}{got}"
 
 
 def printable(text: str) -> str:
@@ -104,13 +93,11 @@ class TokenValue:
     says: str
 
 
-def _then(tokens: Tokens, i: int) -> float | None:
-    value: float | None = tokens.get("logprob_old", tokens["logprob_sampled"])[i]
-    return value
-
-
-def _difference(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
+def _log_ratio(tokens: Tokens, i: int, over: str, under: str) -> float | None:
+    """The difference of two recorded log-probabilities; ``then`` is that with which a token was sampled."""
+    then = tokens.get("logprob_old", tokens["logprob_sampled"])
+    first, second = (then[i] if name == "then" else tokens[name][i] for name in (over, under))
+    return None if first is None or second is None else first - second
 
 
 KINDS = {
@@ -118,17 +105,20 @@ KINDS = {
     "advantage": TokenValue("advantage", lambda t, i: t["advantage"][i], True, "advantage"),
     "ratio": TokenValue(
         "logprob_update",
-        lambda t, i: _difference(t["logprob_update"][i], _then(t, i)),
+        lambda t, i: _log_ratio(t, i, "logprob_update", "then"),
         True,
         "log of the probability in the last update over that when sampled",
     ),
     "entropy": TokenValue("entropy", lambda t, i: t["entropy"][i], False, "nats"),
     "surprise": TokenValue(
-        "logprob_sampled", lambda t, i: _difference(0.0, t["logprob_sampled"][i]), False, "nats, as sampled"
+        "logprob_sampled",
+        lambda t, i: None if (p := t["logprob_sampled"][i]) is None else 0.0 - p,
+        False,
+        "nats, as sampled",
     ),
     "reference": TokenValue(
         "logprob_ref",
-        lambda t, i: _difference(_then(t, i), t["logprob_ref"][i]),
+        lambda t, i: _log_ratio(t, i, "then", "logprob_ref"),
         True,
         "log of the probability over that under the reference",
     ),

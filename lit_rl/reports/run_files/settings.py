@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,14 +75,18 @@ def differences(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
     known = _aligned({run: of_run for run, of_run in settings.items() if of_run})
     names = dict.fromkeys(name for of_run in known.values() for name in of_run)
     found = []
-    for name in sorted(names, key=_rank):
-        owner = _owning_class(name, names)
+    # The trainer's after all others, seeds last.
+    for name in sorted(names, key=lambda name: 2 if _is_seed(name) else int(name.startswith("trainer."))):
+        owner = name.rpartition(".")[0]  # the setting of the class that has this argument, if one has
+        while owner and owner not in names:
+            owner = owner.rpartition(".")[0]
         owners = {of_run.get(owner) for of_run in known.values() if name in of_run}
         runs: dict[str, list[str]] = {}
         for run, of_run in known.items():
             if name in of_run or of_run.get(owner) in owners:
                 runs.setdefault(of_run.get(name, NOT_SET), []).append(run)
-        if len(runs) > 1 and not _repeats_run_seed(name, known.values()):
+        repeats = name != _SEED and _is_seed(name) and all(one.get(name) == one.get(_SEED) for one in known.values())
+        if len(runs) > 1 and not repeats:
             found.append(Difference(name, runs))
     return found
 
@@ -99,25 +102,6 @@ def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, s
         spread = {name: _NULL for group in null for name in groups[group]}
         aligned[run] = {name: value for name, value in of_run.items() if name not in null} | spread
     return aligned
-
-
-def _repeats_run_seed(name: str, settings: Collection[Mapping[str, str]]) -> bool:
-    """Return whether a seed equals the run's own seed in each run."""
-    return name != _SEED and _is_seed(name) and all(one.get(name) == one.get(_SEED) for one in settings)
-
-
-def _owning_class(name: str, names: Collection[str]) -> str:
-    """The class, by the name of its setting, that has this argument; empty if it is no argument of a class."""
-    while name:
-        name = name.rpartition(".")[0]
-        if name in names:
-            return name
-    return ""
-
-
-def _rank(name: str) -> int:
-    """Return the sort key of a setting: the trainer's after all others, seeds last."""
-    return 2 if _is_seed(name) else int(name.startswith("trainer."))
 
 
 def _is_seed(name: str) -> bool:
@@ -136,22 +120,14 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _flat(f"{name}.{key}" if name else str(key), part)
     elif isinstance(value, list) and value and all(isinstance(one, Mapping) and "class_path" in one for one in value):
         yield name, ", ".join(map(_class, value))
-        for label, one in zip(_labels(value), value, strict=True):
+        short = [str(one["class_path"]).rpartition(".")[2] for one in value]
+        for place, (label, one) in enumerate(zip(short, value, strict=True)):
+            if short.count(label) > 1:
+                label = f"{label}.{short[:place].count(label)}"
             for key, part in (one.get("init_args") or {}).items():
                 yield from _flat(f"{name}.{label}.{key}", part)
     else:
         yield name, _text(value)
-
-
-def _labels(classes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Short names of the classes of a list, numbered from 0 where there are several of one: ``Basics.1``."""
-    names = [str(one["class_path"]).rpartition(".")[2] for one in classes]
-    count, seen = Counter(names), Counter[str]()
-    labels = []
-    for name in names:
-        labels.append(f"{name}.{seen[name]}" if count[name] > 1 else name)
-        seen[name] += 1
-    return labels
 
 
 def _class(value: Mapping[str, Any]) -> str:
