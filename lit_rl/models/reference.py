@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,9 +25,6 @@ from lit_rl.models.adapters import (
 )
 from lit_rl.training.ranks import gathered, reshard, stay_whole
 from lit_rl.types import Completions
-
-if TYPE_CHECKING:
-    from lit_rl.models.policy import Policy
 
 
 class Reference(ABC):
@@ -50,12 +47,12 @@ class FrozenCopy(Reference):
     """A second model that does not learn.
 
     Args:
-        policy: scores completions with weights that are handed to it as ``model``.
+        policy: a :class:`lit_rl.models.Policy`; scores completions with weights that are handed to it as ``model``.
         weights: of the reference, see :func:`frozen_copy`; they may be sharded.
         trained: the policy's own weights.
     """
 
-    def __init__(self, policy: Policy, weights: nn.Module, trained: nn.Module) -> None:
+    def __init__(self, policy: Any, weights: nn.Module, trained: nn.Module) -> None:
         self._policy = policy
         self.weights = weights
         self._trained = trained

@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.watching import Watch
@@ -29,10 +29,6 @@ from lit_rl.execution.zygote.zygote import (
     STOPPED,
     WATCH,
 )
-
-if TYPE_CHECKING:
-    from lit_rl.execution.judging.checking import Checkers
-    from lit_rl.execution.judging.compiling import Compiler
 
 _ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
 _OF_THE_KERNEL = (signal.SIGKILL, signal.SIGXCPU)  # signals by which it ends a process that is over a limit
@@ -100,8 +96,8 @@ class ZygoteClient:
         IsolationError, OSError: as :func:`lit_rl.execution.spawning.start_zygote` does.
     """
 
-    compiler: Compiler  # these two of a supervisor's client for Python
-    checkers: Checkers
+    compiler: Any  # a ``Compiler`` and ``Checkers``, which import this file; of a supervisor's client for Python
+    checkers: Any
 
     def __init__(self, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
         self._zygote = start_zygote(settings)
