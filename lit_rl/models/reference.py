@@ -66,7 +66,8 @@ class FrozenCopy(Reference):
     def token_logits(self, completions: Completions) -> TokenLogits:
         """Whole distributions under the copy, whose output matrix then stays gathered where weights are sharded."""
         stay_whole(self.weights)
-        return self._policy.token_logits(completions, model=self.weights)
+        logits: TokenLogits = self._policy.token_logits(completions, model=self.weights)
+        return logits
 
     def refresh(self, share: float = 1.0) -> None:
         """Move the copy's weights to the policy's present ones, or by a share of the way."""

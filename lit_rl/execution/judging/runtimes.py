@@ -61,7 +61,8 @@ def build(client: ZygoteClient, files: Files, language: Language) -> Compiled:
     """
     tools_of(language)
     if LANGUAGES[language].builds:
-        return client.compiler.compile(files, language)
+        compiled: Compiled = client.compiler.compile(files, language)
+        return compiled
     return Compiled(next(iter(files.values())).encode("utf-8", "surrogatepass"))
 
 
