@@ -52,17 +52,25 @@ def started(future):
     return eventually(future.running)
 
 
-def test_a_killed_worker_or_zygote_is_replaced_and_its_program_tried_again(tmp_path):
-    with Sandbox(num_workers=1, tier=0, temporary_folder=str(tmp_path)) as sandbox:
-        for victims in (lambda: [worker_pid(sandbox)], lambda: map(int, processes_of(tmp_path))):
-            future = sandbox.submit(*SLOW)
-            assert started(future)
-            time.sleep(0.1)
-            for pid in victims():
-                os.kill(pid, signal.SIGKILL)
-            assert future.result(30).passed
+def test_a_killed_worker_is_replaced_and_its_program_tried_again(tmp_path):
+    with Sandbox(num_workers=1, temporary_folder=str(tmp_path)) as sandbox:
+        future = sandbox.submit(*SLOW)
+        assert started(future)
+        time.sleep(0.1)
+        os.kill(worker_pid(sandbox), signal.SIGKILL)
+        assert future.result(30).passed
         assert sandbox.submit(*HELLO).result(30).passed
     assert (processes_of(tmp_path), os.listdir(tmp_path)) == ([], [])
+
+
+def test_a_killed_zygote_costs_one_retry(tmp_path):
+    with Sandbox(num_workers=1, tier=0, temporary_folder=str(tmp_path)) as sandbox:
+        future = sandbox.submit(*SLOW)
+        assert started(future)
+        time.sleep(0.1)
+        for pid in processes_of(tmp_path):
+            os.kill(int(pid), signal.SIGKILL)
+        assert future.result(30).passed
 
 
 def test_a_program_whose_worker_is_lost_again_and_again_beside_a_known_good_one_has_failed():
