@@ -167,7 +167,7 @@ def check_files(names: Iterable[str], given: Sequence[str], trainer: type) -> No
 
 def _require_no_rows(where: str, value: Any) -> None:
     """Refuse a file of rows where the class is named that reads it."""
-    if isinstance(value, str) and value.endswith(SUFFIXES):
+    if isinstance(value, str) and value.endswith(SUFFIXES) and not value.endswith(".json"):  # may be a section
         readers = [name for name in lit_rl.data.__all__ if "path" in arguments_at(f"lit_rl.data.{name}")]
         remedy = (
             f"name the class that reads it, such as --data MBPP --data.path {value}; {', '.join(readers)} have a path"

@@ -75,7 +75,10 @@ def with_config(arguments: Sequence[str]) -> list[str]:
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
-    tried, rest = parser.parse_known_args(list(arguments))
+    try:
+        tried, rest = parser.parse_known_args(list(arguments))
+    except argparse.ArgumentError:
+        raise UsageError("--reward needs a value: give what it should be after it") from None
     given, _ = with_parts(rest, _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):

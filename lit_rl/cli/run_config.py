@@ -190,6 +190,7 @@ def checkpoint_of(name: str | None, trainer: Any) -> str | None:
         path = resolve(Path(name))
         if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
             find_in_folder("best", path.parent)
+        require_checkpoint(str(path))
         if path != Path(name) or path.is_symlink():
             rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
         found = str(path)

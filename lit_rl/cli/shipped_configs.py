@@ -61,7 +61,7 @@ def in_one_word(arguments: Sequence[str]) -> list[str]:
     """Arguments of the command line with ``--config=FILE`` for ``--config FILE`` and ``-c FILE``."""
     words: list[str] = []
     for argument in arguments:
-        if words and words[-1] in _FLAGS:
+        if words and words[-1] in _FLAGS and not argument.startswith("-"):
             words[-1] = f"{_FLAG}{argument}"
         else:
             words.append(re.sub("^-c=", _FLAG, argument))

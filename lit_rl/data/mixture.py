@@ -10,6 +10,8 @@ from itertools import zip_longest
 from math import isfinite
 from typing import Unpack
 
+from lightning_utilities.core.rank_zero import rank_zero_warn
+
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.problem_loader import PreferMixed, ProblemLoader, spread
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions, told_apart
@@ -101,8 +103,7 @@ class Mixture(TaskDataModule):
         **options: of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
 
     Raises:
-        ValueError: no tasks, weights that do not fit them, or a task that is a mixture, or has a ``prefer`` or a batch
-            size of its own.
+        ValueError: no tasks, weights that do not fit them, or a task that is a mixture or has a ``prefer``.
     """
 
     name = "mixture"
@@ -120,18 +121,15 @@ class Mixture(TaskDataModule):
             raise UsageError("tasks: expected at least one, no Mixture, none with prefer; list an inner one's tasks")
         if len(given) != len(tasks) or not all(isfinite(weight) and weight > 0 for weight in given):
             raise ArgumentError("weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
-        for task in tasks:
-            size = inspect.signature(type(task)).parameters.get("batch_size")
-            if size is not None and task.batch_size != size.default:
-                raise ArgumentError(
-                    "tasks", "the mixture's batch_size alone", f"{task.name} with {task.batch_size}", "set batch_size"
-                )
         if options.get("chat") or options.get("stop_strings"):
             raise UsageError("chat, stop_strings: expected none, because each task has its own; set them in tasks")
         if options.get("validation_tasks") is None:
             options["validation_tasks"] = tasks
         super().__init__(**options)
         for task in tasks:
+            size = inspect.signature(type(task)).parameters.get("batch_size")
+            if size is not None and size.default is not None and task.batch_size not in (size.default, self.batch_size):
+                rank_zero_warn(f"tasks: {task.name} has a batch_size of {task.batch_size}; the mixture's own counts")
             task.extraction = task.extraction or self.extraction
         self.extraction = None  # each task has its own
         names = told_apart([task.name.replace("/", "_") for task in tasks])
@@ -152,7 +150,8 @@ class Mixture(TaskDataModule):
         seen: dict[str, list[Problem]] = {}
         for name, task in self.tasks.items():
             problems = task.problems(split)
-            if same := [other for other, others in seen.items() if problems and problems == others]:
+            same = [other for other, others in seen.items() if split == "train" and problems and problems == others]
+            if same:
                 raise UsageError(f"tasks: {name} has the problems of {same[0]}; list it once and set weights")
             seen[name] = problems
             if split == "train" and not problems:

@@ -7,8 +7,7 @@ algorithms never ask which one they train.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -54,22 +53,10 @@ class Policy(nn.Module, TypedArguments, ABC):
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        return next(self.parameters()).device
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """The weights.
-
-        Raises:
-            UsageError: they are not loaded yet.
-        """
-        found = super().parameters(recurse)
-        first = list(islice(found, 1))
-        if recurse and not first:
-            raise UsageError(
-                f"{type(self).__name__} has no weights yet: call its load() first, or give the module a function that "
-                "builds the optimizer, update=Update(optimizer=...)"
-            )
-        return chain(first, found)
+        first = next(self.parameters(), None)
+        if first is None:
+            raise UsageError(f"{type(self).__name__} has no weights yet: call its load() first")
+        return first.device
 
     @abstractmethod
     def decoding(self) -> Decoding:

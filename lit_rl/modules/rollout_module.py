@@ -529,7 +529,7 @@ class RolloutModule(PolicyModule):
             self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
         if "entropy_bonus" in checkpoint:  # older ones have none
             self.entropy_bonus.load_state_dict(checkpoint["entropy_bonus"])
-        if self._compared is not None:  # checkpoints written before 0.3 hold only the number
+        if self._compared is not None and checkpoint.keys() & {"baseline", "running_baseline"}:  # before 0.3, a number
             self._compared.load_state_dict(checkpoint.get("baseline", {"mean": checkpoint.get("running_baseline")}))
         self.sampler.load(checkpoint, resumes=self.is_fitting)
 

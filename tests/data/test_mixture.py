@@ -12,7 +12,7 @@ import torch
 from support.late_verdicts import Late, PassedAndEven, WholeText
 from support.small_runs import build_module, fit, weights, whole_and_resumed
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.data import Basics, Mixture, PreferMixed, ProblemLoader
 from lit_rl.data.mixture import TaskShares
@@ -238,10 +238,9 @@ def test_a_run_logs_each_task_and_resumes_with_moving_shares(byte_tokenizer: str
     assert {"val/some/greedy/pass@1", "val/some/greedy/reward/mean"} <= logged.keys()
 
 
-def test_settings_and_problems_that_a_mixture_would_ignore_are_refused():
-    with pytest.raises(ArgumentError) as refused:
+def test_batch_sizes_that_a_mixture_ignores_are_told_and_equal_tasks_are_refused():
+    with pytest.warns(UserWarning, match="basics has a batch_size of 3; the mixture's own counts"):
         Mixture([Basics(batch_size=3), Basics(language="javascript")])
-    assert refused.value.key == "tasks"
     sizes = {"num_train_problems": 26, "num_validation_problems": 26}
     with pytest.raises(UsageError, match=r"basics_2 has the problems of basics"):
         Mixture([Basics(**sizes), Basics(**sizes)]).problems("train")

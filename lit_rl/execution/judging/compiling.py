@@ -191,7 +191,8 @@ class Compiler:
 def failed(language: Language, diagnostics: str) -> CompilerFailed:
     """The error for tools that fail on a known good program, which is no program's fault."""
     said = " ".join(diagnostics.split())
+    said = said if len(said) <= 500 else f"{said[:250]} ... {said[-250:]}"
     return CompilerFailed(
         f"{LANGUAGES[language].command} fails on a known good program here: repair the toolchain, or free memory and "
-        f"disk; it said: {said[:500]}"
+        f"disk; it said: {said}"
     )

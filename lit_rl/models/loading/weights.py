@@ -248,8 +248,8 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
 def _require_fields(fields: Mapping[str, Any]) -> None:
     """Check whether the fields of a configuration name a type of model and are spelled as its own.
 
-    transformers keeps any field. One that is nearly a known one is refused; another, such as one of several types' at
-    once, has no effect and is told.
+    transformers keeps any field. One that is nearly a known one is refused. One that only resembles a known one and
+    changes no other field is told: nothing shows whether the model's code reads it.
 
     Raises:
         ArgumentError: the type is missing or unknown, or a field is mistyped.
@@ -268,8 +268,20 @@ def _require_fields(fields: Mapping[str, Any]) -> None:
         near = get_close_matches(field, known, n=1)
         if near and get_close_matches(field, near, cutoff=_MISTYPED):
             raise ArgumentError(f"{CONFIG_KEY}.{field}", f"a field of {name}", "another", f"did you mean {near[0]}?")
-        remedy = f"did you mean {near[0]}?" if near else "remove it"
-        rank_zero_warn(f"{CONFIG_KEY}.{field} is no field of {name} and has no effect: {remedy}")
+        if near and not _changes_others(fields, field):
+            rank_zero_warn(
+                f"{CONFIG_KEY}.{field} is no field of {name}, and has no effect unless the model's code reads it: "
+                f"did you mean {near[0]}?"
+            )
+
+
+def _changes_others(fields: Mapping[str, Any], field: str) -> bool:
+    """Return whether a field of a configuration decides others, as older names of fields do."""
+    from transformers import AutoConfig
+
+    kept = AutoConfig.for_model(**fields).to_dict()
+    without = AutoConfig.for_model(**{name: value for name, value in fields.items() if name != field}).to_dict()
+    return bool({name: value for name, value in kept.items() if name != field} != without)
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:

@@ -200,6 +200,10 @@ class BrokenTests(Rule):
             f"tests are broken there (`{run.where.check_data}`), or all programs lack the same (`{run.where.show}`)"
         )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.reset()
+
     def reset(self) -> None:
         """Forget the problems."""
         self._sources: dict[str, set[str]] = {}

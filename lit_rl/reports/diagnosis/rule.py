@@ -83,7 +83,6 @@ class Rule(ABC):
         for one in fields(self):
             if "require" in one.metadata:
                 one.metadata["require"](**{one.name: getattr(self, one.name)})
-        self.reset()
 
     @abstractmethod
     def look(self, run: RunHistory) -> str:

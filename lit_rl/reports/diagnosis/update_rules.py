@@ -388,6 +388,10 @@ class FirstRatio(Rule):
     at_most: float = above(0, 0.05)
     probe: bool = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.reset()
+
     def reset(self) -> None:
         """Forget the findings."""
         self._findings: Findings | None = None
