@@ -260,3 +260,28 @@ def test_values_of_a_wider_dtype_lose_no_digit_beside_rewards() -> None:
     last = 1.0 - 2 / 7
     assert advantages.tolist() == [[(2 / 7 - 1 / 3) + 0.5 * last, last]]
     assert returns.dtype == torch.float64
+
+
+def test_group_of_two_by_hand() -> None:
+    """Item 15: n - 1 in the standard deviation: rewards 1 and 0 have std sqrt(1/2)."""
+    rewards = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    want = torch.tensor([[1.0, -1.0]], dtype=torch.float64) * 0.5 / (math.sqrt(0.5) + 1e-6)
+    torch.testing.assert_close(over(GroupMean(), rewards), want)
+
+
+def test_only_valid_completions_make_the_statistics() -> None:
+    """Item 16: an infrastructure failure, NaN here, leaves baseline and standard deviation."""
+    rewards = torch.tensor([[2.0, 4.0, math.nan, 6.0], [1.0, 1.0, 9.0, 9.0]], dtype=torch.float64)
+    valid = torch.tensor([[True, True, False, True], [True, True, False, False]])
+    advantages = over(GroupMean(eps=0.0), rewards, valid)
+    want = torch.tensor([[-1.0, 0.0, 0.0, 1.0], [0.0] * 4], dtype=torch.float64)  # mean 4, std 2; equal
+    torch.testing.assert_close(advantages, want)
+
+
+def test_rows_are_prompt_major() -> None:
+    """Item 19: reward = prompt id for all rows b * G + g of prompt b, so every advantage is 0."""
+    num_prompts, group_size = 4, 3
+    prompt_of_row = torch.arange(num_prompts).repeat_interleave(group_size).float()
+    assert not over(GroupMean(), prompt_of_row.view(num_prompts, group_size)).any()
+    wrong_order = torch.arange(num_prompts).repeat(group_size).float()
+    assert over(GroupMean(), wrong_order.view(num_prompts, group_size)).any()

@@ -274,3 +274,30 @@ def test_both_sides_of_the_clip_are_counted_each_by_its_own_bound() -> None:
         return float(Clipped(0.2, 0.3).metrics(tokens)["policy/clip_fraction"])
 
     assert (clipped(1.0), clipped(-1.0), clipped(0.0)) == (0.25, 0.25, 0.0)
+
+
+@pytest.mark.parametrize("name", RATIO_LOSSES)
+def test_a_loss_of_zero_still_teaches(name: str) -> None:
+    """Item 70: at a ratio of one, advantages that sum to zero give a loss of zero with a gradient that is not."""
+    new = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
+    advantages = torch.tensor([[1.0, -1.0, 2.0, -2.0]], dtype=torch.float64)
+    loss = loss_of(RATIO_LOSSES[name], new, torch.zeros(1, 4, dtype=torch.float64), advantages)
+    assert loss.sum().item() == 0.0
+    assert gradient(loss, new) == pytest.approx([-1.0, 1.0, -2.0, 2.0])
+
+
+def test_cispo_sends_its_gradient_through_the_log_probability_alone() -> None:
+    """Item 42: d loss / d logprob = -w A with w clipped and constant; no token is silent."""
+    new = logs(0.1, 1.0, 1.1, 7.0)
+    advantages = torch.tensor([[1.0, -1.0, 2.0, 1.0]], dtype=torch.float64)
+    one_sided = loss_of(CISPO(clip_high=0.2), new, torch.zeros(1, 4), advantages)
+    assert gradient(one_sided, new) == pytest.approx([-0.1, 1.0, -2.2, -1.2])
+    two_sided = loss_of(CISPO(clip_high=0.2, clip_low=0.3), new, torch.zeros(1, 4), advantages)
+    assert gradient(two_sided, new) == pytest.approx([-0.7, 1.0, -2.2, -1.2])
+
+
+def test_nothing_is_clipped_before_the_first_update() -> None:
+    """Item 34: exactly 0."""
+    new = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    tokens = Tokens(new, new.clone(), new, torch.ones(3, 1), torch.ones(3, 4, dtype=torch.bool))
+    assert Clipped().metrics(tokens)["policy/clip_fraction"].item() == 0.0

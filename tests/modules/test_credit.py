@@ -146,3 +146,10 @@ def test_an_outcome_spread_evenly_pays_for_longer_programs() -> None:
     spread, _, length = expected_gradients(scores, "tokens")
     torch.testing.assert_close(spread[3:], length[3:] / 2)
     assert length[3:].norm() > 0.1
+
+
+def test_a_terminal_reward_stands_on_the_last_token_after_a_gap() -> None:
+    """Item 25: the row of three choices has five tokens."""
+    mask = torch.tensor([[True, False, False, True, True, False], [True, True, False, False, False, False]])
+    placed = terminal(torch.tensor([0.5, 2.0]), mask)
+    assert placed.nonzero().tolist() == [[0, 4], [1, 1]] and placed.sum() == 2.5

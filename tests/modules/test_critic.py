@@ -93,3 +93,19 @@ def test_a_value_is_read_before_its_token_and_the_tail_after_the_last_one(byte_t
     assert values[0].tolist() == [2, 3, 4, 5, 6]  # the last prompt token is state 2
     assert values[1, :2].tolist() == [102, 103]
     assert tails.tolist() == [7, 104]  # after the last real token: states 3 - 1 + 5 and 3 - 1 + 2
+
+
+def test_the_reference_of_a_shared_base_is_the_base_without_any_adapter_or_head(
+    make_module: Make, tmp_path: Path
+) -> None:
+    """Item 47: after training, the reference scores as a policy that was never trained."""
+    module: Any = make_module(PPO, critic=SharedCritic(), max_rollouts=2)
+    module.policy.lora = LoRA(rank=2)
+    fit(module, tmp_path)
+    fresh: Any = make_module().policy
+    fresh.load()
+    problems = module.trainer.datamodule.problems("train")
+    rows = fresh.codec.as_completions(problems, ["abc"] * len(problems))
+    reference = module.policy.eval().make_reference()
+    with torch.no_grad():
+        torch.testing.assert_close(reference.logprobs(rows), fresh.eval().logprobs(rows), atol=1e-12, rtol=0)

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from support.slow_cases import slow_but
 from support.small_runs import everything, fit, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
+from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import PPO, Objective, RolloutModule
 from lit_rl.modules.ppo import clipped_value_loss, explained_variance
@@ -165,3 +167,54 @@ def test_wrong_arguments_say_what_came() -> None:
         clipped_value_loss(zeros, zeros, zeros.clone().requires_grad_(), value_clip=None)
     with pytest.raises(ValueError, match=r"returns must have the shape of values \[1, 2\], got \[1, 1\]"):
         clipped_value_loss(zeros, zeros, zeros[:, :1], value_clip=None)
+
+
+@pytest.mark.parametrize("bootstrap", slow_but((True,), [True, False]))
+def test_any_split_into_micro_batches_gives_the_same_policy_and_critic(
+    make_module: Make, tmp_path: Path, bootstrap: bool
+) -> None:
+    """Items 2, 5: values are divided by the count of the update like the policy's tokens."""
+    results = []
+    for size in (None, 1, 5):
+        module = make_module(
+            PPO,
+            critic=SeparateCritic(),
+            objective=KL,
+            microbatch_size=size,
+            epochs=2,
+            minibatches=2,
+            value_clip=0.2,
+            bootstrap_truncated=bootstrap,
+            max_rollouts=3,
+        )
+        fit(module, tmp_path)
+        results.append(everything(module))
+    for other in results[1:]:
+        assert (other - results[0]).abs().max() < 1e-10
+
+
+def test_without_a_clip_it_is_half_the_squared_error() -> None:
+    """Item 28; also the value loss of actor-critic without GAE: half the error to the reward."""
+    values, rewards = torch.tensor([[3.0, 1.0]]), torch.tensor([[1.0, 1.0]])
+    loss = clipped_value_loss(values, torch.zeros(1, 2), rewards, value_clip=None)
+    assert loss.tolist() == [[2.0, 0.0]]
+
+
+def test_the_value_loss_does_not_depend_on_the_split() -> None:
+    """Item 5: the critic's loss is divided by the same count of the whole update as the policy's."""
+    generator = torch.Generator().manual_seed(0)
+    returns, old, features = torch.randn(3, 5, 4, generator=generator, dtype=torch.float64)
+    mask = torch.arange(4) < torch.tensor([4, 1, 2, 3, 0])[:, None]
+    denominator = loss_denominator(mask, "token_mean")
+
+    def gradient(sizes: list[int]) -> torch.Tensor:
+        weight = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+        parts = zip(*(x.split(sizes) for x in (features, old, returns, mask)), strict=True)
+        for x, before, target, held in parts:
+            token_loss = clipped_value_loss(weight * x, before, target, value_clip=0.5)
+            aggregate(token_loss, held, mode="token_mean", denominator=denominator).backward()
+        assert weight.grad is not None
+        return weight.grad
+
+    for sizes in ([1] * 5, [2, 3], [4, 1]):
+        torch.testing.assert_close(gradient(sizes), gradient([5]), rtol=1e-13, atol=1e-13)
