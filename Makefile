@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 	du -sh $(VENV)
 
-# The environment alone, some minutes; its last line says how much it takes (1.7 GB).
+# The environment alone, some minutes; its last line says how much it takes (1.9 GB).
 install: $(STAMP)
 
 lint: $(STAMP)
