@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,12 +24,13 @@ _MISSING = object()
 REMEDY = "fix or remove the row"
 _CONTENTS: dict[str, tuple[tuple[bytes, ...], str]] = {
     "Parquet": ((b"PAR1",), "name it .parquet"),
-    "gzip": ((b"\x1f\x8b",), "unpack it, or name it .jsonl.gz if it holds JSON lines"),
+    "gzip": ((b"\x1f\x8b",), "unpack it, or name it .jsonl.gz if each line is a row, .json.gz if it is one list"),
     "a zip archive": ((b"PK\x03\x04",), "unpack it"),
     "a pointer of Git LFS": ((b"version https://git-lfs",), "fetch the file itself: git lfs pull"),
     "JSON": ((b"{", b"["), "name it .jsonl if each line is a row, .json if it is one list"),
 }
 """Contents that begin so, and what to do where the ending says something else."""
+_OF_FIELD = re.compile(r"field .* (is missing|is null|needs)\b")
 Value = TypeVar("Value")
 
 
@@ -193,6 +195,7 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
 
     Raises:
         RowError: from ``parse``, or in place of a ``KeyError``, ``TypeError`` or other ``ValueError`` of it.
+        NameError: from ``parse``, with ``skip``.
     """
     skipped: list[RowError] = []
     rows = iter(rows)
@@ -203,6 +206,8 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
             error = fault if isinstance(fault, RowError) else _stumbled(row, fault)
             if bad_rows == "error":
                 _refuse(_about_all(error, rows, parse) if row.number == 1 and _collected.get() is None else error)
+            elif isinstance(fault, NameError):  # a mistake in the code, whatever the row
+                raise
             else:
                 skipped.append(error)
             continue
@@ -212,13 +217,18 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
 
 
 def _about_all(error: RowError, rows: Iterator[Row], parse: Callable[[Row], Any]) -> RowError:
-    """The error of a first row, which blames the file's fields if the next rows fail in the same way."""
+    """The error of a first row, which blames the file's fields if they are at fault in the next rows too."""
+    if not _OF_FIELD.match(error.kind):
+        return error
     others: list[RowError] = []
-    with collecting(others):
-        good = list(parse_rows(islice(rows, 20), parse))
+    try:
+        with collecting(others):
+            good = list(parse_rows(islice(rows, 20), parse))
+    except Exception:  # what goes wrong further on must not hide this error
+        return error
     if good or {one.kind for one in others} != {error.kind}:
         return error
-    remedy = "the rows after it fail alike: give the file of this task as `path`, or rename its fields"
+    remedy = "the rows after it fail alike: give this task's own file, or rename its fields"
     return RowError(str(error).replace(REMEDY, remedy))
 
 
@@ -261,14 +271,25 @@ def _read_lines(path: Path) -> Iterator[Row]:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            if number == 1 and line.startswith("["):
-                raise ArgumentError(str(path), "a JSON object on each line", "one JSON list", "name it .json")
+            if number == 1 and line.startswith("[") and _is_one_list(path, line):
+                remedy = "name it .json.gz" if path.suffix == ".gz" else "name it .json"
+                raise ArgumentError(str(path), "a JSON object on each line", "one JSON list", remedy)
             try:
                 values = json.loads(line)
             except ValueError as fault:
                 _refuse(_row_error(str(path), number, f"broken JSON ({fault})"))
                 continue
             yield from _rows(str(path), number, values)
+
+
+def _is_one_list(path: Path, first: str) -> bool:
+    """True if a list that begins in a file's first line takes up the whole file."""
+    try:
+        json.loads(first)
+    except ValueError:
+        return True
+    with _open(path) as lines:
+        return not any(line.strip() for line in islice(lines, 1, None))
 
 
 def _read_list(path: Path) -> Iterator[Row]:
@@ -326,6 +347,8 @@ def _rows(source: str, number: int, values: Any) -> Iterator[Row]:
 
 def _stumbled(row: Row, fault: Exception) -> RowError:
     """The error in place of another that parsing raised; of a task outside this package it names the line."""
+    if isinstance(fault, UsageError):  # a setting, say: it has a remedy of its own
+        return _row_error(row.source, row.number, str(fault), "")
     frames, remedy, at = extract_tb(fault.__traceback__)[1:], REMEDY, ""
     if frames and not Path(frames[0].filename).is_relative_to(Path(__file__).parents[1]):
         own = [one for one in frames if one.filename == frames[0].filename][-1]
@@ -334,7 +357,7 @@ def _stumbled(row: Row, fault: Exception) -> RowError:
 
 
 def _row_error(source: str, where: int | str, fault: str, remedy: str = REMEDY) -> RowError:
-    error = RowError(f"{source}, row {where}: {fault}; {remedy}")
+    error = RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""))
     place = str(where).partition(", ")[2]
     error.kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
     return error

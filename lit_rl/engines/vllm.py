@@ -203,7 +203,8 @@ class VLLM(Engine):
             with tempfile.TemporaryDirectory() as folder:
                 config = policy.model.peft_config[POLICY]
                 write = partial(write_adapter, folder=Path(folder), config=config)
-                self.bytes_sent += hand_over(adapter_weights(policy), Path(folder), write)
+                remedy = "set TMPDIR to a folder with free space"
+                self.bytes_sent += hand_over(adapter_weights(policy), Path(folder), write, remedy)
                 self._adapter = add_adapter(self._llm, folder)
 
     def _send(self, policy: CausalLM, *, merge: bool) -> None:

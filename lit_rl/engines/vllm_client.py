@@ -13,9 +13,8 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPErrorProcessor, ProxyHandler, Request, build_opener
 
 from torch import Tensor
 
@@ -25,7 +24,18 @@ from lit_rl.engines.vllm_package import require_release
 
 _TOLD = 300  # characters of what a server says that a message repeats
 _LONGEST_PAUSE = 10.0  # seconds between two tries
-_open = build_opener(ProxyHandler({})).open
+
+
+class _AnyStatus(HTTPErrorProcessor):
+    """Returns every response as it is, so that no redirect is followed."""
+
+    def http_response(self, request: Request, response: Any) -> Any:
+        return response
+
+    https_response = http_response
+
+
+_open = build_opener(ProxyHandler({}), _AnyStatus).open
 
 
 class VLLMClient:
@@ -90,23 +100,21 @@ class VLLMClient:
         request = Request(self.url + path, body, {"Content-Type": "application/json"})
         try:
             with _open(request, timeout=seconds) as response:
-                data = response.read()
-        except HTTPError as refusal:
-            told, hint = error_text(refusal.read()), ""
-            if refusal.code >= 500 and refusal.code != 501:
-                raise _TryAgain(f"HTTP {refusal.code}: {told}") from None
-            if "does not exist" in told:  # an adapter that a request names
-                hint = ": it was started anew, or another run uses it"
-            elif refusal.code == 404:
-                hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
-            raise EngineError(
-                f"the vllm server at {self.url} refused {path}: HTTP {refusal.code}: {told}{hint}"
-            ) from None
+                status, data = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
             fault = getattr(error, "reason", error)
             late = isinstance(fault, TimeoutError)
             said = f"no answer within {seconds:g} seconds" if late else f"{type(fault).__name__}: {fault}"
             raise _TryAgain(said) from None
+        if status != 200:
+            told, hint = error_text(data), ""
+            if status >= 500 and status != 501:
+                raise _TryAgain(f"HTTP {status}: {told}")
+            if "does not exist" in told:  # an adapter that a request names
+                hint = ": it was started anew, or another run uses it"
+            elif status == 404:
+                hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
+            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {told}{hint}")
         try:
             answer = json.loads(data) if data else {}
         except ValueError:

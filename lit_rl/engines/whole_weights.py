@@ -213,13 +213,19 @@ def agree(fault: str) -> None:
         raise EngineError(told)
 
 
-def hand_over(weights: Iterator[Named], folder: Path, write: Callable[[Iterator[Named]], int] | None) -> int:
+def hand_over(
+    weights: Iterator[Named],
+    folder: Path,
+    write: Callable[[Iterator[Named]], int] | None,
+    remedy: str = "give another folder, or free space there",
+) -> int:
     """Have ranks write what all gather together, whatever happens on one.
 
     Args:
         weights: gathered by all ranks together.
         folder: where they go, for the message.
         write: writes them and returns their bytes; ``None`` on a rank that only gathers.
+        remedy: what to do where the folder takes nothing, for the message.
 
     Returns:
         Bytes that this rank wrote.
@@ -233,7 +239,7 @@ def hand_over(weights: Iterator[Named], folder: Path, write: Callable[[Iterator[
     try:
         size = 0 if write is None else write(weights)
     except (OSError, SafetensorError) as error:  # safetensors raises its own where a disk is full
-        fault = f"the weights could not be written to {folder} ({error}): give another folder, or free space there"
+        fault = f"the weights could not be written to {folder} ({error}): {remedy}"
     for _ in weights:
         pass
     agree(fault)

@@ -53,3 +53,12 @@ def test_lines_that_are_not_there_are_named():
     for place, error in ((Place("euler.cpp", 900, 901), ValueError), (Place("no.cpp", 1, 1), FileNotFoundError)):
         with pytest.raises(error, match=place.file):
             CodeCompletion(str(SHIPPED_TREE), [place]).problems("test")
+
+
+def test_a_class_of_ones_own_may_give_the_weights_as_a_list():
+    class Own(CodeCompletion):
+        def __init__(self):
+            super().__init__(weights=[1.0, 0.0, 0.0, 0.0])
+
+    check = Own().problems("test")[0].check
+    assert check.weights == (1.0, 0.0, 0.0, 0.0) and hash(check)

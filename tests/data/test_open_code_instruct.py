@@ -76,7 +76,7 @@ def test_the_subset_depends_on_the_seed_and_not_on_order_or_files(tmp_path):
         ({"unit_tests": "[1]"}, "field 'unit_tests': needs a list of asserts"),
         ({"unit_tests": "import os"}, "row 1: SyntaxError"),
         ({"average_test_score": "good"}, "field 'average_test_score': needs a number"),
-        ({"id": None}, "field 'id': is missing"),
+        ({"id": None}, "field 'id': is null"),
     ],
 )
 def test_a_bad_row_is_named_or_skipped_as_asked(tmp_path, change, message):

@@ -93,7 +93,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"chosen": None}, "row 2, field 'chosen': is missing"),
+        ({"chosen": None}, "row 2, field 'chosen': is null"),
         ({"prompt": 3}, "row 2, field 'prompt': needs text, got int 3"),
         ({"prompt": [{"role": "user"}]}, "row 2, field 'prompt': needs messages with role and content"),
         (

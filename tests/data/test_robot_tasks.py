@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from support.robot_programs import succeeds
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.data.robots.roboeval_files import read_tasks
 from lit_rl.data.robots.robot_families import FAMILIES, PEOPLE, ROOMS, THINGS
-from lit_rl.data.robots.robot_tasks import RobotTasks, generate
+from lit_rl.data.robots.robot_tasks import RobotTasks, generate, robot_problem
 from lit_rl.data.robots.service_robot import FUNCTIONS
 from lit_rl.data.robots.trace_checks import validate
 
@@ -88,3 +89,9 @@ def test_references_succeed_in_the_sandbox_as_they_do_here(sandbox, number, erra
     outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
     assert [outcome.robot_verdict for outcome in outcomes] == ["success"] * number
     assert [outcome.scores["conjuncts"] for outcome in outcomes] == [1.0] * number
+
+
+def test_another_form_of_the_prompt_is_refused():
+    check = RobotTasks(num_train=1).problems("train")[0].check
+    with pytest.raises(ArgumentError, match="form"):
+        robot_problem("a", "Go.", check, form="chat")

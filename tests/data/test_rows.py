@@ -65,6 +65,7 @@ def test_a_byte_order_mark_and_empty_lines_are_no_part_of_the_rows(tmp_path):
     ("name", "content", "message"),
     [
         ("rows.jsonl", b'{"a": 1}\n{"a": \n', "rows.jsonl, row 2: broken JSON"),
+        ("rows.jsonl", b'[1]\n{"a": 1}\n', "rows.jsonl, row 1: needs a JSON object, got list [1]"),
         ("rows.jsonl", b'{"a": 1}\n[1]\n', "rows.jsonl, row 2: needs a JSON object, got list [1]"),
         ("rows.jsonl", b'{"a": 1}\n\xff', "start byte): save it as UTF-8"),
         ("rows.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 1000, mtime=0)[:-9], "): fetch or unpack it again"),
@@ -116,6 +117,8 @@ def test_a_field_of_a_wrong_type_says_what_came(read, value, message):
         ("rows.parquet", b'{"a": 1}', "JSON", "name it .jsonl"),
         ("rows.parquet", b"version https://git-lfs.github.com/spec/v1", "a pointer of Git LFS", "git lfs pull"),
         ("rows.jsonl", b'\xef\xbb\xbf[\n{"a": 1}\n]', "one JSON list", "name it .json"),
+        ("rows.jsonl", b'[{"a": 1}]\n\n', "one JSON list", "name it .json"),
+        ("rows.jsonl.gz", gzip.compress(b'[{"a": 1}]'), "one JSON list", "name it .json.gz"),
     ],
 )
 def test_content_that_is_not_what_the_ending_says_is_named(tmp_path, name, content, found, remedy):
@@ -132,8 +135,28 @@ def test_all_rows_without_a_field_blame_the_file_and_some_blame_themselves():
             list(parse_rows(rows, lambda row: row.text("a")))
         return str(error.value)
 
-    assert "`path`" in told("bbb") and "fix or remove" not in told("bbb")
+    assert "own file" in told("bbb") and "fix or remove" not in told("bbb")
     assert "fix or remove the row" in told("bab") and "fix or remove the row" in told("b")
+
+
+def test_a_wrong_setting_has_its_own_remedy_and_a_later_fault_hides_no_row():
+    def parse(row):
+        raise ArgumentError("timeout", "seconds above 0", "-1.0", "correct it")
+
+    with pytest.raises(RowError, match=r"row 1: timeout: .*; correct it$"):
+        list(parse_rows([Row("file", number, {}) for number in (1, 2, 3)], parse))
+
+    def cut():
+        yield Row("file", 1, {"b": "x"})
+        raise EOFError("cut")
+
+    with pytest.raises(RowError, match=r"row 1, field 'a': is missing"):
+        list(parse_rows(cut(), lambda row: row.text("a")))
+
+
+def test_a_name_that_does_not_exist_is_no_bad_row():
+    with pytest.raises(NameError):
+        list(parse_rows([Row("file", 1, {})], lambda row: undefined, "skip"))  # noqa: F821
 
 
 @pytest.mark.parametrize("parse", [lambda row: row.txt("a"), lambda row: undefined, lambda row: int(row.text("a"))])  # noqa: F821

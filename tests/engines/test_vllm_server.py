@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from socketserver import StreamRequestHandler, TCPServer
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from support.vllm_stub import VLLMStub, stub_server
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import VLLM, EngineError, VLLMServer, vllm_package
+from lit_rl.engines.vllm_client import VLLMClient
 from lit_rl.engines.whole_weights import write_weights
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
@@ -156,6 +159,39 @@ def test_what_fails_now_and_then_is_tried_again(tiny_policy: CausalLM, stub: VLL
     stub.failures = [503] * 9
     with pytest.raises(EngineError, match=r"failed at /inference/v1/generate: HTTP 503: out of patience$"):
         sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=2)
+
+
+ANSWERS = {
+    "/cut": b"HTTP/1.1 503 Busy\r\nContent-Length: 99\r\n\r\nout of",
+    "/moved": b"HTTP/1.1 302 Found\r\nLocation: /version\r\nContent-Length: 0\r\n\r\n",
+    "/later": b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}",
+    "/version": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "tries", "said"), [("/cut", 2, "Incomplete"), ("/moved", 1, "302"), ("/later", 1, "202")]
+)
+def test_a_cut_refusal_is_tried_again_and_a_redirect_or_another_success_is_refused(
+    path: str, tries: int, said: str
+) -> None:
+    asked: list[str] = []
+
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            asked.append(self.rfile.readline().split()[1].decode())
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(ANSWERS[asked[-1]])
+
+    with TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        with pytest.raises(EngineError, match=said):
+            VLLMClient(f"http://127.0.0.1:{server.server_address[1]}", num_tries=2).ask(path, 5.0)
+        server.shutdown()
+        thread.join()
+    assert asked == [path] * tries
 
 
 ROUTER = {f"model.layers.1.mlp.{name}.weight" for name in ("router", "a", "b", "c")}

@@ -152,6 +152,18 @@ class Sure(RewardTerm):
 
 
 TEXT, CPP = ReferenceText("x"), StdioTests((("", ""),), language="cpp")
+
+
+class OwnBleu(BleuReward):
+    def __init__(self) -> None:
+        super().__init__(tokenize="13A")  # type: ignore[arg-type]
+
+
+class OwnSorting(SortingReward):
+    def __init__(self) -> None:
+        super().__init__(kind="sort")  # type: ignore[arg-type]
+
+
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Composite([]), "rewards is empty"),
     (lambda: Composite(["tests"]), r"Composite\.terms\[0\]: expected RewardTerm, got 'tests'"),  # type: ignore[list-item]
@@ -171,6 +183,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: DataflowReward().check_problem(problem(TEXT)), "DataflowReward .*'text'"),
     (lambda: BleuReward().check_problem(problem()), "BleuReward .* reference"),
     (lambda: BleuReward(tokenize="words"), r"BleuReward\.tokenize: .*got 'words'"),
+    (lambda: OwnBleu(), r"OwnBleu\.tokenize: .*got '13A'"),
+    (lambda: OwnSorting(), r"OwnSorting\.kind: .*got 'sort'"),
     (lambda: LengthPenalty(alpha=-1), r"LengthPenalty\.alpha: .*got -1"),
     (lambda: OverlongPenalty(max_tokens=10, buffer_tokens=11), r"OverlongPenalty\.buffer_tokens: .*\[1, 10\], got 11"),
     (lambda: SortingReward().check_problem(problem(TEXT)), "TokenTarget.*ReferenceText"),

@@ -119,7 +119,7 @@ class CodeCompletion(TaskDataModule):
             outputs=tuple(outputs or BuildAndRun.outputs),
             variable=variable,
             success_text=success_text,
-            weights=weights,
+            weights=(*weights,),  # a subclass may pass a list, and a check must be hashable
             build_seconds=build_seconds,
             run_seconds=run_seconds,
             readable=tuple(readable or ()),

@@ -98,6 +98,9 @@ def robot_problem(
             a source file, for models not tuned to chat, and stops where the next program would begin.
         reference: source of a correct program.
         fields: further plain data.
+
+    Raises:
+        ValueError: another form.
     """
     shared: dict[str, Any] = {
         "task_id": task_id,
@@ -113,6 +116,8 @@ def robot_problem(
             {"role": "user", "content": instruction},
         )
         return Problem(prompt=messages, **shared)
+    if form != "completion":
+        raise ArgumentError("form", "'instruct' or 'completion'", repr(form))
     shown = f"{INTERFACE}\n\n# {EXAMPLE_INSTRUCTION}\n{EXAMPLE_PROGRAM}\n\n# {instruction}\n{DEFINITION}"
     return Problem(prompt=shown, program_prefix=DEFINITION, stop_strings=STOP_STRINGS, **shared)
 
