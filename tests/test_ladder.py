@@ -38,64 +38,57 @@ def flags(byte_tokenizer: str, tmp_path: Path) -> list[str]:
     return [part for name, value in given.items() for part in (f"--{name}", str(value))]
 
 
+def killed(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_cell_resumes_where_it_was_killed_and_the_table_marks_what_was_not_run(
     ladder: Any, flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    def killed(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    tasks = ["--tasks", "basics", "humaneval"]
-    ladder.main([*flags, *tasks, "--arms", "published", "imitation"])
+    rung = tmp_path / "ladder" / "tiny"
+    ladder.main([*flags, "--tasks", "basics", "--arms", "published", "imitation"])
     with monkeypatch.context() as change, pytest.raises(KeyboardInterrupt):
         change.setattr(ladder, "write_model", killed)
-        ladder.main([*flags, *tasks, "--arms", "grpo"])
-    rung = tmp_path / "ladder" / "tiny"
+        ladder.main([*flags, "--tasks", "basics", "--arms", "grpo"])
     assert not (rung / "grpo_0.json").exists()
-    with monkeypatch.context() as change, pytest.raises(KeyboardInterrupt):
-        change.setattr(ladder, "evaluate", killed)
-        ladder.main([*flags, *tasks, "--arms", "grpo"])
-    trained = json.loads((rung / "grpo_0.json").read_text())
-    assert 2 <= trained["training"]["rollouts"] <= 5 and 20 <= trained["training"]["tokens"] < 36
+    (last,) = (rung / "grpo_0" / "run").glob("rollout_*.ckpt")
     capsys.readouterr()
-    ladder.main([*flags, *tasks, "--arms", "grpo"])
+    ladder.main([*flags, "--tasks", "basics", "humaneval", "--arms", "grpo"])
     whole = json.loads((rung / "grpo_0.json").read_text())
-    assert whole["training"] == trained["training"], "what was trained is not trained again"
+    spent = whole["training"]
+    assert spent["rollouts"] == int(last.stem[-6:]), "what was trained is not trained again"
+    assert 20 <= spent["tokens"] < 36 and spent["cpu_seconds"] > 0
     assert list(whole["humaneval"]["answers"]) == ["HumanEval/0", "HumanEval/1"]
     assert len(whole["basics"]["answers"]) == 6
-    table = capsys.readouterr().out
-    done = next(line for line in table.splitlines() if line.startswith("| GRPO | 0 |"))
-    assert done.split(" | ")[3:4] == [str(trained["training"]["tokens"])] and done.count("not run") == 1
-    lacking = next(line for line in table.splitlines() if line.startswith("| SDPO | 0 |"))
+    table = capsys.readouterr().out.splitlines()
+    done = next(line for line in table if line.startswith("| GRPO | 0 | "))
+    assert done.split(" | ")[3] == str(spent["tokens"]) and done.count("not run") == 1
+    lacking = next(line for line in table if line.startswith("| SDPO | 0 | "))
     assert lacking.count("not run") == 3
     with pytest.raises(SystemExit, match="other settings"):
         ladder.main([*flags, "--tokens", "40", "--arms", "grpo"])
 
 
-@pytest.mark.parametrize("arm", ["repair", "sdpo"])
-def test_every_arm_spends_the_same_tokens(ladder: Any, flags: list[str], tmp_path: Path, arm: str) -> None:
-    ladder.main([*flags, "--tasks", "basics", "--arms", arm, "--imitation", "0"])
-    cell = json.loads((tmp_path / "ladder" / "tiny" / f"{arm}_0.json").read_text())
-    assert 20 <= cell["training"]["tokens"] < 20 + 2 * 2 * 4 * 2
-
-
-def test_expert_iteration_takes_up_its_batches(
+def test_every_arm_spends_its_tokens_and_expert_iteration_takes_up_its_batches(
     ladder: Any, flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def passing(rollouts: Any) -> list[tuple[str, dict[str, Any]]]:
         return [(name, one | {"verdict": "passed"}) for name, one in found(rollouts)]
 
-    found = ladder.answers
+    found, rung = ladder.answers, tmp_path / "ladder" / "tiny"
     monkeypatch.setattr(ladder, "answers", passing)
-    start = [*flags, "--tasks", "basics", "--arms", "expert", "--imitation", "0", "--rounds", "2"]
-    log = tmp_path / "ladder" / "tiny" / "expert_0" / "batches.jsonl"
+    start = [*flags, "--tasks", "basics", "--imitation", "0", "--rounds", "2", "--arms", "expert"]
     with monkeypatch.context() as change, pytest.raises(KeyboardInterrupt):
-        change.setattr(ladder, "imitate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        change.setattr(ladder, "imitate", killed)
         ladder.main(start)
+    log = rung / "expert_0" / "batches.jsonl"
     before = log.read_text()
-    ladder.main(start)
-    cell = json.loads((tmp_path / "ladder" / "tiny" / "expert_0.json").read_text())
+    ladder.main([*start, "repair", "sdpo"])
+    spent = {arm: json.loads((rung / f"{arm}_0.json").read_text())["training"] for arm in ("expert", "repair", "sdpo")}
     assert before and log.read_text().startswith(before)
-    assert cell["training"]["rollouts"] == len(log.read_text().splitlines()) and len(cell["training"]["kept"]) == 2
+    assert spent["expert"]["rollouts"] == len(log.read_text().splitlines()) and len(spent["expert"]["kept"]) == 2
+    most = {"expert": 16, "sdpo": 16, "repair": 32}  # tokens of the last rollout; with repair it has two turns
+    assert all(20 <= spent[arm]["tokens"] < 20 + most[arm] for arm in most)
 
 
 def test_differences_are_paired_by_problem(ladder: Any) -> None:
