@@ -73,6 +73,7 @@ ARMS = {
 ONCE = ("published", "imitation")
 """Arms that a rung has once, whatever the seeds."""
 TASKS = {"basics": "basics", "humaneval": "HumanEval", "mbpp": "MBPP+"}
+NUM_TRAINED = 8192
 NO_SETTINGS = ("arms", "seeds", "tasks", "rung", "folder", "page", "threads")
 Cell = dict[str, Any]
 
