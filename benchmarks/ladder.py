@@ -279,6 +279,10 @@ def held_out(given: argparse.Namespace, task: str) -> list[Problem]:
     return kind(**asked | {"path": path, "max_validation_problems": given.problems_of_others}).problems("validation")
 
 
+def of_arm(arm: str, seeds: Sequence[int]) -> Sequence[int]:
+    return (0,) if arm in ONCE else seeds
+
+
 def run(given: argparse.Namespace, arm: str, seed: int) -> None:
     """Do what is missing of a cell: training, then one task after another."""
     rung = given.folder / given.rung
@@ -359,7 +363,7 @@ def tables(rung: Path, seeds: Sequence[int] = (0, 1, 2)) -> str:
     lines = [row("after", "seed", "rollouts", "sampled tokens", "CPU s", *TASKS.values(), "CPU s of measuring")]
     lines.append("|---" * 9 + "|")
     for arm in arms:
-        for seed in (0,) if arm in ONCE else seeds:
+        for seed in of_arm(arm, seeds):
             cell = cells.get((arm, seed), {})
             spent = cell.get("training")
             counted = [spent["rollouts"], spent["tokens"], f"{spent['cpu_seconds']:.0f}"] if spent else ["", "", ""]
@@ -369,7 +373,7 @@ def tables(rung: Path, seeds: Sequence[int] = (0, 1, 2)) -> str:
     start = cells.get(("published", 0), {})
     lines += ["", row("change since publication", "seeds", *TASKS.values()), "|---" * 5 + "|"]
     for arm in arms[1:]:
-        done = [cells[arm, seed] for seed in seeds if (arm, seed) in cells]
+        done = [cells[arm, seed] for seed in of_arm(arm, seeds) if (arm, seed) in cells]
         found = []
         for task in TASKS:
             of = [cell for cell in done if task in cell]
@@ -446,10 +450,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(f"{noted} has other settings: give those, or another --rung")
     else:
         write(noted, chosen)
-    for seed in given.seeds:
-        for arm in given.arms:
-            if (arm != "imitation" or given.imitation) and (arm not in ONCE or seed == given.seeds[0]):
-                run(given, arm, 0 if arm in ONCE else seed)
+    wanted = [(arm, seed) for seed in given.seeds for arm in given.arms if arm != "imitation" or given.imitation]
+    for arm, seed in dict.fromkeys((arm, 0 if arm in ONCE else seed) for arm, seed in wanted):
+        run(given, arm, seed)
     text = tables(given.folder / given.rung, given.seeds)
     print(text)
     if given.page is not None:

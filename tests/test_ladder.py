@@ -71,6 +71,7 @@ def test_a_cell_resumes_where_it_was_killed_and_the_table_marks_what_was_not_run
         ladder.main([*flags, "--tokens", "40", "--arms", "grpo"])
 
 
+@pytest.mark.slow
 def test_every_arm_spends_its_tokens_and_expert_iteration_takes_up_its_batches(
     ladder: Any, flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
