@@ -74,6 +74,7 @@ ONCE = ("published", "imitation")
 """Arms that a rung has once, whatever the seeds."""
 TASKS = {"basics": "basics", "humaneval": "HumanEval", "mbpp": "MBPP+"}
 NUM_TRAINED = 8192
+SOURCES = ("model", "humaneval", "mbpp")
 NO_SETTINGS = ("arms", "seeds", "tasks", "rung", "folder", "page", "threads")
 Cell = dict[str, Any]
 
@@ -366,18 +367,23 @@ def tables(rung: Path, seeds: Sequence[int] = (0, 1, 2)) -> str:
         for seed in of_arm(arm, seeds):
             cell = cells.get((arm, seed), {})
             spent = cell.get("training")
-            counted = [spent["rollouts"], spent["tokens"], f"{spent['cpu_seconds']:.0f}"] if spent else ["", "", ""]
+            counted = ["", "", ""]
+            if spent:
+                rollouts = "" if arm == "imitation" else spent["rollouts"]
+                counted = [rollouts, spent["tokens"], f"{spent['cpu_seconds']:.0f}"]
             found = [f"{share(cell, task):.3f}" if task in cell else "not run" for task in TASKS]
             cost = sum(cell[task]["cpu_seconds"] for task in TASKS if task in cell)
             lines.append(row(ARMS[arm], "" if arm in ONCE else seed, *counted, *found, f"{cost:.0f}" if cost else ""))
-    start = cells.get(("published", 0), {})
-    lines += ["", row("change since publication", "seeds", *TASKS.values()), "|---" * 5 + "|"]
+    imitation = [("imitation", "basics")] if settings["imitation"] else []
+    since = [*imitation, *(("published", task) for task in TASKS)]
+    heads = [f"{TASKS[task]}, since {'imitation' if base == 'imitation' else 'publication'}" for base, task in since]
+    lines += ["", row("change", "seeds", *heads), "|---" * (len(since) + 2) + "|"]
     for arm in arms[1:]:
         done = [cells[arm, seed] for seed in of_arm(arm, seeds) if (arm, seed) in cells]
         found = []
-        for task in TASKS:
-            of = [cell for cell in done if task in cell]
-            found.append(paired(of, start, task) if of and task in start else "not run")
+        for base, task in since:
+            of, start = [cell for cell in done if task in cell], cells.get((base, 0), {})
+            found.append("" if arm == base else paired(of, start, task) if of and task in start else "not run")
         lines.append(row(ARMS[arm], ", ".join(str(cell["seed"]) for cell in done) or "none", *found))
     measured = {arm: cells[arm, 0] for arm in arms if "basics" in cells.get((arm, 0), {})}
     for task, title in TASKS.items():
@@ -389,6 +395,13 @@ def tables(rung: Path, seeds: Sequence[int] = (0, 1, 2)) -> str:
         lines.append("|---" * (len(of) + 1) + "|")
         for verdict in sorted(sum(counts, Counter()), key=lambda name: -counts[0][name]):
             lines.append(row(verdict.replace("_", " "), *(count[verdict] for count in counts)))
+    given = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in settings.items() if key not in SOURCES)
+    days = sorted({cell["date"] for cell in cells.values()})
+    with_ = sorted({f"{name} {number}" for cell in cells.values() for name, number in cell["versions"].items()})
+    lines += [
+        "",
+        f"Settings: `{given}`. Seen {' and '.join(dict.fromkeys((days[0], days[-1])))} with {', '.join(with_)}.",
+    ]
     return "\n".join([*lines, *completions(measured)]) + "\n"
 
 
