@@ -128,6 +128,7 @@ def basics(given: argparse.Namespace, seed: int = 0) -> Basics:
     return Basics(
         form="instruct",
         num_public_cases=1,
+        num_train_problems=NUM_TRAINED,
         batch_size=given.problems,
         num_validation_problems=given.held_out,
         seed=seed,
@@ -197,50 +198,65 @@ def iterate(given: argparse.Namespace, model: str, seed: int, folder: Path) -> C
     problems = basics(given).problems("train")
     random.Random(seed).shuffle(problems)
     by_id = {problem.task_id: problem for problem in problems}
-    sampling = Sampling(num_samples=given.samples, max_tokens=given.max_tokens)
-    total: Cell = {"rollouts": 0, "tokens": 0, "cpu_seconds": 0.0, "pass_rates": [], "kept": []}
+    imitated = []
     for number in range(given.rounds):
         done, place = folder / f"round_{number}.json", folder / f"round_{number}"
         if not done.exists():
-            with loaded(given, model) as (policy, sandbox):
-                while sum(one["tokens"] for one in batches) < given.tokens * (number + 1) / given.rounds:
-                    started, first = time.process_time(), len(batches) * given.problems
-                    found = evaluate(
-                        policy,
-                        problems[first : first + given.problems],
-                        sampling=sampling,
-                        sandbox=sandbox,
-                        batch_size=given.problems,
-                        seed=1000 * seed + len(batches),
-                    )
-                    rows = answers(found.rollouts)
-                    kept = sorted({(task, row["text"]) for task, row in rows if row["verdict"] == "passed"})
-                    one = {"round": number, "kept": kept, "tokens": sum(row["tokens"] for _, row in rows)}
-                    one |= {"pass_rate": found.pass_at[1], "cpu_seconds": time.process_time() - started}
-                    batches.append(one)
-                    print(one["round"], one["tokens"], one["pass_rate"], f"{one['cpu_seconds']:.0f} s", flush=True)
-                    with log.open("a") as file:
-                        file.write(json.dumps(one) + "\n")
-            texts = [pair for one in batches if one["round"] == number for pair in one["kept"]]
+            sample(given, model, problems, given.tokens * (number + 1) / given.rounds, number, seed, batches, log)
             shown = [
                 replace(by_id[task], task_id=f"{task}/{at}", fields={**by_id[task].fields, "demonstration": text})
-                for at, (task, text) in enumerate(texts)
+                for one in batches
+                if one["round"] == number
+                for at, (task, text) in enumerate(one["kept"])
             ]
-            size = min(given.problems, len(shown))
-            if not size:
+            if not shown:
                 raise SystemExit(f"round {number} of expert iteration kept nothing: sample more --tokens, or imitate")
-            data = Kept(shown, batch_size=size, seed=seed)
+            size = min(given.problems, len(shown))
             updates = given.epochs * (len(shown) // size)
-            spent = imitate(given, model, data, updates, given.lr, seed, place)
-            done.write_text(json.dumps({"kept": len(shown), "cpu_seconds": spent["cpu_seconds"]}))
-        finished = json.loads(done.read_text())
-        total["kept"].append(finished["kept"])
-        total["cpu_seconds"] += finished["cpu_seconds"]
+            spent = imitate(given, model, Kept(shown, batch_size=size, seed=seed), updates, given.lr, seed, place)
+            write(done, {"kept": len(shown), "cpu_seconds": spent["cpu_seconds"]})
+        imitated.append(_read(done))
         model = str(place / "model")
-    total |= {"rollouts": len(batches), "tokens": sum(one["tokens"] for one in batches), "model": model}
-    total["pass_rates"] = [round(one["pass_rate"], 4) for one in batches]
-    total["cpu_seconds"] += sum(one["cpu_seconds"] for one in batches)
-    return total
+    return {
+        "rollouts": len(batches),
+        "tokens": sum(one["tokens"] for one in batches),
+        "cpu_seconds": sum(one["cpu_seconds"] for one in [*batches, *imitated]),
+        "pass_rates": [one["pass_rate"] for one in batches],
+        "kept": [one["kept"] for one in imitated],
+        "model": model,
+    }
+
+
+def sample(
+    given: argparse.Namespace,
+    model: str,
+    problems: Sequence[Problem],
+    tokens: float,
+    number: int,
+    seed: int,
+    batches: list[Cell],
+    log: Path,
+) -> None:
+    """Batches of completions until this many tokens are sampled in all; each goes to the list and to the log."""
+    with loaded(given, model) as (policy, sandbox):
+        while sum(one["tokens"] for one in batches) < tokens:
+            started, first = time.process_time(), len(batches) * given.problems
+            found = evaluate(
+                policy,
+                problems[first : first + given.problems],
+                sampling=Sampling(num_samples=given.samples, max_tokens=given.max_tokens),
+                sandbox=sandbox,
+                batch_size=given.problems,
+                seed=1000 * seed + len(batches),
+            )
+            rows = answers(found.rollouts)
+            one: Cell = {"round": number, "tokens": sum(row["tokens"] for _, row in rows)}
+            one["kept"] = sorted({(task, row["text"]) for task, row in rows if row["verdict"] == "passed"})
+            one |= {"pass_rate": round(found.pass_at[1], 4), "cpu_seconds": time.process_time() - started}
+            print({name: value for name, value in one.items() if name != "kept"}, flush=True)
+            batches.append(one)
+            with log.open("a") as file:
+                file.write(json.dumps(one) + "\n")
 
 
 # -- measuring ---------------------------------------------------------------------------------------------
