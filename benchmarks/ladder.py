@@ -75,7 +75,8 @@ ONCE = ("published", "imitation")
 TASKS = {"basics": "basics", "humaneval": "HumanEval", "mbpp": "MBPP+"}
 NUM_TRAINED = 8192
 SOURCES = ("model", "humaneval", "mbpp")
-NO_SETTINGS = ("arms", "seeds", "tasks", "rung", "folder", "page", "threads")
+NO_SETTINGS = ("arms", "seeds", "tasks", "rung", "folder", "page", "threads", "microbatch_size", "evaluated_together")
+"""Arguments on which no result depends, but for rounding."""
 Cell = dict[str, Any]
 
 
@@ -475,7 +476,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     noted = given.folder / given.rung / "settings.json"
     if not given.arms:
         pass
-    elif noted.exists() and _read(noted) != chosen:
+    elif noted.exists() and chosen.items() - _read(noted).items():
         raise SystemExit(f"{noted} has other settings: give those, or another --rung")
     else:
         write(noted, chosen)
