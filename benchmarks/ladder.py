@@ -400,7 +400,8 @@ def tables(rung: Path, seeds: Sequence[int] = (0, 1, 2)) -> str:
         found = []
         for base, task in since:
             of, start = [cell for cell in done if task in cell], cells.get((base, 0), {})
-            found.append("" if arm == base else paired(of, start, task) if of and task in start else "not run")
+            some = f" ({len(of)} of {len(done)} seeds)" if len(of) < len(done) else ""
+            found.append("" if arm == base else paired(of, start, task) + some if of and task in start else "not run")
         lines.append(row(ARMS[arm], ", ".join(str(cell["seed"]) for cell in done) or "none", *found))
     measured = {arm: cells[arm, 0] for arm in arms if "basics" in cells.get((arm, 0), {})}
     for task, title in TASKS.items():
