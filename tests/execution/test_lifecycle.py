@@ -253,9 +253,9 @@ with Sandbox(num_workers=len(programs), temporary_folder=sys.argv[1]) as sandbox
         sandbox.submit("def task_program():\\n    " + program, given if "aaaa" in program else invented)
         for program in programs
     ]
-    while not all(future.running() for future in futures): pass
+    while not all(future.running() or future.done() for future in futures): pass
     print("started", flush=True)
-    futures[0].result()
+    futures[-1].result()
 """
 URGENT = "import socket, threading; s = socket.socket(fileno=4); s.send(b'x', socket.MSG_OOB); "
 HOLDS = [
