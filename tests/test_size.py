@@ -25,7 +25,7 @@ def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     statements = sum(isinstance(node, ast.stmt) for file in FILES for node in ast.walk(ast.parse(file.read_text())))
     assert len(FILES) <= 289
     assert lines_of(FILES) <= 55_210
-    assert statements <= 31_000
+    assert statements <= 31_010
     assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_750
 
 
