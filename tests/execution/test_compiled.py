@@ -1,12 +1,15 @@
 """Programs in C and C++."""
 
+import contextlib
 import dataclasses
 import glob
 import itertools
 import os
+import pickle
 import re
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from pathlib import Path
@@ -18,9 +21,10 @@ from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.judging import compiling
 from lit_rl.execution.judging.compiling import Compiler, CompilerFailed
+from lit_rl.execution.judging.supervising import supervisor
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.languages import LANGUAGES, toolchain
-from lit_rl.execution.spawning import ZygoteSettings
+from lit_rl.execution.spawning import IsolationError, ZygoteSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
 
@@ -221,3 +225,22 @@ def test_a_compiler_that_is_killed_from_outside_is_our_fault(compiler, times):
         killer.join()
     assert killed
     assert compiled(compiler, program, "cpp").verdict is None
+
+
+def test_why_a_compilers_zygote_cannot_start_is_the_reason_of_the_lost_run(monkeypatch, compiler):
+    """The worker, which would tell only its own standard error, goes on."""
+    ours, theirs = socket.socketpair()
+    trainer = os.pidfd_open(os.getpid())
+    signals = {number: signal.getsignal(number) for number in (signal.SIGPROF, signal.SIGVTALRM)}
+    with ours, theirs, contextlib.closing(ZygoteClient(compiler._settings, ours.fileno(), trainer)) as client:
+        judge = supervisor.Supervisor(ours, trainer, client)
+
+        def refused(*_):
+            raise IsolationError("no memory for another namespace")
+
+        monkeypatch.setattr(supervisor, "ZygoteClient", refused)
+        said = judge._judge(SUM_CPP, pickle.dumps(StdioTests(CASES, "cpp")))
+        assert isinstance(said, str) and "no memory for another namespace" in said
+    os.close(trainer)
+    for number, handler in signals.items():
+        signal.signal(number, handler)

@@ -26,7 +26,7 @@ from lit_rl.execution.judging.checking import Checkers
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
-from lit_rl.execution.spawning import IsolationError, ZygoteSettings
+from lit_rl.execution.spawning import ZygoteSettings
 
 # A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
 Task = tuple[int, str, bytes]
@@ -94,12 +94,9 @@ class Supervisor:
             self._done, self._sent_at = [], now
 
     def _connect(self, settings: ZygoteSettings) -> ZygoteClient:
-        """A client with a further zygote, for a compiler, a runtime or checkers."""
+        """A client with a further zygote, for a compiler, a runtime or checkers; errors as of ``ZygoteClient``."""
         self._limits.lift_memory()
-        try:
-            return self._adopted(ZygoteClient(settings, self._connection.fileno(), self._trainer))
-        except (OSError, IsolationError) as error:
-            raise ZygoteLost(str(error)) from None
+        return self._adopted(ZygoteClient(settings, self._connection.fileno(), self._trainer))
 
     def _adopted(self, client: ZygoteClient) -> ZygoteClient:
         client.on_wait, client.on_renewal = self._send_done, self._limits.lift_memory
