@@ -27,10 +27,8 @@ import argparse
 import json
 import os
 import random
-import statistics
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -45,6 +43,7 @@ import torch
 import yaml
 from algorithms import adamw, one_cycle
 from bare_trainer import bare_trainer
+from ladder_tables import ARMS, ONCE, TASKS, Cell, read, share, tables
 from pages import put_into
 
 from lit_rl.callbacks import Checkpointing
@@ -62,22 +61,9 @@ from lit_rl.rollout import Hindsight, Repair
 from lit_rl.types import Problem, Sampling
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-ARMS = {
-    "published": "as published",
-    "imitation": "imitation",
-    "expert": "expert iteration",
-    "grpo": "GRPO",
-    "repair": "GRPO with repair",
-    "sdpo": "SDPO",
-}
-ONCE = ("published", "imitation")
-"""Arms that a rung has once, whatever the seeds."""
-TASKS = {"basics": "basics", "humaneval": "HumanEval", "mbpp": "MBPP+"}
 NUM_TRAINED = 8192
-SOURCES = ("model", "humaneval", "mbpp")
 NO_SETTINGS = ("arms", "seeds", "tasks", "rung", "folder", "page", "threads", "microbatch_size", "evaluated_together")
 """Arguments on which no result depends, but for rounding."""
-Cell = dict[str, Any]
 
 
 class Budget(pl.Callback):
@@ -216,7 +202,7 @@ def iterate(given: argparse.Namespace, model: str, seed: int, folder: Path) -> C
             updates = given.epochs * (len(shown) // size)
             spent = imitate(given, model, Kept(shown, batch_size=size, seed=seed), updates, given.lr, seed, place)
             write(done, {"kept": len(shown), "cpu_seconds": spent["cpu_seconds"]})
-        imitated.append(_read(done))
+        imitated.append(read(done))
         model = str(place / "model")
     return {
         "rollouts": len(batches),
@@ -297,10 +283,6 @@ def held_out(given: argparse.Namespace, task: str) -> list[Problem]:
     return kind(**asked | {"path": path, "max_validation_problems": given.problems_of_others}).problems("validation")
 
 
-def of_arm(arm: str, seeds: Sequence[int]) -> Sequence[int]:
-    return (0,) if arm in ONCE else seeds
-
-
 def run(given: argparse.Namespace, arm: str, seed: int) -> None:
     """Do what is missing of a cell: training, then one task after another."""
     rung = given.folder / given.rung
@@ -347,102 +329,6 @@ def write(path: Path, cell: Cell) -> None:
     part.replace(path)
 
 
-# -- tables ------------------------------------------------------------------------------------------------
-
-
-def passes(cell: Cell, task: str) -> dict[str, float]:
-    """1 for each problem that was solved, else 0, by id."""
-    return {name: float(row["verdict"] == "passed") for name, row in cell[task]["answers"].items()}
-
-
-def share(cell: Cell, task: str) -> float:
-    return statistics.mean(passes(cell, task).values())
-
-
-def paired(cells: Sequence[Cell], start: Cell, task: str) -> str:
-    """Mean difference from the start over the same problems, seeds averaged, with its 95% interval (normal)."""
-    before = passes(start, task)
-    after = [passes(cell, task) for cell in cells]
-    differences = [statistics.mean(one[name] for one in after) - before[name] for name in before]
-    mean = statistics.mean(differences)
-    half = 1.96 * statistics.stdev(differences) / len(differences) ** 0.5
-    return f"{mean:+.3f} [{mean - half:+.3f}, {mean + half:+.3f}]"
-
-
-def row(*cells: Any) -> str:
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def tables(rung: Path, seeds: Sequence[int] = (0, 1, 2)) -> str:
-    """Markdown: the cells, what changed with intervals, verdicts, and five completions of each arm."""
-    cells = {(cell["arm"], cell["seed"]): cell for cell in map(_read, sorted(rung.glob("*_*.json")))}
-    settings = _read(rung / "settings.json")
-    arms = [arm for arm in ARMS if arm != "imitation" or settings["imitation"]]
-    lines = [row("after", "seed", "rollouts", "sampled tokens", "CPU s", *TASKS.values(), "CPU s of measuring")]
-    lines.append("|---" * 9 + "|")
-    for arm in arms:
-        for seed in of_arm(arm, seeds):
-            cell = cells.get((arm, seed), {})
-            spent = cell.get("training")
-            counted = ["", "", ""]
-            if spent:
-                rollouts = "" if arm == "imitation" else spent["rollouts"]
-                counted = [rollouts, spent["tokens"], f"{spent['cpu_seconds']:.0f}"]
-            found = [f"{share(cell, task):.3f}" if task in cell else "not run" for task in TASKS]
-            cost = sum(cell[task]["cpu_seconds"] for task in TASKS if task in cell)
-            lines.append(row(ARMS[arm], "" if arm in ONCE else seed, *counted, *found, f"{cost:.0f}" if cost else ""))
-    imitation = [("imitation", "basics")] if settings["imitation"] else []
-    since = [*imitation, *(("published", task) for task in TASKS)]
-    heads = [f"{TASKS[task]}, since {'imitation' if base == 'imitation' else 'publication'}" for base, task in since]
-    lines += ["", row("change", "seeds", *heads), "|---" * (len(since) + 2) + "|"]
-    for arm in arms[1:]:
-        done = [cells[arm, seed] for seed in of_arm(arm, seeds) if (arm, seed) in cells]
-        found = []
-        for base, task in since:
-            of, start = [cell for cell in done if task in cell], cells.get((base, 0), {})
-            some = f" ({len(of)} of {len(done)} seeds)" if len(of) < len(done) else ""
-            found.append("" if arm == base else paired(of, start, task) + some if of and task in start else "not run")
-        lines.append(row(ARMS[arm], ", ".join(str(cell["seed"]) for cell in done) or "none", *found))
-    measured = {arm: cells[arm, 0] for arm in arms if "basics" in cells.get((arm, 0), {})}
-    for task, title in TASKS.items():
-        of = {arm: cell for arm, cell in measured.items() if task in cell}
-        if not of:
-            continue
-        counts = [Counter(answer["verdict"] for answer in cell[task]["answers"].values()) for cell in of.values()]
-        lines += ["", row(f"verdicts on {sum(counts[0].values())} of {title}, seed 0", *(ARMS[arm] for arm in of))]
-        lines.append("|---" * (len(of) + 1) + "|")
-        for verdict in sorted(sum(counts, Counter()), key=lambda name: -counts[0][name]):
-            lines.append(row(verdict.replace("_", " "), *(count[verdict] for count in counts)))
-    given = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in settings.items() if key not in SOURCES)
-    days = sorted({cell["date"] for cell in cells.values()})
-    with_ = sorted({f"{name} {number}" for cell in cells.values() for name, number in cell["versions"].items()})
-    lines += [
-        "",
-        f"Settings: `{given}`. Seen {' and '.join(dict.fromkeys((days[0], days[-1])))} with {', '.join(with_)}.",
-    ]
-    return "\n".join([*lines, *completions(measured)]) + "\n"
-
-
-def completions(measured: Mapping[str, Cell], count: int = 5) -> list[str]:
-    """Answers of every arm to the same problems, spread over the training task's."""
-    if not measured:
-        return []
-    names = list(next(iter(measured.values()))["basics"]["answers"])
-    lines = []
-    for name in names[:: max(1, len(names) // count)][:count]:
-        lines += ["", f"`{name}`, seed 0:", "", "```text"]
-        for arm, cell in measured.items():
-            answer = cell["basics"]["answers"][name]
-            text = answer["text"].replace("```", "'''").strip()
-            lines += [f"--- {ARMS[arm]} ({answer['verdict'].replace('_', ' ')})", text]
-        lines.append("```")
-    return lines
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text())
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rung", default="small", help="name of the folder of a model with its settings")
@@ -475,11 +361,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         torch.set_num_threads(given.threads)
     chosen = {name: value for name, value in vars(given).items() if name not in NO_SETTINGS}
     noted = given.folder / given.rung / "settings.json"
-    if not given.arms:
-        pass
-    elif noted.exists() and chosen.items() - _read(noted).items():
-        raise SystemExit(f"{noted} has other settings: give those, or another --rung")
-    else:
+    if given.arms:
+        if noted.exists() and chosen.items() - read(noted).items():
+            raise SystemExit(f"{noted} has other settings: give those, or another --rung")
         write(noted, chosen)
     wanted = [(arm, seed) for seed in given.seeds for arm in given.arms if arm != "imitation" or given.imitation]
     for arm, seed in dict.fromkeys((arm, 0 if arm in ONCE else seed) for arm, seed in wanted):

@@ -94,12 +94,15 @@ def test_every_arm_spends_its_tokens_and_expert_iteration_takes_up_its_batches(
     assert all(20 <= spent[arm]["tokens"] < 20 + most[arm] for arm in most)
 
 
-def test_differences_are_paired_by_problem(ladder: Any) -> None:
+def test_differences_are_paired_by_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    paired = importlib.import_module("ladder_tables").paired
+
     def cell(*passed: str) -> dict[str, Any]:
         verdicts = {name: "passed" if name in passed else "wrong_answer" for name in "abcd"}
         return {"basics": {"answers": {name: {"verdict": verdict} for name, verdict in verdicts.items()}}}
 
-    assert ladder.paired([cell("a", "b", "c")], cell("a", "b", "c"), "basics") == "+0.000 [+0.000, +0.000]"
+    assert paired([cell("a", "b", "c")], cell("a", "b", "c"), "basics") == "+0.000 [+0.000, +0.000]"
     # Differences +1, +1, 0, 0: mean 0.5, standard deviation 0.577.
-    assert ladder.paired([cell("a", "b")], cell(), "basics") == "+0.500 [-0.066, +1.066]"
-    assert ladder.paired([cell("a", "b"), cell()], cell(), "basics").startswith("+0.250")
+    assert paired([cell("a", "b")], cell(), "basics") == "+0.500 [-0.066, +1.066]"
+    assert paired([cell("a", "b"), cell()], cell(), "basics").startswith("+0.250")
