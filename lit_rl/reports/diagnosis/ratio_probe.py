@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 from math import isfinite
 from statistics import mean
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from lit_rl.rollout.sampler_check import Tried, misreported
 from lit_rl.training.ranks import evaluating, max_over_ranks, unsharded, world_size
 from lit_rl.types import Completions, Generation, Problem, Request, Sampling
 
-_NUM_ROWS, _MOST_TOKENS = 4, 16
+_NUM_ROWS, _MOST_TOKENS, _NUM_PASSES = 4, 16, 6
 _EXPLAINED = 0.5
 """A change explains the gap if it leaves less than this share of it."""
 _RIGHT = 0.1
@@ -188,13 +188,16 @@ class _Probe:
     def _dropout(self, present: Tensor) -> Iterator[Tried]:
         """Yield tests of whether one of the two is random: then its numbers tell nothing else."""
         mask, before = self.completions.completion_mask, self.gap(present)
-        random = float((self.score() - present)[mask].abs().mean())
+        # Several passes: with few rows, the parts that two of them drop are alike now and then.
+        passes = [present, *(self.score() for _ in range(_NUM_PASSES - 1))]
+        random = mean([float((one - other)[mask].abs().mean()) for one, other in pairwise(passes)])
+        usual = mean([self.gap(one) for one in passes])
         parts = [one for one in self.policy.named_modules() if isinstance(one[1], nn.modules.dropout._DropoutNd)]
         active = [name for name, part in parts if part.p > 0 and part.training][:3]
         where = ", ".join(active) or "none of torch's modules, so look for functional.dropout"
         yield Tried(
             "no dropout in the training forward",
-            0.0 if random > _EXPLAINED * before else before,
+            0.0 if random > _EXPLAINED * usual else before,
             f"dropout in the training forward: two passes over the same rows differ; active: {where}",
         )
         again = {generation.row: generation for generation in self.sample(range(len(self.problems)))}
