@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import subprocess
 import sys
 import zipfile
@@ -43,6 +44,14 @@ def pytest_collection_finish() -> None:
         torch.set_num_threads(1)
     if costs := sys.modules.get("lit_rl.training.fixed_costs"):
         costs.gc = SimpleNamespace(collect=int, freeze=gc.freeze, unfreeze=gc.unfreeze)  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Begin every test with the same random numbers, whichever tests ran before it in this process."""
+    random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture(scope="module")
