@@ -150,8 +150,11 @@ def test_families_that_keep_more_than_keys_fall_back(
     assert sum("the prompt is computed once for each completion" in line for line in caplog.messages) == 1
 
 
-def test_a_cache_that_loses_the_gradient_is_noticed(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = loaded(byte_tokenizer, dtype="float32")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cache_that_loses_the_gradient_is_noticed(
+    byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    policy = loaded(byte_tokenizer, dtype=dtype)
     update = padding._Kept.update
     assert can_share_prompts(policy.model)
     monkeypatch.setattr(padding._Kept, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
