@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import HTTPErrorProcessor, ProxyHandler, Request, build_opener
 
+from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
 from lit_rl.arguments import UsageError
@@ -56,20 +57,23 @@ class VLLMClient:
         """Wait for the server; its release.
 
         Raises:
-            EngineError: it does not answer in time.
+            EngineError: it does not answer in time, or it is no vLLM server.
             ImportError: it is too old.
         """
-        deadline = time.monotonic() + seconds
+        deadline, tries = time.monotonic() + seconds, 0
         while True:
             try:
-                self.ask("/health", 10.0, tries=1)
+                self._once("/health", 10.0, None)
                 break
-            except EngineError as error:
+            except _TryAgain as failure:
                 if time.monotonic() >= deadline:
                     raise EngineError(
-                        f"no vllm server answers at {self.url} within {seconds:g} seconds ({error}): start one "
+                        f"no vllm server answers at {self.url} within {seconds:g} seconds ({failure}): start one "
                         "(lit-rl docs engines) or correct url"
                     ) from None
+                if not tries:
+                    rank_zero_info(f"waiting up to {seconds:g} seconds for a vllm server at {self.url} ({failure})")
+                tries += 1
                 time.sleep(min(1.0, seconds / 10))
         release = str(self.ask("/version", 10.0).get("version", "unknown"))
         require_release(release, f"the server at {self.url}")
@@ -112,6 +116,8 @@ class VLLMClient:
                 raise _TryAgain(f"HTTP {status}: {told}")
             if "does not exist" in told:  # an adapter that a request names
                 hint = ": it was started anew, or another run uses it"
+            elif path == "/health":
+                hint = "; url: expected the address of a vllm server, without /v1 or another path"
             elif status == 404:
                 hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
             raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {told}{hint}")

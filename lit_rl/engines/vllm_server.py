@@ -203,11 +203,12 @@ class VLLMServer(Engine):
                 f"it with --max-model-len {needed}"
             )
         if travels_alone(policy, self.merge_adapters):
-            rank = adapter_rank(largest_rank(policy))
+            own = largest_rank(policy)
+            rank = adapter_rank(own)
             can = int((told.get("lora_config") or {}).get("max_lora_rank") or 0)
             if can < rank or not info.get("vllm_env", {}).get(_UPDATING):
                 raise EngineError(
-                    f"the server at {server.url} cannot load an adapter of rank {rank} while it runs: start it with "
+                    f"the server at {server.url} cannot load an adapter of rank {own} while it runs: start it with "
                     f"{_UPDATING}=1 and --enable-lora --max-lora-rank {rank}, or set merge_adapters to true"
                 )
             device = told.get("device_config", {}).get("device_type", "cpu")

@@ -112,7 +112,8 @@ def test_a_server_that_cannot_run_the_adapter_is_refused_in_one_line(
         return str(caught.value)
 
     start = (
-        "start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank 8, or set merge_adapters"
+        "cannot load an adapter of rank 3 while it runs: start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and "
+        "--enable-lora --max-lora-rank 8, or set merge_adapters"
     )
     assert start in refusal()
     stub.adapters = 1
@@ -200,6 +201,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"url": "http://127.0.0.1:1"},
         r"^no vllm server answers at http://127.0.0.1:1 within 0.5 seconds \(.*Connection refused\): start one",
     ),
+    "other": ({"version": ""}, r"^the vllm server at \S+ refused /health: HTTP 404: Not Found; url: expected"),
     "old": ({"version": "0.10.2"}, r"^the server at \S+ needs vllm 0.32 or later, got 0.10.2: pip install"),
     "raw": (
         {"info": {"logprobs_mode": "raw_logprobs", "max_model_len": 128}},

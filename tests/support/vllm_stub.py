@@ -19,7 +19,7 @@ class VLLMStub:
 
     Attributes:
         url: its address.
-        version: its release.
+        version: its release; empty for a server of something else.
         info: of the model, as ``/server_info`` tells it.
         label: of the weights it says it has; ``stuck`` leaves it as it is whatever it is sent.
         weights: digests of its weights by name, by default those that were sent last. Those of ``own`` are its model's
@@ -58,6 +58,8 @@ class VLLMStub:
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Status and content."""
         self.steps.append(path)
+        if not self.version:
+            return 404, {"detail": "Not Found"}
         if path == "/version":
             return 200, {"version": self.version}
         if path == "/server_info":
