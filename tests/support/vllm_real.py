@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,22 @@ class Server:
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING": str(int(self.adapters is not None)),
             **{"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_LOGGING_LEVEL": "ERROR"},
             "VLLM_ENABLE_V1_MULTIPROCESSING": "1",  # the colocated engine turns it off for its process
+            "TMPDIR": str(self.folder),  # vLLM leaves a file there
         }
         command = [sys.executable, *map(str, [*module, *options, *small, *tied])]
         log = (self.folder / "log.txt").open("a")
         self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
+    def stop(self) -> None:
+        """End it as its user would: it removes its shared memory."""
+        self.process.terminate()
+        self.process.wait(60)
+
     def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """End its processes at once, except Python's own that then remove their shared memory."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                group = int((process / "stat").read_text().rpartition(")")[2].split()[2])
+                if group == self.process.pid and b"resource_tracker" not in (process / "cmdline").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
         self.process.wait()

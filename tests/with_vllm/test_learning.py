@@ -69,7 +69,7 @@ def test_a_run_learns_through_a_server(warm: Any, tmp_path: Path, monkeypatch: p
         where = [f"--model.collect.engine.url={server.url}", "--model.collect.engine.folder=handed_over"]
         after, module = learn(model, "--model.collect.engine=lit_rl.engines.VLLMServer", *where)
     finally:
-        server.kill()
+        server.stop()
     print(f"pass@1 {before} -> {after}")
     assert after[GREEDY] - before[GREEDY] >= 0.2 and after[SAMPLED] - before[SAMPLED] >= 0.2
     assert module.sampler.engine.arrivals == 41

@@ -34,7 +34,7 @@ def server(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     describe_model(policy, folder)
     server = Server(folder, adapters=8)
     yield server
-    server.kill()
+    server.stop()
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
