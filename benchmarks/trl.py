@@ -11,7 +11,7 @@ random Qwen2 (hidden 128, 4 layers) and take one update of Adam a step on 16 pro
   Each completion decides a small program, which is executed: here in the sandbox, there by `subprocess.run` or,
   so that the rest can be compared, in the same sandbox.
 
-Prints seconds a step of each turn and the ratios of medians, and writes JSON.
+Prints seconds a step of each turn, both sides' settings and the ratios of medians, and writes JSON.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ARMS = {
 }
 
 
-def model_folder(folder: Path, words: int, end_chance: float | None) -> str:
+def model_folder(folder: Path, words: int, end_chance: float | None, prompts: Sequence[str]) -> str:
     """Write the random model that both sides start from, and its tokenizer."""
     disable_progress_bar()
     torch.manual_seed(0)
@@ -61,25 +61,27 @@ def model_folder(folder: Path, words: int, end_chance: float | None) -> str:
         Qwen2Config(**MODEL, vocab_size=words, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
     ).eval()
     if end_chance is not None:
-        end_sooner(model, tokenizer.eos_token_id, end_chance)
+        ids = torch.tensor([one[-128:] for one in tokenizer(prompts[:PROMPTS]).input_ids])
+        end_sooner(model, tokenizer.eos_token_id, end_chance, ids)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
 
 
 @torch.no_grad()
-def end_sooner(model: Qwen2ForCausalLM, end: int, chance: float) -> None:
-    """Change the weights until the end of text has this chance after random texts.
+def end_sooner(model: Qwen2ForCausalLM, end: int, chance: float, prompts: torch.Tensor) -> None:
+    """Change the weights until the end of text has this chance in random texts after these prompts.
 
     One feature is made the same for all tokens, so that the output row of the end can count on it.
     """
     embeddings = model.get_input_embeddings().weight
     embeddings[:, 0] = 0.3
-    texts = torch.randint(8, 1000, (16, 64), generator=torch.Generator().manual_seed(0))
+    written = torch.randint(8, len(embeddings), (len(prompts), 64), generator=torch.Generator().manual_seed(0))
+    texts = torch.cat([prompts, written], 1)
     low, high = 0.0, 10.0
     for _ in range(30):
         embeddings[end, 0] = (low + high) / 2
-        found = float(model(texts).logits.softmax(-1)[..., end].mean())
+        found = float(model(texts, logits_to_keep=64).logits.softmax(-1)[..., end].mean())
         low, high = (low, (low + high) / 2) if found > chance else ((low + high) / 2, high)
 
 
@@ -92,9 +94,10 @@ def specification(work: str, folder: Path, words: int, steps: int) -> dict[str, 
     """Settings that both sides get."""
     executed = work == "executed"
     counts = [i % 9 + 37 if executed else i % 7 + 3 for i in range(PROMPTS * steps)]
+    prompts = prompts_of(counts)
     return {
-        "model": model_folder(folder, words, END_CHANCE if executed else None),
-        "prompts": prompts_of(counts),
+        "model": model_folder(folder, words, END_CHANCE if executed else None, prompts),
+        "prompts": prompts,
         "steps": steps,
         "batch": PROMPTS,
         "group": GROUP,
@@ -128,6 +131,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6, help="of a round; the first is not counted")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--peer-rows", type=int, default=32, help="rows that TRL's update takes at a time")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where other programs run too")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
@@ -136,7 +140,7 @@ def main() -> None:
     turns: dict[str, list[dict[str, object]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
         spec = specification(given.work, Path(folder), given.words, given.steps)
-        spec |= {"threads": given.threads, "clock": given.clock}
+        spec |= {"threads": given.threads, "clock": given.clock, "peer_rows": given.peer_rows}
         print(f"seconds a step ({given.clock}), {PROMPTS} x {GROUP} completions, {given.words:,} words")
         print(f"{'round':<8}" + columns(names))
         for number in range(given.rounds):
@@ -148,6 +152,9 @@ def main() -> None:
     lengths = {name: statistics.mean(one["length"] for one in turns[name]) for name in names}
     print(f"{'median':<8}" + columns([f"{seconds[name]:.3f}" for name in names]))
     print(f"{'tokens':<8}" + columns([f"{lengths[name]:.1f}" for name in names]))
+    for name in names:
+        told = turns[name][0]["settings"]
+        print(f"{name}: " + ", ".join(f"{key}={value}" for key, value in told.items()))
     ratios = {name: seconds[name] / seconds[names[0]] for name in names[1:]}
     for name, ratio in ratios.items():
         print(f"{names[0]}: {ratio:.2f} times as many samples a second as {name}")

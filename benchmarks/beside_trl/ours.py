@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import lightning.pytorch as pl
@@ -77,4 +78,11 @@ module = GRPO(
 )
 bare_trainer(clock).fit(module, Words(batch_size=spec["batch"]))
 seconds = [b - a for a, b in zip(clock.times[1:], clock.times[2:], strict=False)]
-print(json.dumps({"seconds": seconds, "length": sum(lengths) / len(lengths)}))
+settings = {name: version(name.replace("_", "-")) for name in ("lit_rl", "torch", "transformers")} | {
+    "algorithm": "GRPO, all else as by default",
+    "lr": spec["lr"],
+    "max_tokens": spec["tokens"],
+    "shares_prompts": module.policy.shares_prompts,
+    "attn_implementation": module.policy.model.config._attn_implementation,
+}
+print(json.dumps({"seconds": seconds, "length": sum(lengths) / len(lengths), "settings": settings}))
