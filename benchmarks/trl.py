@@ -144,10 +144,12 @@ def main() -> None:
         print(f"seconds a step ({given.clock}), {PROMPTS} x {GROUP} completions, {given.words:,} words")
         print(f"{'round':<8}" + columns(names))
         for number in range(given.rounds):
+            print(f"{number:<8}", end="", flush=True)
             for name, (side, reward) in zip(names, arms, strict=True):
                 python, script = (sys.executable, "ours.py") if side == "lit_rl" else (given.peer_python, "theirs.py")
                 turns[name].append(turn(python, script, spec | {"arm": reward}))
-            print(f"{number:<8}" + columns([f"{median(turns[name][-1:]):.3f}" for name in names]), flush=True)
+                print(columns([f"{median(turns[name][-1:]):.3f}"]), end="", flush=True)
+            print()
     seconds = {name: median(turns[name]) for name in names}
     lengths = {name: statistics.mean(one["length"] for one in turns[name]) for name in names}
     print(f"{'median':<8}" + columns([f"{seconds[name]:.3f}" for name in names]))
