@@ -423,6 +423,9 @@ def check_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -
             f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
             "Lower val_check_interval for a curve"
         )
+    for one in trainer.callbacks:
+        if "pass@" in (getattr(one, "monitor", None) or "") and getattr(one, "mode", "max") == "min":
+            rank_zero_warn(f"{type(one).__name__}.mode is min, and {one.monitor} is better if larger: set mode to max")
     known = metric_names(trainer, pl_module)
     prefix = pl_module.metric_prefix
     if monitor is None or not known or monitor in known or (prefix and f"/{prefix}" in monitor):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
-hypothesis.settings.register_profile("without a clock", deadline=None)
+hypothesis.settings.register_profile("without a clock", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("without a clock")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -31,10 +31,12 @@ from lit_rl import (
 )
 from lit_rl.arguments import ArgumentError, TypedArguments, arguments_of, fits
 from lit_rl.callbacks import Checkpointing
+from lit_rl.data.rows import Row
 from lit_rl.execution import Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
-from lit_rl.modules import Evaluate, Objective, Update
-from lit_rl.rewards import RewardTerm
+from lit_rl.models import ModelTeacher, SeparateCritic
+from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, Update
+from lit_rl.rewards import LengthPenalty, RewardTerm
 from lit_rl.rewards.term import TermScore
 
 
@@ -257,6 +259,30 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("trainer.callbacks has Checkpointing more than once", "keep one"),
     ),
     "nothing to train on": (lambda: quiet().fit(grpo()), ("a task, such as datamodule=Basics()", "got None")),
+    "a critic that learns alone to the end": (
+        lambda: PPO(
+            POLICY,
+            [TestsReward()],
+            SeparateCritic(),
+            critic_update=CriticUpdate(warmup_rollouts=3),
+            max_rollouts=3,
+        ),
+        ("critic_update.warmup_rollouts: expected fewer than max_rollouts, 3, got 3",),
+    ),
+    "weights before there are any": (lambda: POLICY.load_state_dict({}), ("call its load() before",)),
+    "a policy that teaches itself": (
+        lambda: Distillation(POLICY, [TestsReward()], ModelTeacher(POLICY)),
+        ("the teacher's model is the policy itself", "PolicyTeacher or ReferenceTeacher"),
+    ),
+    "batches of texts": (
+        lambda: grpo().transfer_batch_to_device(["def f():"], torch.device("cpu"), 0),
+        ("a batch is a list of lit_rl.types.Problem, got ['def f():']", "lit-rl docs tasks"),
+    ),
+    "batches of rows": (
+        lambda: grpo().transfer_batch_to_device({"prompt": ["def f():"]}, torch.device("cpu"), 0),
+        ("a batch is a list of lit_rl.types.Problem", "give a task"),
+    ),
+    "a field that a row lacks": (lambda: Row("rows.jsonl", 3, {"id": 1})["name"], ("rows.jsonl", "3", "'name'", "id")),
     "a validation of nothing": (
         lambda: quiet(limit_val_batches=0).validate(grpo(), datamodule=Basics()),
         ("limit_val_batches is 0, so there is nothing to validate",),
@@ -271,6 +297,29 @@ def test_a_mistake_is_refused_in_one_line_when_it_is_built(mistake: str) -> None
         build()
     line = str(refused.value)
     assert "\n" not in line and [part for part in parts if part not in line] == [], line
+
+
+DOUBTS: dict[str, tuple[Callable[[], GRPO], str]] = {
+    "a penalty that pays": (
+        lambda: grpo(rewards=[TestsReward(), LengthPenalty(weight=-0.5)]),
+        "the reward term length is -0.5, which pays for long completions",
+    ),
+    "an absolute bound": (
+        lambda: grpo(objective=Objective(loss=Clipped(0.8, 1.28))),
+        "distance of the upper bound from 1",
+    ),
+    "a reference that is the policy": (
+        lambda: grpo(objective=Objective(kl_coef=0.05), update=Update(refresh_reference_every=1)),
+        "the KL begins at 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("setting", DOUBTS)
+def test_a_setting_that_is_probably_unintended_is_told(setting: str) -> None:
+    build, part = DOUBTS[setting]
+    (doubt,) = build()._doubts
+    assert part in doubt and "\n" not in doubt
 
 
 def below(kind: type) -> list[type]:

@@ -138,6 +138,12 @@ def test_a_schedule_is_as_long_as_the_run_unless_its_length_is_set(
         assert cli.config["model.init_args.update.lr_scheduler.init_args"][key] == found
 
 
+def test_a_warm_up_longer_than_the_run_is_told(write: Callable[..., str]) -> None:
+    linear = {"class_path": "torch.optim.lr_scheduler.LinearLR", "init_args": {"start_factor": 0.01, "total_iters": 9}}
+    with pytest.warns(UserWarning, match="warms up for 9 steps and the run ends after 4"):
+        Cli(["--config", write(update={"lr_scheduler": linear})], run=False)
+
+
 def test_a_cycle_that_ends_before_the_run_is_refused(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, find_named
@@ -79,6 +79,11 @@ def follow_length(config: Any) -> None:
         return
     if "total_iters" in schedule and schedule["total_iters"] == 5:
         schedule["total_iters"] = length
+    if "start_factor" in schedule and schedule["total_iters"] > length:
+        rank_zero_warn(
+            f"update.lr_scheduler warms up for {schedule['total_iters']} steps and the run ends after {length}, before "
+            "the learning rate is reached: set total_iters below that"
+        )
     if "total_steps" in schedule:
         if schedule["total_steps"] is None and schedule.get("epochs") is None:
             schedule["total_steps"] = length + _FIRST_STEP

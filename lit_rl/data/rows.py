@@ -86,6 +86,10 @@ class Row:
     def __contains__(self, field: str) -> bool:
         return self.values.get(field) is not None
 
+    def __getitem__(self, field: str) -> Any:
+        """The field as it was read; a missing or null one is a :class:`RowError`."""
+        return self._present(field, None)
+
     def text(self, field: str, default: str | None = None) -> str:
         """The field's text.
 

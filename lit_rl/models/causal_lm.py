@@ -157,6 +157,16 @@ class CausalLM(Policy):
         )
         self.codec.num_ids = text_config(self.model).vocab_size
 
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Take weights; not before there are any to replace.
+
+        Raises:
+            UsageError: the model is not loaded.
+        """
+        if self.model is None:
+            raise UsageError("the policy has no weights before it is loaded: call its load() before load_state_dict")
+        return super().load_state_dict(state_dict, strict=strict, assign=assign)
+
     def arguments(self) -> dict[str, Any] | None:
         """All that decides which weights there are; ``None`` for a subclass and for a model that was given."""
         if type(self) is not CausalLM or self._given[0] is not None:

@@ -139,6 +139,11 @@ class Distillation(GRPO):
                 f"{type(teacher).__name__} without hindsight is the policy itself, from which it differs by 0: set "
                 "hindsight, or take ModelTeacher or ReferenceTeacher"
             )
+        if getattr(teacher, "model", None) is policy:
+            raise UsageError(
+                "the teacher's model is the policy itself, which would be frozen: load it a second time, or take "
+                "PolicyTeacher or ReferenceTeacher"
+            )
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
         self.reads_reference = teacher.reads_reference
         self.taught: Tensor | None = None  # [N, T] bool, tokens of the present rollout that the teacher corrects

@@ -134,6 +134,11 @@ class Objective:
                     f"the gradient of a completion by its length: set update.aggregate to {wanted}"
                 )
         doubts = []
+        if isinstance(self.loss, Clipped) and self.loss.clip_high >= 1:
+            doubts.append(
+                f"objective.loss.clip_high is the distance of the upper bound from 1, got {self.loss.clip_high:g}: "
+                f"ratios up to {1 + self.loss.clip_high:g} count; write 0.28 for a bound of 1.28"
+            )
         if self.ratio_level == "sequence":
             if aggregate != "sequence_mean":
                 doubts.append(

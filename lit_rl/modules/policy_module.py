@@ -16,7 +16,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lit_rl.arguments import TypedArguments, UsageError
+from lit_rl.arguments import TypedArguments, UsageError, shown
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
@@ -188,7 +188,16 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.sampler.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Batches are problems, which are plain data."""
+        """Batches are problems, which are plain data.
+
+        Raises:
+            UsageError: texts or rows of another loader.
+        """
+        if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
+            raise UsageError(
+                f"a batch is a list of lit_rl.types.Problem, got {shown(batch)}: give a task of lit_rl.data, or one of "
+                "your own (lit-rl docs tasks)"
+            )
         return batch
 
     # -- updates -------------------------------------------------------------------------------------------

@@ -106,6 +106,13 @@ class PPO(RolloutModule):
             max_rollouts=max_rollouts,
             seed=seed,
         )
+        if max_rollouts is not None and critic_update.warmup_rollouts >= max_rollouts:
+            raise ArgumentError(
+                "critic_update.warmup_rollouts",
+                f"fewer than max_rollouts, {max_rollouts}",
+                str(critic_update.warmup_rollouts),
+                "the policy learns nothing before",
+            )
         self.critic = critic
         self.estimator = estimator
         self.credit: Credit = credit

@@ -6,7 +6,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import UsageError
 from lit_rl.data.task import Split, TaskDataModule
@@ -32,6 +32,14 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
         verb = next(name for name in _SPLITS if name == stage)  # Lightning's stages are members of an enumeration
         raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}")
     measured = task.validation_tasks or [task]
+    trained = {one.task_id: one.prompt for one in task.problems("train")} if stage == "fit" else {}
+    for of in measured if stage == "fit" and trainer.limit_val_batches else ():
+        known = sum(trained.get(one.task_id) == one.prompt for one in of.problems("validation"))
+        if known:
+            rank_zero_warn(
+                f"{known} of {len(of.problems('validation'))} validation problems of {of.name} are trained on, thus "
+                "not held out: have load_problems return others for the split validation"
+            )
     if stage == "fit" and trainer.limit_val_batches and not any(of.problems("validation") for of in measured):
         rank_zero_info(
             f"{task.name} has no validation problems, so nothing is measured while it trains: return some for the "

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_number, shown
 from lit_rl.rewards.places import Parts, TokenPlaces, utf8
-from lit_rl.rewards.program_tests import TestsReward
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
@@ -64,10 +63,10 @@ class Composite(TypedArguments):
     def doubts(self) -> list[str]:
         """Settings that are legal and probably unintended, each on one line with what to set."""
         found = [
-            f"the weight of the reward term {term.name} is {term.weight:g}, which pays for failing the tests: set it "
-            "above 0, or to 0 to log it only"
+            f"the weight of the reward term {term.name} is {term.weight:g}, which pays for {term.negative_pays_for}: "
+            "set it above 0, or to 0 to log it only"
             for term in self.terms
-            if isinstance(term, TestsReward) and term.weight < 0
+            if term.negative_pays_for and term.weight < 0
         ]
         if not any(term.weight for term in self.terms):
             found.append("all reward terms have weight 0, so that every reward is 0: set one above 0")

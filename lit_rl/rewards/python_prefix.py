@@ -93,6 +93,8 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
         if not _parses(f"({source[lexeme.start : lexeme.end]})"):
             return lexeme.start, lexeme.end
     if index < len(tested):
+        if prefix and source[tested[index].start :] == ".." and first_rejected(source + ".", prefix=True) is None:
+            return None  # two dots of an ellipsis
         return _with_indentation(source, tested[index])
     if prefix:
         return None

@@ -32,6 +32,7 @@ class SyntaxReward(RewardTerm):
     """
 
     default_name = "syntax"
+    negative_pays_for = "syntax errors"
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's language has no grammar here."""

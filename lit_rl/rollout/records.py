@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -183,10 +184,14 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
     outcomes = [judgement.outcome for judgement in rollout.judgements]
     lost = [outcome for outcome in outcomes if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE]
     if len(lost) > max(largest_share * len(outcomes), 1 if largest_share else 0):
+        said = lost[0].stderr.strip()
+        missing = re.search(r"No module named '(\w+)", said)
+        remedy = "See lit-rl docs sandbox, or raise collect.max_failures if this is expected"
+        if missing:
+            remedy = f"Name it in the sandbox's packages: --model.sandbox.packages '[{missing[1]}]'"
         raise InfrastructureError(
             f"{len(lost)} of {len(outcomes)} programs could not be judged (at most {largest_share:.0%} may fail); "
-            f"the first said: {lost[0].stderr.strip() or 'nothing'}. See lit-rl docs sandbox, or raise "
-            "collect.max_failures if this is expected"
+            f"the first said: {said or 'nothing'}. {remedy}"
         )
 
 

@@ -102,6 +102,11 @@ def test_parso_rejects_the_same_token(source: str) -> None:
 SOURCES = sorted(Path(lit_rl.__file__).parent.rglob("*.py"))
 
 
+@pytest.mark.parametrize(("text", "viable"), [("f[..", True), ("x = .", True), ("f[...)..", False), ("x..", False)])
+def test_an_ellipsis_may_be_cut_in_the_middle(text: str, viable: bool) -> None:
+    assert (first_rejected(text, prefix=True) is None) == viable
+
+
 @settings(max_examples=60, deadline=None)
 @given(path=st.sampled_from(SOURCES), cut=st.floats(0, 1))
 def test_every_prefix_of_a_right_program_is_viable(path: Path, cut: float) -> None:

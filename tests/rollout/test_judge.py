@@ -219,6 +219,15 @@ def test_a_few_failures_of_ours_go_on_and_many_stop(bad: int, rows: int, share: 
         require_infrastructure(rollout, share)
 
 
+def test_a_package_that_programs_lack_is_named_with_the_argument() -> None:
+    lost = Outcome(
+        Verdict.INFRASTRUCTURE_FAILURE, stderr="tests: No module named 'numpy.linalg' in line 1 of the tests"
+    )
+    rollout = Rollout(None, (Judgement(Problem("a", "a", CHECK), None, lost),) * 2)  # type: ignore[arg-type]
+    with pytest.raises(InfrastructureError, match=r"--model\.sandbox\.packages '\[numpy\]'"):
+        require_infrastructure(rollout, 0.1)
+
+
 def test_of_a_robots_program_the_first_python_block_counts() -> None:
     task = Problem("t", "p", RobotWorlds((RobotTest({}, False, []),)))
     program = "def task_program():\r\n    say('é')\r\n"
