@@ -102,7 +102,7 @@ def test_parso_rejects_the_same_token(source: str) -> None:
 SOURCES = sorted(Path(lit_rl.__file__).parent.rglob("*.py"))
 
 
-@pytest.mark.parametrize(("text", "viable"), [("f[..", True), ("x = .", True), ("f[...)..", False), ("x..", False)])
+@pytest.mark.parametrize(("text", "viable"), [("f[..", True), ("x = .", True), ("f[...)..", False), ("f(]..", False)])
 def test_an_ellipsis_may_be_cut_in_the_middle(text: str, viable: bool) -> None:
     assert (first_rejected(text, prefix=True) is None) == viable
 
