@@ -64,6 +64,17 @@ REPLACED = {
 REMOVED = {"token_weights": False, "kl_horizon": 10000}
 """Arguments that are gone, and the value at which they did nothing."""
 
+REMOVED_LATER: dict[str, Any] = {
+    "Basics.show_public_cases": False,
+    "CodeCompletion.train_on_places": False,
+    "DeepCoder.max_tests": None,
+    "EinsteinToolkit.max_source_chars": None,
+    "LLMJudgeReward.cache_file": None,
+    "OpenCodeInstruct.min_judge_score": None,
+    "RoboInstruct.use_revision": True,
+}
+"""The same of classes that a configuration names, with their classes; gone since version 0.4."""
+
 ELSEWHERE = {
     "num_generations": "sampling.num_samples",
     "max_completion_length": "sampling.max_tokens",
@@ -283,6 +294,7 @@ def _rename_classes(node: Any, changes: list[str]) -> None:
         if isinstance(path, str) and (new := _renamed_class(path)) != path:
             node["class_path"] = new
             changes.append(f"{path} is {new}")
+        _leave_out_removed(str(path).rpartition(".")[2], node.get("init_args"), changes)
         for key, value in node.items():
             if isinstance(value, str) and key == "critic" and (new := _renamed_class(value)) != value:
                 node[key] = new
@@ -291,6 +303,15 @@ def _rename_classes(node: Any, changes: list[str]) -> None:
     elif isinstance(node, list):
         for value in node:
             _rename_classes(value, changes)
+
+
+def _leave_out_removed(name: str, arguments: Any, changes: list[str]) -> None:
+    for key in list(arguments) if isinstance(arguments, MutableMapping) else ():
+        option = f"{name}.{key}"
+        if option in REMOVED_LATER:
+            if arguments.pop(key) != REMOVED_LATER[option]:
+                raise UsageError(f"{option}: this version has removed it; leave it out")
+            changes.append(f"{option} is left out: this version has removed it")
 
 
 def _renamed_class(path: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import torch
@@ -15,7 +17,7 @@ from support.command_line import TINY, answer
 from lit_rl.__main__ import main
 from lit_rl.cli.migrate import migrate_text
 from lit_rl.modules import PolicyModule
-from lit_rl.renamed import ARGUMENTS, BASELINES, CLASSES, LOSSES, MODULES, OF_PPO, REMOVED, migrate
+from lit_rl.renamed import ARGUMENTS, BASELINES, CLASSES, LOSSES, MODULES, OF_PPO, REMOVED, REMOVED_LATER, migrate
 
 ROOT = Path(__file__).parents[1]
 POLICY = {"class_path": "lit_rl.models.CausalLM", "init_args": {"config": TINY, "tokenizer": "x"}}
@@ -131,6 +133,16 @@ def test_a_removed_option_is_left_out_where_it_did_nothing_and_refused_elsewhere
     assert name not in migrated(config)["model"]["init_args"]
     with pytest.raises(ValueError, match=f"{name}: version 0.4 has removed it"):
         migrate(old(**{name: 7}))
+
+
+@pytest.mark.parametrize("option", REMOVED_LATER)
+def test_a_removed_option_of_a_task_or_reward_is_left_out_at_its_default_and_refused_else(option: str) -> None:
+    kind, name = option.split(".")
+    model = "model:\n  init_args:\n    seed: 3\n"
+    kept = f"{model}data:  # of a run\n  class_path: lit_rl.data.{kind}\n  init_args:\n    seed: 3  # kept\n"
+    assert migrate_text(f"{kept}    {name}: {json.dumps(REMOVED_LATER[option])}\n") == (kept, [ANY])
+    with pytest.raises(ValueError, match=f"{option}: this version has removed it; leave it out"):
+        migrate({"data": {"class_path": kind, "init_args": {name: 7}}})
 
 
 @pytest.mark.parametrize(("old", "new"), MODULES.items())

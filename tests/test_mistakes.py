@@ -303,6 +303,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("model.lr_scheduler is unknown to GRPO: give model.update.lr_scheduler",),
     ),
     "a key that is gone": ("--model.token_weights true", ("token_weights is unknown", "version 0.4 has removed it")),
+    "a task's key that is gone": (
+        "--data.show_public_cases true",
+        ("data.show_public_cases is unknown to Basics: this version has removed it",),
+    ),
     "a key outside of its group": (
         "--model.minibatches 2",
         ("minibatches is unknown to GRPO: give model.update.minibatches",),

@@ -18,7 +18,7 @@ import yaml
 
 from lit_rl.arguments import alternatives, arguments_of, misfit
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
-from lit_rl.renamed import arguments_at, hint_of_key, value_now
+from lit_rl.renamed import REMOVED_LATER, arguments_at, hint_of_key, value_now
 
 _MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
 _LONGEST_LINE = 400
@@ -255,18 +255,20 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
     inner = re.search(r"Got value: Namespace\(class_path='([^']+)'", cause.text)  # of a class that is built later
     owner = inner[1] if inner else cause.class_path
     if owner is not None:
-        known = arguments_at(owner)
+        known, kind = arguments_at(owner), owner.rpartition(".")[2]
         group, _, inside = name.partition(".")
         if group.isdigit():
             return f"{where} is a list: {where}.{inside} changes its last item; give the whole list to change others"
         former = inside if group == "objective" else group
         if where == "model" and former not in known and (now := hint_of_key(former, known, file or "FILE")):
-            return f"model.{name if group == 'objective' else group} is unknown to {owner.rpartition('.')[2]}{now}"
+            return f"model.{name if group == 'objective' else group} is unknown to {kind}{now}"
+        if f"{kind}.{group}" in REMOVED_LATER:
+            return f"{where}.{name} is unknown to {kind}: this version has removed it; leave it out"
         of_group = getattr(known[group].default, "__dataclass_fields__", {}) if group in known else {}
         meant = suggestion(inside, of_group) if inside and of_group else suggestion(group, known)
         takers = _algorithms_with(group) if where == "model" and group not in known else ""
         meant = "" if takers and "did you mean" in meant else meant
-        return f"{where}.{name} is unknown to {owner.rpartition('.')[2]}{takers}{meant}"
+        return f"{where}.{name} is unknown to {kind}{takers}{meant}"
     near = get_close_matches(name, known_keys, n=2, cutoff=0.7)
     near = near or get_close_matches(name.partition(".")[0], {key.partition(".")[0] for key in known_keys}, n=1)
     return f"{name} is unknown" + (f"; did you mean {' or '.join(near)}?" if near else "; --help lists what there is")

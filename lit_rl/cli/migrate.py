@@ -15,7 +15,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.arguments import UsageError
 from lit_rl.cli.config_files import check_file
-from lit_rl.renamed import ARGUMENTS, CLASSES, MODULES, OF_PPO
+from lit_rl.renamed import ARGUMENTS, CLASSES, MODULES, OF_PPO, REMOVED_LATER
 from lit_rl.renamed import migrate as migrate_config
 
 _OLD_NAMES = {new: old for old, new in (ARGUMENTS | OF_PPO).items()}
@@ -60,7 +60,7 @@ def migrate_text(text: str) -> tuple[str, list[str]]:
         body = "".join(_written(after["model"]["init_args"], before["model"]["init_args"], blocks))
         start = _start_of(text, first.index)
         head, tail = text[:start], text[_end_of(text, last.index) :]
-        text = _rename_classes(head) + indent(body, " " * first.column) + _rename_classes(tail)
+        text = _rewritten(head) + indent(body, " " * first.column) + _rewritten(tail)
         if yaml.safe_load(text) == after:
             return text, changes
     return yaml.safe_dump(after, sort_keys=False, width=118), changes
@@ -97,15 +97,15 @@ def _end_of(text: str, index: int) -> int:
 def _written(after: Mapping[str, Any], before: Mapping[str, Any], blocks: Mapping[str, str]) -> Iterator[str]:
     """Entries of the new mapping: unchanged ones as they were, others written anew."""
     for key, value in after.items():
-        if key in before and _rename_classes(str(before[key])) == str(value):
-            yield _rename_classes(blocks[key])
+        if key in before and _rewritten(str(before[key])) == str(value):
+            yield _rewritten(blocks[key])
         elif isinstance(value, Mapping) and "class_path" not in value and key not in before:
             yield f"{key}:\n"
             for name, inner in value.items():
                 old = _OLD_NAMES.get(f"{key}.{name}", "")
-                moved = old in before and _rename_classes(str(before[old])) == str(inner)
+                moved = old in before and _rewritten(str(before[old])) == str(inner)
                 block = re.sub(rf"^{old}:", f"{name}:", blocks[old], count=1, flags=re.M) if moved else ""
-                yield indent(_rename_classes(block) or _dumped(name, inner), "  ")
+                yield indent(_rewritten(block) or _dumped(name, inner), "  ")
         else:
             lines = blocks.get(key, "").splitlines(keepends=True)
             comments = takewhile(lambda line: not line.strip() or line.startswith("#"), lines)
@@ -116,9 +116,10 @@ def _dumped(key: str, value: Any) -> str:
     return yaml.safe_dump({key: value}, sort_keys=False, default_flow_style=None, width=110)
 
 
-def _rename_classes(text: str) -> str:
+def _rewritten(text: str) -> str:
     for old, new in CLASSES.items():
         text = re.sub(rf"\b(lit_rl(?:\.\w+)*\.){old}\b", rf"\1{new}", text)
     for old, new in MODULES.items():
         text = re.sub(rf"\b{re.escape(old)}\.", f"{new}.", text)
-    return text
+    names = "|".join(option.partition(".")[2] for option in REMOVED_LATER)
+    return re.sub(rf"^ +(?:{names}): .*\n", "", text, flags=re.MULTILINE)

@@ -6,8 +6,8 @@ import ast
 import hashlib
 import heapq
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Unpack
+from collections.abc import Iterable
+from typing import Unpack
 
 from lit_rl.data.prompts import called_function, chat, fenced
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
@@ -16,8 +16,6 @@ from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Problem
 
-JUDGED = ("requirement_conformance", "logical_correctness", "edge_case_consideration")
-
 
 class OpenCodeInstruct(TaskDataModule):
     """A fixed random subset of the problems of OpenCodeInstruct that pass the filters.
@@ -25,11 +23,10 @@ class OpenCodeInstruct(TaskDataModule):
     A row is drawn by a hash of the seed and its ``id``, so that the subset depends neither on the order of
     the rows nor on the number of files. The rows are read once, one by one; memory holds the subset only.
 
-    Filters: ``average_test_score`` and, if asked, the lowest of the judge's three scores. Rows without tests
-    are left out. Prompt: the task and as many of its asserts as asked, since tasks rarely name the function.
-    ``reference`` is the fenced block of the stored solution, ``public_check`` the shown asserts.
-    ``fields`` carry ``statement``, ``entry_point`` (the function of the reference that the asserts call) and
-    ``domain``.
+    Rows without tests or with a lower ``average_test_score`` are left out. Prompt: the task and as many of its asserts
+    as asked, since tasks rarely name the function. ``reference`` is the fenced block of the stored solution,
+    ``public_check`` the shown asserts. ``fields`` carry ``statement``, ``entry_point`` (the function of the reference
+    that the asserts call) and ``domain``.
 
     Args:
         path: a file, a folder of files, or the hub id; 6.9 GB in Parquet.
@@ -37,7 +34,6 @@ class OpenCodeInstruct(TaskDataModule):
         num_validation_problems: problems to validate and test on, disjoint from the former.
         subset_seed: seed of the draw.
         min_test_score: lowest share of its own tests that the stored solution passed, in [0, 1].
-        min_judge_score: lowest of the judge's three scores, 1 to 5; ignored if not given.
         shown_tests: asserts in the prompt at most.
         timeout_seconds: CPU seconds for a program and its tests.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
@@ -57,7 +53,6 @@ class OpenCodeInstruct(TaskDataModule):
         num_validation_problems: int = 0,
         subset_seed: int = 0,
         min_test_score: float = 1.0,
-        min_judge_score: int | None = None,
         shown_tests: int = 1,
         timeout_seconds: float = 10.0,
         bad_rows: BadRows = "error",
@@ -70,7 +65,6 @@ class OpenCodeInstruct(TaskDataModule):
         self.num_validation_problems = num_validation_problems
         self.subset_seed = subset_seed
         self.min_test_score = min_test_score
-        self.min_judge_score = min_judge_score
         self.shown_tests = shown_tests
         self.timeout_seconds = timeout_seconds
         self.bad_rows: BadRows = bad_rows
@@ -93,8 +87,6 @@ class OpenCodeInstruct(TaskDataModule):
 
     def _kept(self, row: Row) -> Row | None:
         if row.number_of("average_test_score") < self.min_test_score:
-            return None
-        if self.min_judge_score is not None and _lowest_judged(row) < self.min_judge_score:
             return None
         return row if _asserts(row) else None
 
@@ -142,8 +134,3 @@ def _asserts(row: Row) -> list[str]:
     if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests):
         raise row.error("unit_tests", f"needs a list of asserts, got {stored!r:.60}")
     return [test.strip() for test in tests if test.strip()]
-
-
-def _lowest_judged(row: Row) -> float:
-    judgement: Mapping[str, Mapping[str, Any]] = row.json("llm_judgement")
-    return min(float(judgement[name]["score"]) for name in JUDGED)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from string import Formatter
 
 from lit_rl.arguments import ArgumentError, UsageError, require_number
@@ -34,14 +30,17 @@ Score: N
 where N is a number from 0 (nothing right) to 10 (does the same)."""
 FIELDS = frozenset({"prompt", "reference", "program", "completion"})
 
+Key = tuple[str, str]
+"""The grader's identity and the prompt."""
+
 
 class LLMJudgeReward(RewardTerm):
     """A grader's score, 0 to 1.
 
     The answer is parsed strictly: ``pattern`` must match it exactly once and give a number from 0 to
     ``max_score``. Any other answer, or none, is our failure, not a 0: the row gets no value. A
-    completion without a program is 0 and the grader is not asked. Scores are cached by the content of the whole
-    prompt and the grader's identity, in memory and, if wanted, in a file that later runs read.
+    completion without a program is 0 and the grader is not asked. Scores are kept in memory by the whole prompt
+    and the grader's identity, so that no prompt is asked twice.
 
     The policy writes a part of the prompt and can try to talk to the grader there. What it writes is never
     parsed, but it can persuade: watch the share of high scores among programs that fail their tests.
@@ -54,7 +53,6 @@ class LLMJudgeReward(RewardTerm):
             task's prompt, its reference, the program and the whole completion go. Write its other braces twice.
         pattern: regular expression with one group, the score.
         max_score: the score that counts as 1.
-        cache_file: JSON lines of scores, read at the start and added to; ``None`` for memory only.
 
     Raises:
         ValueError: an unknown field in the template, a pattern without exactly one group, a bad number.
@@ -70,7 +68,6 @@ class LLMJudgeReward(RewardTerm):
         template: str = TEMPLATE,
         pattern: str = r"^\s*Score:\s*(\d+(?:\.\d+)?)\s*$",
         max_score: float = 10.0,
-        cache_file: str | None = None,
     ) -> None:
         super().__init__(weight, name)
         self._fields = _fields_of(template)
@@ -82,14 +79,11 @@ class LLMJudgeReward(RewardTerm):
             raise UsageError(f"LLMJudgeReward.pattern is not a regular expression: {error}") from error
         if self.pattern.groups != 1:
             raise ArgumentError("LLMJudgeReward.pattern", "one group, the score", str(self.pattern.groups))
-        self._file = None if cache_file is None else Path(os.path.expandvars(cache_file)).expanduser()
-        self._scores = _read_cache(self._file)
+        self._scores: dict[Key, float] = {}
 
     def setup(self) -> None:
-        """Prepare the grader, and a folder for the cache."""
+        """Prepare the grader."""
         self.grader.setup()
-        if self._file is not None:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the template shows a reference and the problem has none."""
@@ -98,33 +92,30 @@ class LLMJudgeReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places; equal prompts are asked once."""
-        prompts: dict[str, str] = {}
-        found: list[TermScore | str] = []  # of each row the score, or the key of its prompt
+        asked: dict[Key, None] = {}
+        found: list[TermScore | Key] = []
         for text, judgement in rows(completions, judgements):
             if "reference" in self._fields and reference_of(judgement.problem) is None:
                 found.append(NO_REFERENCE)
             elif judgement.program is None:
                 found.append(TermScore(0.0))
             else:
-                prompt = self._prompt(text, judgement.problem, judgement.program)
-                found.append(key := self._key(prompt))
-                prompts[key] = prompt
-        failed = self._ask({key: prompt for key, prompt in prompts.items() if key not in self._scores})
+                key = self.grader.identity, self._prompt(text, judgement.problem, judgement.program)
+                found.append(key)
+                asked[key] = None
+        failed = self._ask([key for key in asked if key not in self._scores])
         return [one if isinstance(one, TermScore) else failed.get(one) or TermScore(self._scores[one]) for one in found]
 
-    def _ask(self, asked: dict[str, str]) -> dict[str, TermScore]:
+    def _ask(self, asked: Sequence[Key]) -> dict[Key, TermScore]:
         """Put the prompts to the grader and keep its scores; those that got none, with the reason."""
-        failed: dict[str, TermScore] = {}
-        answers = self.grader.answer(list(asked.values())) if asked else []
+        failed: dict[Key, TermScore] = {}
+        answers = self.grader.answer([prompt for _, prompt in asked]) if asked else []
         for key, answer in zip(asked, answers, strict=True):
             score = self._parse(answer)
             if score.value is None:
                 failed[key] = score
-                continue
-            self._scores[key] = score.value
-            if self._file is not None:
-                with self._file.open("a") as cache:
-                    cache.write(json.dumps({"key": key, "score": score.value}) + "\n")
+            else:
+                self._scores[key] = score.value
         return failed
 
     def _prompt(self, completion: str, problem: Problem, program: Program) -> str:
@@ -136,10 +127,6 @@ class LLMJudgeReward(RewardTerm):
         }
         # Python takes a lone surrogate for text; tokenizers and servers do not.
         return utf8(self.template.format(**fields)).decode("utf-8", "replace")
-
-    def _key(self, prompt: str) -> str:
-        parts = [self.grader.identity, self.pattern.pattern, str(self.max_score), prompt]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _parse(self, answer: Answer) -> TermScore:
         """The score in an answer, or why there is none."""
@@ -166,17 +153,3 @@ def _fields_of(template: str) -> set[str]:
         known = ", ".join(sorted(FIELDS))
         raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {sorted(names)}")
     return names
-
-
-def _read_cache(file: Path | None) -> dict[str, float]:
-    """Scores of earlier runs. A last line that was cut off by a crash is left out."""
-    scores: dict[str, float] = {}
-    if file is None or not file.exists():
-        return scores
-    for line in file.read_text().splitlines():
-        try:
-            entry = json.loads(line)
-            scores[entry["key"]] = float(entry["score"])
-        except (ValueError, KeyError, TypeError):
-            continue
-    return scores

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import hashlib
 import re
 from collections import Counter
@@ -135,22 +134,6 @@ def test_the_sandbox_passes_references_on_public_cases_and_catches_bugs_on_hidde
     assert sum(not outcome.passed for outcome in public) >= 0.8 * len(public)
 
 
-def test_public_cases_can_stand_in_the_prompt_as_examples() -> None:
-    sizes = {"num_train_problems": 130, "num_public_cases": 2}
-    plain, shown = (Basics(show_public_cases=show, **sizes).problems("train") for show in (False, True))
-    for before, after in zip(plain, shown, strict=True):
-        assert replace(after, prompt="", program_prefix="", reference="") == replace(
-            before, prompt="", program_prefix="", reference=""
-        )
-        space: dict = {}
-        exec(str(after.reference), space)  # our own source
-        function = space[after.check.entry_point]
-        (found,) = doctest.DocTestFinder(recurse=False).find(function, "f", globs=space, module=False)
-        read = [(eval(f"({e.source.split('(', 1)[1].rstrip()[:-1]},)"), eval(e.want)) for e in found.examples]
-        assert read == list(after.public_check.cases)
-        assert str(after.prompt) in str(after.reference) and after.prompt.startswith(before.prompt.split('"""')[0])
-
-
 def test_the_seed_of_a_run_changes_the_order_and_not_the_problems() -> None:
     """Runs of several seeds are compared on the same validation problems."""
     first, second = (Basics(num_train_problems=52, num_validation_problems=52, seed=seed) for seed in (0, 1))
@@ -248,7 +231,6 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"bug_share": 60}, r"bug_share is a share in \[0, 1\], got 60"),
     ({"families": "heldout"}, "families: expected one of .*'tellable', got 'heldout'"),
     ({"num_public_cases": 5}, "num_public_cases: expected 0 to 4, got 5; at least half of the 8 cases stay hidden"),
-    ({"show_public_cases": True}, "need a public case, got num_public_cases=0: set it to 1 or more"),
     ({"untold_constants": True}, "need a public case, got num_public_cases=0: set it to 1 or more"),
     ({"second_turn_share": 0.5}, "need a public case, got num_public_cases=0: set it to 1 or more"),
     ({"num_public_cases": 1, "second_turn_share": 50}, r"second_turn_share is a share in \[0, 1\], got 50"),

@@ -146,8 +146,3 @@ def test_a_thorn_is_on_one_side_of_the_split(tree):
     validation = {p.fields["thorn_name"] for p in data.problems("validation")}
     assert len(train) == 2 and len(validation) == 1 and not train & validation
     assert data.problems("test") == data.problems("validation")
-
-
-def test_long_files_can_be_left_out(tree):
-    names = {p.fields["src_filename"] for p in EinsteinToolkit(str(tree), 15, 0).problems("train")}
-    assert names == {"make.code.defn", "wave.cc", "lib.c", "sub/Radiation.F90"}

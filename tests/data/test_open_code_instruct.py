@@ -9,16 +9,14 @@ from support.json_rows import write_rows
 from lit_rl.data.open_code_instruct import OpenCodeInstruct
 
 
-def row(number: int, score: str = "1.0", judged: int = 5) -> dict[str, str]:
-    """All nine columns are text, as in the data set."""
-    graded = {"requirement_conformance": 5, "logical_correctness": judged, "edge_case_consideration": 5}
+def row(number: int, score: str = "1.0") -> dict[str, str]:
+    """All columns are text, as in the data set."""
     return {
         "id": f"{number:032x}",
         "input": f"Add {number} to a number.",
         "output": f"Like so:\n\n```python\ndef add(x):\n    return x + {number}\n```\n",
         "domain": "generic",
         "generation_algorithm": "self-instruct",
-        "llm_judgement": json.dumps({name: {"score": given, "justification": "."} for name, given in graded.items()}),
         "unit_tests": json.dumps([f"\nassert add({x}) == {x + number}\n" for x in range(3)]),
         "tests_execution_status": json.dumps(["pass"] * 3),
         "average_test_score": score,
@@ -45,12 +43,11 @@ def test_a_prompt_may_show_no_assert_and_asserts_may_be_stored_as_python_writes_
     assert problem.public_check is None
 
 
-def test_rows_below_the_scores_and_rows_without_tests_are_left_out(tmp_path):
-    rows = [row(0), row(1, score="0.9"), row(2, judged=3), row(3) | {"unit_tests": "[]"}]
+def test_rows_below_the_score_and_rows_without_tests_are_left_out(tmp_path):
+    rows = [row(0), row(1, score="0.9"), row(2), row(3) | {"unit_tests": "[]"}]
     path = write_rows(tmp_path, *rows)
     assert sorted(ids(OpenCodeInstruct(path).problems("train"))) == [0, 2]
     assert sorted(ids(OpenCodeInstruct(path, min_test_score=0.5).problems("train"))) == [0, 1, 2]
-    assert ids(OpenCodeInstruct(path, min_judge_score=4).problems("train")) == [0]
 
 
 def test_the_subset_depends_on_the_seed_and_not_on_order_or_files(tmp_path):

@@ -67,16 +67,6 @@ def test_equal_content_is_asked_once_and_failures_and_other_graders_again() -> N
     assert grade(term, "a = 1").rewards.item() == pytest.approx(0.1)
 
 
-def test_the_cache_file_serves_later_runs_and_survives_a_cut_line(tmp_path: Path) -> None:
-    file = tmp_path / "scores.jsonl"
-    assert grade(LLMJudgeReward(Says("Score: 5"), cache_file=str(file)), "a = 1").rewards.item() == 0.5
-    with file.open("a") as cache:
-        cache.write('{"key": "cut o')
-    silent = Says()
-    assert grade(LLMJudgeReward(silent, cache_file=str(file)), "a = 1").rewards.item() == 0.5
-    assert not silent.prompts
-
-
 def test_the_template_is_filled_and_braces_of_programs_stay() -> None:
     grader = Says("Score: 1")
     template = "{{json}} {prompt}|{reference}|{program}|{completion}"
@@ -186,15 +176,14 @@ def test_a_local_model_answers_each_prompt_as_alone(real_data: Path) -> None:
     assert all(answer.text for answer in together)
 
 
-def test_a_local_model_is_found_by_a_variable_and_its_score_is_cached_in_a_new_folder(
+def test_a_local_model_is_found_by_a_variable(
     tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_judge(tmp_path / "judge", byte_tokenizer, "Score: 7")
     monkeypatch.setenv("JUDGES", str(tmp_path))
-    term = LLMJudgeReward(LocalGrader("$JUDGES/judge", max_new_tokens=12), cache_file="$JUDGES/made/scores.jsonl")
+    term = LLMJudgeReward(LocalGrader("$JUDGES/judge", max_new_tokens=12))
     term.setup()
     assert grade(term, "a = 1", "b = é").rewards.tolist() == pytest.approx([0.7, 0.7])
-    assert len((tmp_path / "made" / "scores.jsonl").read_text().splitlines()) == 2
     missing = LLMJudgeReward(LocalGrader(str(tmp_path / "nowhere")))
     with pytest.raises(FileNotFoundError, match=r"model folder not found: .*nowhere"):
         Composite([missing]).setup()

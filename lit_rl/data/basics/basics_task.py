@@ -60,7 +60,6 @@ class Basics(TaskDataModule):
         draw_seed: which problems are drawn; apart from ``seed``, so that runs of other seeds are measured on the same.
         num_public_cases: how many of a problem's 8 cases go from ``check`` into ``public_check``, 0 to 4. The bug
             always shows in those that stay hidden, and where possible in the public ones too.
-        show_public_cases: show the public cases in the docstring, as examples.
         untold_constants: put a question mark for one constant into the docstrings of the families in which the
             answer of a case is that constant (10 of 26). That case is the first public one, so the constant can be
             learnt from feedback alone.
@@ -68,7 +67,7 @@ class Basics(TaskDataModule):
             imitation: see :mod:`lit_rl.data.basics.problems`. Their demonstration repeats the failed program in a share
             ``bug_share`` of them, as if the feedback had not been read.
         language: ``python`` or ``javascript``: the same functions, bugs and cases, and the same of them in training.
-            In JavaScript there are no shown cases, second turns or examples. The task is then ``basics_javascript``.
+            In JavaScript there are no second turns or examples. The task is then ``basics_javascript``.
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.
         **options: as for every task, see :class:`TaskDataModule`.
@@ -96,7 +95,6 @@ class Basics(TaskDataModule):
         bug_share: float = 0.6,
         draw_seed: int = 0,
         num_public_cases: int = 0,
-        show_public_cases: bool = False,
         untold_constants: bool = False,
         second_turn_share: float = 0.0,
         language: Literal["python", "javascript"] = "python",
@@ -111,10 +109,9 @@ class Basics(TaskDataModule):
         if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
             remedy = "at least half of the 8 cases stay hidden"
             raise ArgumentError("num_public_cases", f"0 to {MAX_PUBLIC_CASES}", str(num_public_cases), remedy)
-        if (show_public_cases or untold_constants or second_turn_share) and num_public_cases == 0:
+        if (untold_constants or second_turn_share) and num_public_cases == 0:
             raise UsageError(
-                "show_public_cases, untold_constants and second_turn_share need a public case, got num_public_cases=0: "
-                "set it to 1 or more"
+                "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
             )
         if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
             expected = f"0 to {len(SOLVED)} in instruct form and 0 in completion form"
@@ -123,10 +120,9 @@ class Basics(TaskDataModule):
             raise UsageError(
                 f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
             )
-        if language != "python" and (show_public_cases or second_turn_share or few_shot):
+        if language != "python" and (second_turn_share or few_shot):
             raise UsageError(
-                f"show_public_cases, second_turn_share and few_shot are for Python, got language={language!r}: "
-                "leave them out"
+                f"second_turn_share and few_shot are for Python, got language={language!r}: leave them out"
             )
         self.form: Form = form
         self.few_shot = few_shot
@@ -134,9 +130,7 @@ class Basics(TaskDataModule):
         require_at_least(1, num_train_problems=num_train_problems, num_validation_problems=num_validation_problems)
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
-        self.rendering = Rendering(
-            bug_share, num_public_cases, show_public_cases, untold_constants, second_turn_share, language
-        )
+        self.rendering = Rendering(bug_share, num_public_cases, untold_constants, second_turn_share, language)
         self.draw_seed = draw_seed
         self.name += "_javascript" * (language == "javascript") + "_held_out" * (families == "held_out")
 

@@ -72,12 +72,6 @@ def _divide(
     return tuple(cases[index] for index in found[0]), tuple(cases[index] for index in found[1])
 
 
-def examples_text(function: str, cases: Sequence[Case]) -> str:
-    """The rest of a docstring that shows calls with their values."""
-    calls = (f"    >>> {function}({', '.join(map(repr, given))})\n    {expected!r}\n" for given, expected in cases)
-    return f"\n{''.join(calls)}    " if cases else ""
-
-
 def function_of(source: str) -> Callable[..., Any]:
     """The function ``f`` of one of our own programs."""
     namespace: dict[str, Any] = {}

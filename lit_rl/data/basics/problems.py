@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Literal
 
 from lit_rl.arguments import UsageError
-from lit_rl.data.basics.cases import answer_of, divided_cases, examples_text, function_of
+from lit_rl.data.basics.cases import answer_of, divided_cases, function_of
 from lit_rl.data.basics.families import Draw, Family, draw
 from lit_rl.data.task import Split
 from lit_rl.execution.checks import CallTests
@@ -99,7 +99,6 @@ class Rendering:
     Args:
         bug_share: share of problems whose demonstration carries the family's bug.
         num_public_cases: cases that go into the public check, 0 to :data:`~lit_rl.data.basics.cases.MAX_PUBLIC_CASES`.
-        show_public_cases: whether the docstring shows them as examples.
         untold_constants: whether the docstring leaves out what a public case can tell.
         second_turn_share: share of problems that come after a failed first turn.
         language: which the functions are written in.
@@ -107,7 +106,6 @@ class Rendering:
 
     bug_share: float
     num_public_cases: int = 0
-    show_public_cases: bool = False
     untold_constants: bool = False
     second_turn_share: float = 0.0
     language: Literal["python", "javascript"] = "python"
@@ -171,10 +169,9 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     )
     assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
     public, hidden = cases
-    examples = examples_text(function, public) if rendering.show_public_cases else ""
     docstring = (drawn.without(untold) if untold else drawn).render(wording)
     language, signature = rendering.language, f"{function}({', '.join(drawn.names)})"
-    prompt = f'def {signature}:\n    """{docstring}{examples}"""\n'
+    prompt = f'def {signature}:\n    """{docstring}"""\n'
     if language == "javascript":
         prompt = f"function {signature} {{\n    // {docstring}\n"
         body, bug = drawn.bodies(language)

@@ -132,14 +132,6 @@ def _text(value: Any) -> str:
     return "\n".join(line.removesuffix("\n") for line in lines)
 
 
-def longest_tests(tests: Sequence[ContestTest], count: int | None) -> list[ContestTest]:
-    """At most this many tests, those with the longest inputs, in their order; all if ``count`` is ``None``."""
-    if count is None or len(tests) <= count:
-        return list(tests)
-    by_length = sorted(range(len(tests)), key=lambda index: -len(str(tests[index].given)))
-    return [tests[index] for index in sorted(by_length[:count])]
-
-
 def contest_check(
     tests: Sequence[ContestTest],
     timeout_seconds: float,

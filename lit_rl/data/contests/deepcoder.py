@@ -20,7 +20,6 @@ from lit_rl.data.contests.contest_tests import (
     asks_for_dialogue,
     contest_check,
     contest_checker,
-    longest_tests,
     needs_checker,
     normalise_tests,
     parameters_of,
@@ -120,7 +119,6 @@ class DeepCoder(TaskDataModule):
         validation: the same to validate on.
         test: the same to test on; those of ``validation`` if not given.
         test_timeout_seconds: CPU seconds for one test.
-        max_tests: tests per problem at most, those with the longest inputs; all if not given.
         compare: how outputs are compared where a row does not say; ``decimals`` as LiveCodeBench does.
         tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
         checker_files: paths of files that checkers include by their names, such as your ``testlib.h``.
@@ -143,7 +141,6 @@ class DeepCoder(TaskDataModule):
         validation: Sequence[str] = ("codeforces", "lcbv5"),
         test: Sequence[str] | None = None,
         test_timeout_seconds: float = 6.0,
-        max_tests: int | None = None,
         compare: Compare = "decimals",
         tolerance: float = FLOAT_TOLERANCE,
         checker_files: Sequence[str] = (),
@@ -161,7 +158,6 @@ class DeepCoder(TaskDataModule):
             "test": tuple(validation if test is None else test),
         }
         self.test_timeout_seconds = test_timeout_seconds
-        self.max_tests = max_tests
         # A rule that makes no sense is refused now, not at the first row.
         self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
         self.checker_files = tuple(checker_files)
@@ -243,8 +239,7 @@ class DeepCoder(TaskDataModule):
         question, messages = _question(row)
         metadata = _metadata(row)
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
-        stored, public = _tests(row, metadata.get("func_name"))
-        tests = longest_tests(stored, self.max_tests)
+        tests, public = _tests(row, metadata.get("func_name"))
         if not question or not tests:
             return _Left.EMPTY
         if tests[0].function is None and (row.values.get("interaction_format") or asks_for_dialogue(question)):
@@ -255,7 +250,7 @@ class DeepCoder(TaskDataModule):
             return _Left.HEADER
         starter, solution = row.text("starter_code", default=""), _reference(row)
         function = tests[0].function
-        public = public or shown_tests(question, stored, parameters_of(starter, function or ""))
+        public = public or shown_tests(question, tests, parameters_of(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
         check_of = partial(
             contest_check,

@@ -55,7 +55,7 @@ _LANGUAGES = {".py": "python", ".c": "c", ".h": "cpp", ".f90": "fortran", ".F90"
 class CodeCompletion(TaskDataModule):
     """Complete masked lines; scored by compilation, execution, output headers and a field of the output.
 
-    Meant for evaluation: every split but ``train`` has all places; with ``train_on_places``, ``train`` has them too.
+    For evaluation only: every split but ``train`` has all places.
 
     Args:
         tree: folder of a source tree; by default the shipped program.
@@ -72,7 +72,6 @@ class CodeCompletion(TaskDataModule):
         environment: further variables for build and run.
         context_lines: lines shown before and after the masked ones; ``None`` shows the whole file.
         form: ``instruct`` (chat messages) or ``completion`` (text that ends where the lines begin).
-        train_on_places: train on the same places, to see what can be learned from them.
         **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
     Source:
@@ -97,7 +96,6 @@ class CodeCompletion(TaskDataModule):
         environment: dict[str, str] | None = None,
         context_lines: int | None = None,
         form: Form = "instruct",
-        train_on_places: bool = False,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
@@ -107,7 +105,6 @@ class CodeCompletion(TaskDataModule):
         self.places = list(SHIPPED_PLACES if places is None else places)
         self.context_lines = context_lines
         self.form = form
-        self.train_on_places = train_on_places
         # Of an empty place; settings that make no sense are refused now.
         self.check = BuildAndRun(
             str(self.tree),
@@ -128,9 +125,7 @@ class CodeCompletion(TaskDataModule):
 
     def load_problems(self, split: Split) -> list[Problem]:
         """One problem for each place."""
-        if split == "train" and not self.train_on_places:
-            return []
-        return [self._problem(place) for place in self.places]
+        return [] if split == "train" else [self._problem(place) for place in self.places]
 
     def _problem(self, place: Place) -> Problem:
         before, masked, after = split_lines(self.tree / place.file, place)

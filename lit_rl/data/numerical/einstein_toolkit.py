@@ -34,7 +34,6 @@ class EinsteinToolkit(TaskDataModule):
     Args:
         path: folder of arrangements, such as ``arrangements`` or ``repos`` of a toolkit checkout; may hold
             ``$VARIABLES``.
-        max_source_chars: leave out longer files, which no completion could match; ``None`` keeps all.
         validation_share: share of the thorns kept for validation; a thorn is on one side only.
         split_seed: seed of that choice.
         form: ``instruct`` (chat messages) or ``completion`` (text that ends where the code begins).
@@ -49,7 +48,6 @@ class EinsteinToolkit(TaskDataModule):
     def __init__(
         self,
         path: str,
-        max_source_chars: int | None = None,
         validation_share: float = 0.05,
         split_seed: int = 0,
         form: Form = "instruct",
@@ -59,18 +57,13 @@ class EinsteinToolkit(TaskDataModule):
         if not 0 <= validation_share < 1:
             raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))
         self.path = path
-        self.max_source_chars = max_source_chars
         self.validation_share = validation_share
         self.split_seed = split_seed
         self.form = form
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The files of the split's thorns; validation and test are the same."""
-        rows = [
-            row
-            for row in read_thorns(local_path(self.path))
-            if self.max_source_chars is None or len(row.src_code) <= self.max_source_chars
-        ]
+        rows = list(read_thorns(local_path(self.path)))
         thorns = sorted({row.thorn_name for row in rows})
         random.Random(self.split_seed).shuffle(thorns)
         held_out = set(thorns[: round(self.validation_share * len(thorns))])

@@ -37,7 +37,6 @@ class RoboInstruct(TaskDataModule):
         path: a ``.csv``, ``.jsonl``, ``.json`` or ``.parquet`` file, or a Hugging Face id.
         validation_share: share of the rows kept for validation, chosen by ``split_seed``.
         split_seed: seed of that choice.
-        use_revision: use the revised instruction where there is one.
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
         num_worlds: invented worlds a program is run in.
         timeout_seconds: CPU seconds for a program in one world.
@@ -54,7 +53,6 @@ class RoboInstruct(TaskDataModule):
         path: str,
         validation_share: float = 0.02,
         split_seed: int = 0,
-        use_revision: bool = True,
         form: Form = "instruct",
         num_worlds: int = 20,
         timeout_seconds: float = 2.0,
@@ -66,13 +64,12 @@ class RoboInstruct(TaskDataModule):
         self.path = path
         self.validation_share = validation_share
         self.split_seed = split_seed
-        self.use_revision = use_revision
         self.form = form
         self.check = InventedWorlds(num_worlds=num_worlds, timeout_seconds=timeout_seconds)
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The rows of a split, in the order of the file; validation and test are the same."""
-        rows = usable_rows(read_robo_instruct(self.path), use_revision=self.use_revision)
+        rows = usable_rows(read_robo_instruct(self.path))
         indices = list(range(len(rows)))
         random.Random(self.split_seed).shuffle(indices)
         held_out = set(indices[: round(self.validation_share * len(rows))])
@@ -103,7 +100,7 @@ def read_robo_instruct(path: str) -> Iterator[Row]:
             yield Row(path, number, {name: value or None for name, value in values.items()})
 
 
-def usable_rows(rows: Iterator[Row], *, use_revision: bool = True) -> list[tuple[int, str, str]]:
+def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
     """``(row number, instruction, program)`` of the rows that can be used; programs are made runnable.
 
     Raises:
@@ -115,8 +112,7 @@ def usable_rows(rows: Iterator[Row], *, use_revision: bool = True) -> list[tuple
     source = "the file"
     for row in rows:
         source = row.source
-        instruction = row.text("revision", "") if use_revision else ""
-        instruction = (instruction or row.text("prompt", "")).strip()
+        instruction = (row.text("revision", "") or row.text("prompt", "")).strip()
         program = row.text("program", "").strip()
         if not instruction or not _is_whole(program) or {instruction, program} & seen:
             continue
