@@ -67,11 +67,16 @@ REMOVED = {"token_weights": False, "kl_horizon": 10000}
 REMOVED_LATER: dict[str, Any] = {
     "Basics.show_public_cases": False,
     "CodeCompletion.train_on_places": False,
+    "DeepCoder.bad_rows": "error",
     "DeepCoder.max_tests": None,
     "EinsteinToolkit.max_source_chars": None,
     "LLMJudgeReward.cache_file": None,
+    "OpenCodeInstruct.bad_rows": "error",
     "OpenCodeInstruct.min_judge_score": None,
     "RoboInstruct.use_revision": True,
+    "TestsReward.blame": True,
+    **{f"{name}.split_seed": 0 for name in ("EinsteinToolkit", "HumanEval", "RoboInstruct")},
+    **{f"{name}.split_seed": 0 for name in ("HumanEvalX", "MBXP", "MultiPLE")},
 }
 """The same of classes that a configuration names, with their classes; gone since version 0.4."""
 

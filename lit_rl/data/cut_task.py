@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, TypeVar
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.types import Problem
@@ -13,10 +14,11 @@ from lit_rl.types import Problem
 TRAIN_SHARE = 0.8  # of HumanEval 131 of 164
 
 Cut = Literal["all", "train", "test"]
+Item = TypeVar("Item")
 
 
 class CutTask(TaskDataModule):
-    """Base of such tasks: a subclass sets ``split`` and ``split_seed`` and implements :meth:`read_problems`.
+    """Base of such tasks: a subclass sets ``split`` and implements :meth:`read_problems`.
 
     ==========  ===============  ================================
     ``split``   trained on       validated, tested on
@@ -28,7 +30,6 @@ class CutTask(TaskDataModule):
     """
 
     split: Cut
-    split_seed: int
 
     def read_problems(self) -> list[Problem]:
         """All problems, in the order of the file."""
@@ -42,7 +43,7 @@ class CutTask(TaskDataModule):
         if self.split == "all":
             return problems
         indices = range(len(problems))
-        train = set(random.Random(self.split_seed).sample(indices, round(TRAIN_SHARE * len(problems))))
+        train = set(random.Random(0).sample(indices, round(TRAIN_SHARE * len(problems))))
         return [problems[index] for index in indices if (index in train) == (split == "train")]
 
     def train_dataloader(self) -> ProblemLoader:
@@ -57,3 +58,21 @@ class CutTask(TaskDataModule):
                 "fifths of it and measures on the others"
             )
         return super().train_dataloader()
+
+
+def held_out(items: Iterable[Item], share: float) -> set[Item]:
+    """Return the part of some items to validate on, the same in every run.
+
+    Args:
+        items: the same order gives the same part.
+        share: of them, in [0, 1).
+    """
+    shuffled = list(items)
+    random.Random(0).shuffle(shuffled)
+    return set(shuffled[: round(share * len(shuffled))])
+
+
+def require_some_to_train_on(validation_share: float) -> None:
+    """Raise ArgumentError unless a share leaves something to train on."""
+    if not 0 <= validation_share < 1:
+        raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))

@@ -47,7 +47,6 @@ class HumanEval(CutTask):
     Args:
         path: ``HumanEval.jsonl.gz``, ``HumanEvalPlus.jsonl.gz`` or a hub data set such as ``openai/openai_humaneval``.
         split: see the table.
-        split_seed: seed that draws the 131; the 33 are the rest.
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: solved examples in the prompt, 0 to 3; they are in no benchmark.
         timeout_seconds: CPU seconds for a program and its tests.
@@ -63,7 +62,6 @@ class HumanEval(CutTask):
         path: str = "openai/openai_humaneval",
         *,
         split: Cut = "all",
-        split_seed: int = 0,
         form: Form = "completion",
         few_shot: int = 0,
         timeout_seconds: float = 10.0,
@@ -73,7 +71,6 @@ class HumanEval(CutTask):
         super().__init__(**options)
         self.path = path
         self.split: Cut = split
-        self.split_seed = split_seed
         self.form: Form = form
         self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds

@@ -68,7 +68,6 @@ class TranslatedTask(CutTask):
         language: that of the rows: ``cpp``, ``go``, ``java``, ``javascript`` or ``rust``.
         split: ``all`` is only measured on; ``train`` trains on four fifths and measures on the others; ``test`` is
             only measured on these.
-        split_seed: seed that draws the four fifths.
         form: ``completion`` for base models, ``instruct`` for chat models.
         timeout_seconds: CPU seconds for a program and its tests.
         name: in metric names when there are several validation tasks; by default the class's and the language.
@@ -83,7 +82,6 @@ class TranslatedTask(CutTask):
         language: Language,
         *,
         split: Cut = "all",
-        split_seed: int = 0,
         form: Form = "completion",
         timeout_seconds: float = 10.0,
         name: str | None = None,
@@ -100,7 +98,6 @@ class TranslatedTask(CutTask):
         self.path = path
         self.language: Language = language
         self.split: Cut = split
-        self.split_seed = split_seed
         self.form: Form = form
         self.timeout_seconds = timeout_seconds
         self.name = name or f"{type(self).__name__.lower()}_{language}"

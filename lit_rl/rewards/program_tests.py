@@ -35,15 +35,14 @@ class TestsReward(RewardTerm):
     of its tests, or its checker gives points, it gives the mean of these scores.
     ``graded`` gives each verdict its grade.
 
-    With ``blame`` a program that failed at a known line of its own loses its reward there: the line gets
-    ``value - value of a pass``, the rest is spread evenly. Otherwise the value is spread evenly.
+    A program that failed at a known line of its own loses its reward there: the line gets ``value - value of a pass``,
+    the rest is spread evenly. Otherwise the value is spread evenly.
 
     Args:
         weight: factor in the reward.
         name: name in logs.
         mode: ``all``, ``fraction`` or ``graded``.
         grades: grades by verdict that replace the default ones; read by ``graded`` only.
-        blame: whether the failing line of the traceback carries the loss.
 
     Raises:
         ValueError: an unknown mode or verdict, or a grade that is not a number.
@@ -63,10 +62,9 @@ class TestsReward(RewardTerm):
         name: str | None = None,
         mode: Mode = "all",
         grades: dict[str, float] | None = None,
-        blame: bool = True,
     ) -> None:
         super().__init__(weight, name)
-        self.mode, self.blame = mode, blame
+        self.mode = mode
         self.grades = merge_grades(self, GRADES, grades)
 
     def check_problem(self, problem: Problem) -> None:
@@ -83,7 +81,7 @@ class TestsReward(RewardTerm):
     def _score(self, text: str, judgement: Judgement) -> TermScore:
         value = self._value(judgement.problem.check, judgement.outcome)
         full = self.grades[Verdict.PASSED] if self.mode == "graded" else 1.0
-        return blame_line(text, judgement, value, full) if self.blame else TermScore(value)
+        return blame_line(text, judgement, value, full)
 
     def _value(self, check: Check, outcome: Outcome) -> float:
         if self.mode == "graded":

@@ -6,11 +6,10 @@ a grader, or both.
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Unpack
 
-from lit_rl.arguments import ArgumentError
+from lit_rl.data.cut_task import held_out, require_some_to_train_on
 from lit_rl.data.local_files import local_path
 from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorns
 from lit_rl.data.prompts import Form, chat
@@ -35,7 +34,6 @@ class EinsteinToolkit(TaskDataModule):
         path: folder of arrangements, such as ``arrangements`` or ``repos`` of a toolkit checkout; may hold
             ``$VARIABLES``.
         validation_share: share of the thorns kept for validation; a thorn is on one side only.
-        split_seed: seed of that choice.
         form: ``instruct`` (chat messages) or ``completion`` (text that ends where the code begins).
         **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
@@ -49,25 +47,20 @@ class EinsteinToolkit(TaskDataModule):
         self,
         path: str,
         validation_share: float = 0.05,
-        split_seed: int = 0,
         form: Form = "instruct",
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if not 0 <= validation_share < 1:
-            raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))
+        require_some_to_train_on(validation_share)
         self.path = path
         self.validation_share = validation_share
-        self.split_seed = split_seed
         self.form = form
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The files of the split's thorns; validation and test are the same."""
         rows = list(read_thorns(local_path(self.path)))
-        thorns = sorted({row.thorn_name for row in rows})
-        random.Random(self.split_seed).shuffle(thorns)
-        held_out = set(thorns[: round(self.validation_share * len(thorns))])
-        return [self._problem(row) for row in rows if (row.thorn_name in held_out) is (split != "train")]
+        measured = held_out(sorted({row.thorn_name for row in rows}), self.validation_share)
+        return [self._problem(row) for row in rows if (row.thorn_name in measured) is (split != "train")]
 
     def _problem(self, row: ThornSource) -> Problem:
         return Problem(

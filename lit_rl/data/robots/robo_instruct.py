@@ -9,11 +9,11 @@ not by doing what the instruction says.
 from __future__ import annotations
 
 import csv
-import random
 from collections.abc import Iterator
 from typing import Unpack
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import UsageError
+from lit_rl.data.cut_task import held_out, require_some_to_train_on
 from lit_rl.data.local_files import local_path
 from lit_rl.data.prompts import Form
 from lit_rl.data.robots.robot_checks import InventedWorlds
@@ -35,8 +35,7 @@ class RoboInstruct(TaskDataModule):
 
     Args:
         path: a ``.csv``, ``.jsonl``, ``.json`` or ``.parquet`` file, or a Hugging Face id.
-        validation_share: share of the rows kept for validation, chosen by ``split_seed``.
-        split_seed: seed of that choice.
+        validation_share: share of the rows kept for validation.
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
         num_worlds: invented worlds a program is run in.
         timeout_seconds: CPU seconds for a program in one world.
@@ -52,27 +51,22 @@ class RoboInstruct(TaskDataModule):
         self,
         path: str,
         validation_share: float = 0.02,
-        split_seed: int = 0,
         form: Form = "instruct",
         num_worlds: int = 20,
         timeout_seconds: float = 2.0,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if not 0 <= validation_share < 1:
-            raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))
+        require_some_to_train_on(validation_share)
         self.path = path
         self.validation_share = validation_share
-        self.split_seed = split_seed
         self.form = form
         self.check = InventedWorlds(num_worlds=num_worlds, timeout_seconds=timeout_seconds)
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The rows of a split, in the order of the file; validation and test are the same."""
         rows = usable_rows(read_robo_instruct(self.path))
-        indices = list(range(len(rows)))
-        random.Random(self.split_seed).shuffle(indices)
-        held_out = set(indices[: round(self.validation_share * len(rows))])
+        measured = held_out(range(len(rows)), self.validation_share)
         return [
             robot_problem(
                 f"robo_instruct/{number}",
@@ -82,7 +76,7 @@ class RoboInstruct(TaskDataModule):
                 reference=program,
             )
             for index, (number, instruction, program) in enumerate(rows)
-            if (index in held_out) is (split != "train")
+            if (index in measured) is (split != "train")
         ]
 
 
