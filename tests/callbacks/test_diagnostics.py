@@ -18,16 +18,14 @@ from support.ill_runs import (
     Says,
     Shifted,
 )
-from support.small_runs import Scored, build_module, fit
+from support.small_runs import Scored, build_module, corridor, fit, sorting
 
 from lit_rl.callbacks import Diagnostics
 from lit_rl.data import Corridor, Sorting
 from lit_rl.execution.interface import Verdict
-from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
-from lit_rl.modules import GRPO, PPO, CriticUpdate, Objective, Update
+from lit_rl.modules import Objective
 from lit_rl.reports import diagnosis
 from lit_rl.reports.diagnosis import RULES, Rule, RunHistory
-from lit_rl.rewards import CorridorReward, SortingReward
 from lit_rl.types import Sampling
 
 FEW = 3
@@ -122,29 +120,10 @@ def test_each_rule_names_its_cause_and_no_other(byte_tokenizer: str, tmp_path: P
 def test_a_critic_that_does_not_learn_is_told(
     tmp_path: Path, critic_rate: float, optimizer: Any, rule: str | None
 ) -> None:
-    module = PPO(
-        CorridorPolicy(num_cells=5),
-        critic=CorridorCritic(num_cells=5),
-        sampling=Sampling(num_samples=4, max_tokens=6),
-        rewards=[CorridorReward()],
-        max_rollouts=8,
-        critic_update=CriticUpdate(learning_rate=critic_rate, gradient_clip_norm=None),
-        update=Update(optimizer=optimizer, gradient_clip_norm=None),
-    )
+    module = corridor(optimizer, 8, Sampling(num_samples=4, max_tokens=6), learning_rate=critic_rate)
     messages = found(module, tmp_path, [diagnosis.UselessCritic(after=4)], data=Corridor(num_cells=5))
     spoken = {"useless_critic", "exploding_loss"} & messages.keys()
     assert (rule in spoken) if rule else not spoken
-
-
-def sorting(lr: float, max_rollouts: int = 10, epochs: int = 1, **kwargs: Any) -> GRPO:
-    return GRPO(
-        SortingPolicy(init_seed=0),
-        sampling=Sampling(num_samples=16, max_tokens=3),
-        rewards=[SortingReward()],
-        max_rollouts=max_rollouts,
-        update=Update(optimizer=adam(lr), gradient_clip_norm=None, epochs=epochs),
-        **kwargs,
-    )
 
 
 SORTED: dict[str, tuple[dict[str, Any], str]] = {
@@ -157,11 +136,11 @@ SORTED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("rule", list(SORTED))
 def test_a_policy_that_runs_away_is_told_by_what_it_leaves(tmp_path: Path, rule: str) -> None:
     arguments, said = SORTED[rule]
-    assert said in found(sorting(1.0, **arguments), tmp_path, data=Sorting())[rule].message
+    assert said in found(sorting(adam(1.0), **arguments), tmp_path, data=Sorting())[rule].message
 
 
 def test_a_policy_that_takes_small_steps_stays_near(tmp_path: Path) -> None:
-    module = sorting(0.001, epochs=6, objective=Objective(kl_coef=1e-6))
+    module = sorting(adam(0.001), epochs=6, objective=Objective(kl_coef=1e-6))
     assert not SORTED.keys() & found(module, tmp_path, data=Sorting()).keys()
 
 

@@ -30,7 +30,7 @@ from support.ill_runs import (
     Programs,
     Reports,
 )
-from support.small_runs import Scored, build_module, fit
+from support.small_runs import Scored, build_module, corridor, fit, sorting
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
@@ -38,9 +38,9 @@ from lit_rl.data import Corridor, Sorting
 from lit_rl.data.task import Split
 from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.interface import Check, Outcome, Verdict
-from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, ModelTeacher, SortingPolicy
-from lit_rl.modules import GRPO, PPO, CriticUpdate, Distillation, Objective, Update
-from lit_rl.rewards import CorridorReward, SortingReward, TestsReward
+from lit_rl.models import CausalLM, ModelTeacher
+from lit_rl.modules import Distillation, Objective
+from lit_rl.rewards import TestsReward
 from lit_rl.types import Completions, Problem, Sampling
 
 pytestmark = pytest.mark.slow
@@ -308,15 +308,7 @@ def test_a_solved_task_has_no_alarm(byte_tokenizer: str, tmp_path: Path) -> None
 
 def test_a_solved_task_without_programs_has_no_alarm(tmp_path: Path) -> None:
     """The corridor is solved within ten rollouts; then all returns are alike, and a critic has nothing to explain."""
-    module = PPO(
-        CorridorPolicy(num_cells=5),
-        critic=CorridorCritic(num_cells=5),
-        sampling=Sampling(num_samples=16, max_tokens=40),
-        rewards=[CorridorReward()],
-        max_rollouts=200,
-        critic_update=CriticUpdate(gradient_clip_norm=None),
-        update=Update(optimizer=adam(0.05), gradient_clip_norm=None, epochs=4),
-    )
+    module = corridor(adam(0.05), 200, Sampling(num_samples=16, max_tokens=40), epochs=4)
     callback = Diagnostics()
     fit(module, tmp_path, data=Corridor(num_cells=5), callbacks=[callback])
     assert callback.found == []
@@ -324,14 +316,7 @@ def test_a_solved_task_without_programs_has_no_alarm(tmp_path: Path) -> None:
 
 def test_a_policy_that_settled_for_less_than_it_once_earned_is_told_once(tmp_path: Path) -> None:
     """Sorting ends at 4 in every row, although rows earned 5."""
-    module = GRPO(
-        SortingPolicy(init_seed=0),
-        sampling=Sampling(num_samples=16, max_tokens=3),
-        rewards=[SortingReward()],
-        max_rollouts=120,
-        update=Update(optimizer=adam(0.03), gradient_clip_norm=None),
-    )
     callback = Diagnostics()
-    fit(module, tmp_path, data=Sorting(), callbacks=[callback])
+    fit(sorting(adam(0.03), 120), tmp_path, data=Sorting(), callbacks=[callback])
     assert [one.rule for one in callback.found] == ["entropy_collapse", "flat_reward"]
     assert "rows earned up to 5 before" in callback.found[1].message

@@ -13,9 +13,10 @@ import torch
 from lit_rl.advantages import GAE
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM
+from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.modules import GRPO, PPO, Collect, CriticUpdate, Evaluate, Optimization, PolicyModule, RolloutModule, Update
 from lit_rl.renamed import arguments_of
+from lit_rl.rewards import CorridorReward, SortingReward
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Sampling
 from support.tiny_models import TINY_QWEN2
@@ -111,6 +112,31 @@ def fit(
     trainer = quiet_trainer(folder, **kwargs)
     trainer.fit(module, data or Words(batch_size=3), ckpt_path=ckpt_path, weights_only=False)
     return trainer
+
+
+def sorting(optimizer: Any, max_rollouts: int = 10, epochs: int = 1, **kwargs: Any) -> GRPO:
+    """A run on ``Sorting``."""
+    return GRPO(
+        SortingPolicy(init_seed=0),
+        sampling=Sampling(num_samples=16, max_tokens=3),
+        rewards=[SortingReward()],
+        max_rollouts=max_rollouts,
+        update=Update(optimizer=optimizer, gradient_clip_norm=None, epochs=epochs),
+        **kwargs,
+    )
+
+
+def corridor(optimizer: Any, max_rollouts: int, sampling: Sampling, epochs: int = 1, **critic: Any) -> PPO:
+    """A run on ``Corridor`` of five cells."""
+    return PPO(
+        CorridorPolicy(num_cells=5),
+        critic=CorridorCritic(num_cells=5),
+        sampling=sampling,
+        rewards=[CorridorReward()],
+        max_rollouts=max_rollouts,
+        critic_update=CriticUpdate(gradient_clip_norm=None, **critic),
+        update=Update(optimizer=optimizer, gradient_clip_norm=None, epochs=epochs),
+    )
 
 
 def adam(parameters: Any) -> torch.optim.Optimizer:
