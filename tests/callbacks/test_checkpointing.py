@@ -19,7 +19,7 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from support.saved_runs import CrashAt, Curves, names, run
 from support.slow_cases import slow_but
-from support.small_runs import build_module
+from support.small_runs import adam, build_module
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
@@ -34,10 +34,6 @@ ALGORITHMS: dict[type[RolloutModule], Callable[[], dict[str, Any]]] = {
     GRPO: dict,
     PPO: lambda: {"critic": SeparateCritic(), "critic_warmup_rollouts": 3},
 }
-
-
-def adam(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, lr=1e-2)
 
 
 def schedule(optimizer: torch.optim.Optimizer) -> Any:

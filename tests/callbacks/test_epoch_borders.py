@@ -12,7 +12,7 @@ import pytest
 import torch
 from support.saved_runs import CrashAt, Curves, run
 from support.slow_cases import slow_but
-from support.small_runs import fit, weights
+from support.small_runs import adam, fit, weights
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.modules import RolloutModule
@@ -48,10 +48,6 @@ class Seen(pl.Callback):
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self.validated.append(pl_module.clock.count)
-
-
-def adam(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, lr=1e-2)
 
 
 def start(

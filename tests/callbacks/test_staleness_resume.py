@@ -15,7 +15,7 @@ import torch
 from modules.test_staleness import Counts, Kept, ahead
 from support.late_verdicts import Counting, Programs
 from support.saved_runs import CrashAt, Curves, run
-from support.small_runs import weights
+from support.small_runs import adam, weights
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.modules import PPO, RolloutModule
@@ -26,10 +26,6 @@ Make = Callable[..., RolloutModule]
 ACROSS_BORDERS = {"limit_val_batches": 1.0, "val_check_interval": 3, "check_val_every_n_epoch": None}
 EACH_EPOCH = {"limit_val_batches": 1.0}
 TWO_AN_EPOCH = {"limit_train_batches": 2, "check_val_every_n_epoch": None}
-
-
-def adam(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, lr=1e-2)
 
 
 def start(
