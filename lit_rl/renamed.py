@@ -67,11 +67,9 @@ REMOVED = {"token_weights": False, "kl_horizon": 10000}
 REMOVED_LATER: dict[str, Any] = {
     "Basics.show_public_cases": False,
     "CodeCompletion.train_on_places": False,
-    "DeepCoder.bad_rows": "error",
     "DeepCoder.max_tests": None,
     "EinsteinToolkit.max_source_chars": None,
     "LLMJudgeReward.cache_file": None,
-    "OpenCodeInstruct.bad_rows": "error",
     "OpenCodeInstruct.min_judge_score": None,
     "RoboInstruct.use_revision": True,
     "TestsReward.blame": True,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from lit_rl.data.prompts import called_function, chat, fenced
-from lit_rl.data.rows import Row, parse_rows, read_rows
+from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.program import extract_program
@@ -36,6 +36,7 @@ class OpenCodeInstruct(TaskDataModule):
         min_test_score: lowest share of its own tests that the stored solution passed, in [0, 1].
         shown_tests: asserts in the prompt at most.
         timeout_seconds: CPU seconds for a program and its tests.
+        bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -54,6 +55,7 @@ class OpenCodeInstruct(TaskDataModule):
         min_test_score: float = 1.0,
         shown_tests: int = 1,
         timeout_seconds: float = 10.0,
+        bad_rows: BadRows = "error",
         name: str = "open_code_instruct",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -65,6 +67,7 @@ class OpenCodeInstruct(TaskDataModule):
         self.min_test_score = min_test_score
         self.shown_tests = shown_tests
         self.timeout_seconds = timeout_seconds
+        self.bad_rows: BadRows = bad_rows
         self.name = name
         self._drawn: list[Problem] = []
 
@@ -77,10 +80,10 @@ class OpenCodeInstruct(TaskDataModule):
         return self._drawn[self.num_problems :]
 
     def _draw(self) -> list[Problem]:
-        kept = parse_rows(read_rows(self.path), self._kept)
+        kept = parse_rows(read_rows(self.path), self._kept, self.bad_rows)
         count = self.num_problems + self.num_validation_problems
         rows = draw_rows((row for row in kept if row is not None), count, self.subset_seed)
-        return list(parse_rows(rows, self._problem))
+        return list(parse_rows(rows, self._problem, self.bad_rows))
 
     def _kept(self, row: Row) -> Row | None:
         if row.number_of("average_test_score") < self.min_test_score:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Literal, TypeVar
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
 from lit_rl.lazy import load_extra
 
+BadRows = Literal["error", "skip"]
 _MISSING = object()
 REMEDY = "fix or remove the row"
 _CONTENTS: dict[str, tuple[tuple[bytes, ...], str]] = {
@@ -186,25 +188,36 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
             yield from _read_hub(source, subset, part)
 
 
-def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value]) -> Iterator[Value]:
+def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: BadRows = "error") -> Iterator[Value]:
     """Every row parsed; errors that the parser did not foresee name the row, too.
 
     Args:
         rows: as read.
         parse: makes one value from one row.
+        bad_rows: ``error`` raises at the first row that ``parse`` refuses; ``skip`` leaves such rows out and
+            warns at the end with their number and the first error.
 
     Raises:
         RowError: from ``parse``, or in place of a ``KeyError``, ``TypeError`` or other ``ValueError`` of it.
+        NameError: from ``parse``, with ``skip``.
     """
+    skipped: list[RowError] = []
     rows = iter(rows)
     for row in rows:
         try:
             value = parse(row)
         except (AttributeError, LookupError, NameError, TypeError, ValueError, SyntaxError) as fault:
             error = fault if isinstance(fault, RowError) else _stumbled(row, fault)
-            _refuse(_about_all(error, rows, parse) if row.number == 1 and _collected.get() is None else error)
+            if bad_rows == "error":
+                _refuse(_about_all(error, rows, parse) if row.number == 1 and _collected.get() is None else error)
+            elif isinstance(fault, NameError):  # a mistake in the code, whatever the row
+                raise
+            else:
+                skipped.append(error)
             continue
         yield value
+    if skipped:
+        warnings.warn(f"left out {len(skipped)} rows that cannot be read; the first: {skipped[0]}", stacklevel=2)
 
 
 def _about_all(error: RowError, rows: Iterator[Row], parse: Callable[[Row], Any]) -> RowError:

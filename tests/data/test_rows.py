@@ -154,10 +154,21 @@ def test_a_wrong_setting_has_its_own_remedy_and_a_later_fault_hides_no_row():
         list(parse_rows(cut(), lambda row: row.text("a")))
 
 
+def test_a_name_that_does_not_exist_is_no_bad_row():
+    with pytest.raises(NameError):
+        list(parse_rows([Row("file", 1, {})], lambda row: undefined, "skip"))  # noqa: F821
+
+
 @pytest.mark.parametrize("parse", [lambda row: row.txt("a"), lambda row: undefined, lambda row: int(row.text("a"))])  # noqa: F821
 def test_code_outside_the_package_that_fails_on_a_row_is_named_with_its_line(parse):
     with pytest.raises(RowError, match=r"\(test_rows.py, line \d+\); correct that line, or the row"):
         list(parse_rows([Row("file", 1, {"a": "x"})], parse))
+
+
+def test_rows_that_cannot_be_read_are_skipped_with_a_warning_if_asked():
+    rows = [Row("file", number, {"a": value}) for number, value in enumerate(["x", 1, "y", 2], 1)]
+    with pytest.warns(UserWarning, match="left out 2 rows .* the first: file, row 2, field 'a'"):
+        assert list(parse_rows(rows, lambda row: row.text("a"), "skip")) == ["x", "y"]
 
 
 def test_a_missing_file_an_empty_folder_and_an_unknown_ending_say_what_to_do(tmp_path):

@@ -29,7 +29,7 @@ from lit_rl.data.contests.contest_tests import (
 from lit_rl.data.local_files import local_path
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.prompts import contest_prompt
-from lit_rl.data.rows import Row, parse_rows, read_rows
+from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program
@@ -124,6 +124,7 @@ class DeepCoder(TaskDataModule):
         checker_files: paths of files that checkers include by their names, such as your ``testlib.h``.
         start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.
         end_date: last day; of its contests only those dated midnight are taken, as in LiveCodeBench.
+        bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -145,6 +146,7 @@ class DeepCoder(TaskDataModule):
         checker_files: Sequence[str] = (),
         start_date: str | None = None,
         end_date: str | None = None,
+        bad_rows: BadRows = "error",
         name: str = "deepcoder",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -163,6 +165,7 @@ class DeepCoder(TaskDataModule):
         self.days = (_day("start_date", start_date, first), _day("end_date", end_date, last))
         if self.days[0] > self.days[1]:
             raise ArgumentError("start_date", f"a day up to end_date, {end_date}", str(start_date), "swap the two")
+        self.bad_rows: BadRows = bad_rows
         self.name = name
         for split, sources in self.sources.items():
             for source in sources:
@@ -179,7 +182,7 @@ class DeepCoder(TaskDataModule):
         files = {path.name: path.read_text() for path in map(local_path, self.checker_files)}
         for source in self.sources[split]:
             rows = self._rows(source, _stored_split(split))
-            found = list(parse_rows(rows, partial(self._problem, files)))
+            found = list(parse_rows(rows, partial(self._problem, files), self.bad_rows))
             label = Path(source).name.split(".")[0]
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
             self._tell_about_rows(f"{split} rows of {source}", Counter(p for p in found if isinstance(p, _Left)), kept)
