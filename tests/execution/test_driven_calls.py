@@ -90,7 +90,7 @@ def test_values_come_back_as_they_went(sandbox, language):
 PROGRAMS = {
     "javascript": (
         "const fs = require('fs'), main = 1, file = 2;\nfunction f(a, b) { console.log('x'); return a + b; }",
-        ("const f = (a, b) => {\n\nif (a === 10) null.x; return a + b; }", "TypeError"),
+        ("export const f = (a, b) => {\n\nif (a === 10) null.x; return a + b; }", "TypeError"),
         "const g = 1;",
         "let a = 1;\n\nlet b = = 2;",
         "const f = () => process.exit(0);",
@@ -98,7 +98,7 @@ PROGRAMS = {
     ),
     "typescript": (
         "const fs: any = require('fs');\nexport function f(a: number, b: number): number { console.log('x'); return a + b; }",
-        ("type A = any; const f = (a: A, b: A) => {\n\nif (a === 10) (null as A).x; return a + b; }", "TypeError"),
+        ("enum E { A }\nconst f = (a: any, b: any) => {\nif (a === 10) (null as any).x; return a + b; }", "TypeError"),
         "const g: number = 1;",
         "let a = 1;\n\nlet b = = 2;",
         "const f = () => process.exit(0);",
