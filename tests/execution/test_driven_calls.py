@@ -90,7 +90,7 @@ def test_values_come_back_as_they_went(sandbox, language):
 PROGRAMS = {
     "javascript": (
         "const fs = require('fs'), main = 1, file = 2;\nfunction f(a, b) { console.log('x'); return a + b; }",
-        ("const f = (a, b) => {\n\nif (a === 10) null.x; return a + b; }", "TypeError"),
+        ("export const f = (a, b) => {\n\nif (a === 10) null.x; return a + b; }", "TypeError"),
         "const g = 1;",
         "let a = 1;\n\nlet b = = 2;",
         "const f = () => process.exit(0);",
@@ -98,7 +98,7 @@ PROGRAMS = {
     ),
     "typescript": (
         "const fs: any = require('fs');\nexport function f(a: number, b: number): number { console.log('x'); return a + b; }",
-        ("type A = any; const f = (a: A, b: A) => {\n\nif (a === 10) (null as A).x; return a + b; }", "TypeError"),
+        ("enum E { A }\nconst f = (a: any, b: any) => {\nif (a === 10) (null as any).x; return a + b; }", "TypeError"),
         "const g: number = 1;",
         "let a = 1;\n\nlet b = = 2;",
         "const f = () => process.exit(0);",
@@ -193,6 +193,10 @@ ATTACKS = {
         "const f = () => 'x'.repeat(1 << 25);", "const f = () => new Array(1e7).fill([]);", "const f = () => Symbol();",
         "const f = () => new Proxy({}, {ownKeys() { process.exit(0); }});", "require('fs').closeSync(3); const f = () => 3;",
         "let a = []; for (let i = 0; i < 1e5; i++) a = [a]; const f = () => a;", "const f = () => f;", "const f = () => new Set([3]);",
+        "Array.prototype[Symbol.iterator] = function* () { yield 3; }; const f = (...x) => x;", "const f = () => ({toJSON: () => 3, *[Symbol.iterator]() { yield 3; }});",
+        f"process.on('exit', () => require('fs').writeSync(3, '{FORGED}')); const f = () => process.exit(0);",
+        f"new (require('worker_threads').Worker)(`setInterval(() => require('fs').writeSync(3, '{FORGED}'))`, {{eval: true}}); const f = () => 0;",
+        "Object.defineProperty(module, 'litRl', {set() {}, get: () => () => () => 3}); const f = () => 0;", "export const f = () => 0; export const litRl = () => () => 3;",
     ],
     "ruby": [
         "def f(a, b) = loop {}", "exit!(0)", "def f(a, b) = f(a, b)", "def f(a, b) = raise(Exception)", "def f(a, b) = throw(:x)",
@@ -224,6 +228,10 @@ ATTACKS = {
         "type T struct{ x int }\nfunc f(a, b int) T { return T{3} }", "func f(a, b int) any { var x []any = []any{nil}; x[0] = x; return x }",
         'func f(a, b int) string { return "\\xff" }', 'func f(a, b int) int { panic("NotCarried") }', "const true = false\nfunc f(a, b int) bool { return true }",
         "import \"runtime\"\nfunc f(a, b int) int { runtime.Goexit(); return 3 }",
+        f'type T int\nfunc (T) MarshalJSON() ([]byte, error) {{ return []byte("0]\\n{FORGED}"), nil }}\nfunc f(a, b int) T {{ return 0 }}',
+        'type T int\nfunc (T) MarshalJSON() ([]byte, error) { return []byte("3"), nil }\nfunc f(a, b int) T { return T(a + b) }',
+        'type T struct{}\nfunc (*T) Error() string { return "3" }\nfunc f(a, b int) error { return &T{} }', 'import "syscall"\nfunc f(a, b int) int { syscall.Dup2(1, 3); return a + b }',
+        f'import "os"\nfunc f(a, b int) int {{ go func() {{ for {{ os.NewFile(3, "").WriteString("{FORGED}") }} }}(); for i := 0; i < 1e8; i++ {{ }}; return 0 }}',
     ],
     "java": [
         "class Solution { int f(int a, int b) { while (a > 0) a = 1; return 3; } }", "class Solution { int f(int a, int b) { return f(a, b); } }",
@@ -235,6 +243,10 @@ ATTACKS = {
         "class LitRlCalls { }\nclass Solution { int f(int a, int b) { return 3; } }", "class String { }\nclass Solution { int f(int a, int b) { return 0; } }",
         "class Solution { Object f(int a, int b) { java.util.List<Object> x = new java.util.ArrayList<>(); x.add(x); return x; } }",
         "class Solution { int f(int a, int b) { Runtime.getRuntime().halt(0); return 3; } }", "class Solution { int f(int a, int b) { throw new Error(); } }",
+        "class Solution { Iterable<Integer> f(int a, int b) { return () -> java.util.List.of(3).iterator(); } }", "class Solution { record R(int a) { public int a() { return 3; } } Object f(int a, int b) { return new R(0); } }",
+        f'class Solution {{ int f(int a, int b) {{ Runtime.getRuntime().addShutdownHook(new Thread(() -> {{ try {{ new java.io.FileOutputStream("/proc/self/fd/3", true).write("{FORGED}".getBytes()); }} catch (Exception e) {{ }} }})); System.exit(0); return 0; }} }}',
+        f'class Solution {{ int f(int a, int b) {{ new Thread(() -> {{ for (;;) try {{ new java.io.FileOutputStream("/proc/self/fd/3").write("{FORGED}".getBytes()); }} catch (Exception e) {{ }} }}).start(); return 0; }} }}',
+        "class Solution { Object f(int a, int b) { return new java.util.AbstractList<Integer>() { public Integer get(int i) { return 3; } public int size() { System.exit(0); return 1; } public boolean equals(Object o) { return true; } }; } }",
     ],
     "lua": [
         "function f() while true do end end", "os.exit(0)", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
@@ -267,7 +279,7 @@ NOT_JSON = {
     "php": "<?php function f() { return fn() => 3; }",
     "perl": "sub f { return sub { 3 }; }",
     "lua": "function f() return f end",
-    "go": "func f() struct{ x int } { return struct{ x int }{3} }",
+    "go": "func f() func() { return nil }",
     "java": "class Solution { Object f() { return this; } }",
 }
 
@@ -277,6 +289,55 @@ def test_what_json_does_not_hold_is_a_wrong_answer_that_says_so(sandbox, languag
     (outcome,) = judge(sandbox, language, [(NOT_JSON[language], [((), {}), ((), [])])])
     assert outcome.cases == ("wrong_answer", "wrong_answer"), outcome
     assert outcome.exception_type == "NotCarried", outcome
+
+
+# Programs as they are written elsewhere, which define ``f``, and its cases.
+STYLES = {
+    "javascript": [
+        ("#!/usr/bin/env node\nmodule.exports = (x = 1) => x;", [((), 1)]), ("export default (x) => x;", [((1,), 1)]), ("import fs from 'fs';\nfunction f(x) { return x; }", [((1,), 1)]),
+        ("function f(x) { return new Set(x); }\nif (require.main === module) process.exit(1);", [(([2, 2],), [2])]), ("function* f(n) { while (n) yield n--; }", [((2,), [2, 1])]),
+    ],
+    "typescript": [("export enum E { A = 1 }\nnamespace N { export const b = 2; }\nexport default function f(...x: number[]): number[] { return [E.A, N.b, ...x]; }", [((3,), [1, 2, 3])])],
+    "java": [
+        (f"package a.b;\nimport java.util.*;\ninterface Solution {{ static {kind} f({kind} x) {{ return x; }} }}", [((value,), value)])
+        for kind, value in {
+            "Set<Integer>": [3, 1], "HashSet<String>": ["a"], "SortedSet<Long>": [1, 3], "Deque<Integer>": [1], "Queue<String>": ["a"], "PriorityQueue<Integer>": [1], "Iterable<List<Integer>>": [[1]], "char[][]": [["a"]],
+            "TreeMap<Double, Set<Boolean>>": {"1.5": [True]}, "Map<Character, Integer>": {"a": 1}, "java.math.BigInteger": 7, "java.math.BigDecimal": 2.5,
+        }.items()
+    ] + [
+        ("class Solution { record R(int a, String b) { } enum E { A } static Object f(E... x) { return new Object[]{new R(1, \"x\"), E.A, java.util.Map.entry(1, 2)}; } }", [((), [{"a": 1, "b": "x"}, "A", [1, 2]])]),
+        ("class Solution { static String f(int... x) { return \"i\" + x.length; } static String f(String x, Object... y) { return x + (Integer) y[0]; } }", [((1, 2), "i2"), ((), "i0"), (("a", 1), "a1")]),
+    ],
+    "go": [
+        ("package solution\nfunc f(a string, b ...any) []any { return append(b, a) }", [(("a",), ["a"]), (("a", 1, "b"), [1, "b", "a"])]),
+        ('import ("errors"; "math/big")\ntype P struct { A int `json:"a"`; B []string }\nfunc f(p P) (P, *big.Int, error, error) { return p, big.NewInt(3), errors.New("no"), nil }', [(({"a": 1, "B": ["x"]},), [{"a": 1, "B": ["x"]}, 3, "no", None])]),
+    ],
+    "ruby": [
+        ("require 'set'\nclass Solution\ndef self.f(x) = [Set.new(x), (1..2), x.each]\nend", [(([2, 2],), [[2], [1, 2], [2, 2]])]),
+        ("module M\nmodule_function\ndef f(x) = x\nend", CallTests((((1,), 1),), "M.f", language="ruby")),
+    ],
+    "php": [
+        ("<?php\nnamespace A\\B;\nfunction f(int ...$x) { foreach ($x as $one) yield $one; }", [((1, 2), [1, 2])]), ("<?php\nnamespace A;\nenum E: string { case X = 'x'; }\nclass Solution { function f() { return E::X; } }", [((), "x")]),
+        ("<?php\nnamespace A;\nclass C { static function f($x) { return $x; } }", CallTests((((1,), 1),), "C.f", language="php")),
+    ],
+    "perl": [("#!/usr/bin/perl\npackage Util;\nuse bigint;\nsub f { my ($x) = @_; return 2**$x; }\n1;", [((70,), 2**70)])],
+    "lua": [("#!/usr/bin/env lua\nlocal M = {}\nfunction M.f(...) return select('#', ...) end\nreturn M", [((1, 2), 2), ((), 0)])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_programs_are_called_as_they_are_written_elsewhere(sandbox, language):
+    for (program, _), outcome in zip(STYLES[language], judge(sandbox, language, STYLES[language]), strict=True):
+        assert outcome.passed, (program, outcome)
+
+
+@pytest.mark.parametrize(
+    ("language", "name"), [("javascript", "isNaN"), ("php", "is_nan"), ("lua", "type"), ("ruby", "format")]
+)
+def test_a_built_in_function_is_none_of_the_program(sandbox, language, name):
+    check = CallTests((((1,), None),), name, language=language)
+    (outcome,) = judge(sandbox, language, [("<?php" if language == "php" else "x = 1", check)])
+    assert f"the program defines no {name}" in outcome.stderr, outcome
 
 
 LARGE = [2**64, math.nan, -math.inf, 0, None, [0, 0]]

@@ -46,6 +46,8 @@ def test_no_attack_passes_or_is_masked(tier, kind, language):
 def test_no_attack_of_an_ordinary_user_passes_or_is_masked(tier, kind, language):
     need(language)
     done = suites.as_ordinary_user(suites.__file__, tier, kind, 2, "--language", language)
+    if how_to_install(language) in done.stdout:  # what root has in its own folder
+        pytest.skip(how_to_install(language))
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
 
 

@@ -166,7 +166,8 @@ class Findings:
         needed = {one.problem.check.language for one in self.checked if one.problem.check.runs_program}
         for language in LANGUAGES:
             if language in needed - {"python"}:
-                yield f"needs {version(language)}" if toolchain(language) else how_to_install(language)
+                needs = f"needs {LANGUAGES[language].title}: {version(language)}"
+                yield needs if toolchain(language) else how_to_install(language)
 
     def _counts(self) -> Iterator[str]:
         for name, split in self.splits.items():

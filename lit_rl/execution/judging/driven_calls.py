@@ -37,7 +37,7 @@ _DRIVERS: dict[Language, str] = {
     **{"ruby": "calls.rb", "php": "calls.php", "perl": "calls.pl", "lua": "calls.lua"},
     **{"go": "calls.go", "java": "Calls.java"},
 }
-_JAVA_CLASS = re.compile(r"\b(?:class|record|enum)\s+(\w+)")
+_JAVA_CLASS = re.compile(r"\b(?:class|interface|record|enum)\s+(\w+)")
 
 
 def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:

@@ -39,7 +39,8 @@ def prepared(program: str, language: Language) -> str:
 
 
 def without_main(program: str) -> str:
-    """A prepared program of Go whose ``main`` has another name, because its driver has one."""
+    """A prepared program of Go in the package of its driver, which has a ``main``: the program's gets another name."""
+    program = _GO_PACKAGE.sub("package main", program, count=1)
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
 
 

@@ -1,5 +1,6 @@
 import java.io.FileOutputStream;
 import java.lang.reflect.*;
+import java.math.*;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 
@@ -15,18 +16,7 @@ class LitRlCalls {
         for (int i = 1; i < lines.length; i++) {
             String answer;
             try {
-                List<?> given = (List<?>) new LitRlCalls(lines[i]).value();
-                Method method = find(header, given.size());
-                Object[] values = new Object[given.size()];
-                for (int j = 0; j < values.length; j++) values[j] = typed(given.get(j), method.getGenericParameterTypes()[j]);
-                Object owner = null;
-                if (!Modifier.isStatic(method.getModifiers())) {
-                    Constructor<?> make = method.getDeclaringClass().getDeclaredConstructor();
-                    make.setAccessible(true);
-                    owner = make.newInstance();
-                }
-                Object result = method.invoke(owner, values);
-                answer = "[" + text(header[1].equals("1") ? values[0] : result, 100) + "]";
+                answer = "[" + text(call(header, (List<?>) new LitRlCalls(lines[i]).value()), 100) + "]";
             } catch (NotCarried error) {
                 answer = "{\"types\":[\"NotCarried\"],\"message\":\"no JSON\"}";
             } catch (Throwable error) {
@@ -40,20 +30,56 @@ class LitRlCalls {
         Runtime.getRuntime().halt(0);
     }
 
-    static Method find(String[] header, int count) throws Exception {
+    /** The result, or the first argument after the call, of the first method of this name that takes the arguments. */
+    static Object call(String[] header, List<?> given) throws Throwable {
         String[] parts = header[0].split("\\.");
+        Throwable problem = new NoSuchMethodException("the program defines no " + header[0]);
         for (int i = parts.length == 2 ? 1 : 2; i < (parts.length == 2 ? 2 : header.length); i++)
             try {
-                for (Method method : Class.forName(parts.length == 2 ? parts[0] : header[i]).getDeclaredMethods())
-                    if (method.getName().equals(parts[parts.length - 1]) && method.getParameterCount() == count) {
+                for (Method method : Class.forName(parts.length == 2 ? parts[0] : header[i]).getDeclaredMethods()) {
+                    if (!method.getName().equals(parts[parts.length - 1])) continue;
+                    try {
+                        Object[] values = values(method, given);
+                        Object owner = null;
+                        if (!Modifier.isStatic(method.getModifiers())) {
+                            Constructor<?> make = method.getDeclaringClass().getDeclaredConstructor();
+                            make.setAccessible(true);
+                            owner = make.newInstance();
+                        }
                         method.setAccessible(true);
-                        return method;
+                        Object result = method.invoke(owner, values);
+                        return header[1].equals("1") ? values[0] : result;
+                    } catch (InvocationTargetException error) {  // of the program
+                        throw error;
+                    } catch (Exception error) {
+                        problem = error;
                     }
+                }
             } catch (ClassNotFoundException error) { }  // an inner class, or a word of a comment
-        throw new NoSuchMethodException("the program defines no " + header[0]);
+        throw problem;
     }
 
-    static Object typed(Object value, Type type) {
+    static Object[] values(Method method, List<?> given) throws Exception {
+        Type[] types = method.getGenericParameterTypes();
+        int last = types.length - 1;
+        List<Object> values = new ArrayList<>(given);
+        if (method.isVarArgs() && given.size() >= last && !(given.size() > last && given.get(last) instanceof List)) {
+            values.subList(last, values.size()).clear();
+            values.add(given.subList(last, given.size()));
+        }
+        if (values.size() != types.length) throw new IllegalArgumentException("the method takes " + types.length + " arguments");
+        for (int i = 0; i <= last; i++) values.set(i, typed(values.get(i), types[i]));
+        return values.toArray();
+    }
+
+    /** The first of these that is of a type, else a new object of it. */
+    @SuppressWarnings("unchecked")
+    static <T> T made(Type kind, T... known) throws Exception {
+        for (T one : known) if (!(kind instanceof Class) || ((Class<?>) kind).isInstance(one)) return one;
+        return (T) ((Class<?>) kind).getConstructor().newInstance();
+    }
+
+    static Object typed(Object value, Type type) throws Exception {
         Type kind = raw(type);
         if (value == null) return null;
         if (value instanceof Double || value instanceof Long) {
@@ -63,7 +89,10 @@ class LitRlCalls {
             if (kind == float.class || kind == Float.class) return number.floatValue();
             if (kind == short.class || kind == Short.class) return number.shortValue();
             if (kind == byte.class || kind == Byte.class) return number.byteValue();
-            return value;
+            if (kind == long.class || kind == Long.class) return number.longValue();
+            if (kind == BigInteger.class) return new BigInteger(value.toString());
+            if (kind == BigDecimal.class) return new BigDecimal(value.toString());
+            return value.equals((long) number.intValue()) ? (Object) number.intValue() : value;
         }
         if (kind == char.class || kind == Character.class) return ((String) value).charAt(0);
         if (value instanceof List) {
@@ -75,17 +104,17 @@ class LitRlCalls {
                 for (int i = 0; i < items.size(); i++) Array.set(array, i, typed(items.get(i), inner));
                 return array;
             }
-            List<Object> list = new ArrayList<>();
+            Collection<Object> list = made(kind, new ArrayList<>(), new LinkedHashSet<>(), new LinkedList<>(), new TreeSet<>());
             for (Object item : items) list.add(typed(item, inside(type, 0)));
             return list;
         }
         if (value instanceof Map) {
-            Map<Object, Object> map = new LinkedHashMap<>();
+            Map<Object, Object> map = made(kind, new LinkedHashMap<>(), new TreeMap<>());
             for (Map.Entry<?, ?> pair : ((Map<?, ?>) value).entrySet()) {
                 Object key = pair.getKey();
                 Type wanted = inside(type, 0);
-                if (wanted == Integer.class || wanted == Long.class) key = typed(Long.valueOf((String) key), wanted);
-                map.put(key, typed(pair.getValue(), inside(type, 1)));
+                if (wanted instanceof Class && Number.class.isAssignableFrom((Class<?>) wanted)) key = new LitRlCalls((String) key).value();
+                map.put(typed(key, wanted), typed(pair.getValue(), inside(type, 1)));
             }
             return map;
         }
@@ -100,17 +129,25 @@ class LitRlCalls {
         return type instanceof ParameterizedType ? ((ParameterizedType) type).getActualTypeArguments()[index] : Object.class;
     }
 
-    static String text(Object value, int depth) {
+    static String text(Object value, int depth) throws Exception {
         if (depth == 0) throw new NotCarried();
         if (value instanceof Optional) value = ((Optional<?>) value).orElse(null);
+        if (value instanceof Enum) value = ((Enum<?>) value).name();
+        if (value instanceof Map.Entry) value = Arrays.asList(((Map.Entry<?, ?>) value).getKey(), ((Map.Entry<?, ?>) value).getValue());
         if (value == null || value instanceof Number || value instanceof Boolean) return String.valueOf(value);
         StringJoiner items = new StringJoiner(",", "[", "]");
-        if (value instanceof List) for (Object item : (List<?>) value) items.add(text(item, depth - 1));
+        if (value instanceof Iterable) for (Object item : (Iterable<?>) value) items.add(text(item, depth - 1));
         else if (value.getClass().isArray()) for (int i = 0; i < Array.getLength(value); i++) items.add(text(Array.get(value, i), depth - 1));
         else if (value instanceof Map) {
             items = new StringJoiner(",", "{", "}");
             for (Map.Entry<?, ?> pair : ((Map<?, ?>) value).entrySet())
                 items.add(text(String.valueOf(pair.getKey()), depth) + ":" + text(pair.getValue(), depth - 1));
+        } else if (value.getClass().getSuperclass().getName().equals("java.lang.Record")) {
+            items = new StringJoiner(",", "{", "}");
+            for (Field field : value.getClass().getDeclaredFields()) {
+                field.setAccessible(true);
+                if (!Modifier.isStatic(field.getModifiers())) items.add(text(field.getName(), depth) + ":" + text(field.get(value), depth - 1));
+            }
         } else if (value instanceof String || value instanceof Character) {
             StringBuilder quoted = new StringBuilder("\"");
             for (char one : value.toString().toCharArray())

@@ -46,7 +46,13 @@ func litRlCall(function reflect.Value, line string, inPlace bool) (answer string
 	json.Unmarshal([]byte(line), &given)
 	values := make([]reflect.Value, len(given))
 	for i := range given {
-		value := reflect.New(function.Type().In(i))
+		kind := function.Type()
+		if last := kind.NumIn() - 1; i < last || !kind.IsVariadic() {
+			kind = kind.In(i)
+		} else {
+			kind = kind.In(last).Elem()
+		}
+		value := reflect.New(kind)
 		if problem := json.Unmarshal(given[i], value.Interface()); problem != nil {
 			panic(problem)
 		}
@@ -77,6 +83,16 @@ func litRlText(value reflect.Value, depth int) string {
 	if depth == 0 {
 		panic("NotCarried")
 	}
+	if value.CanInterface() {
+		switch known := value.Interface().(type) {
+		case json.Marshaler: // a big.Int
+			if text, problem := json.Marshal(known); problem == nil {
+				return string(text)
+			}
+		case error:
+			value = reflect.ValueOf(known.Error())
+		}
+	}
 	var parts []string
 	switch value.Kind() {
 	case reflect.Bool:
@@ -102,6 +118,16 @@ func litRlText(value reflect.Value, depth int) string {
 		for _, key := range value.MapKeys() {
 			name, _ := json.Marshal(fmt.Sprint(key))
 			parts = append(parts, string(name)+":"+litRlText(value.MapIndex(key), depth-1))
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	case reflect.Struct:
+		for i := 0; i < value.NumField(); i++ {
+			field := value.Type().Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "" {
+				name = field.Name
+			}
+			parts = append(parts, strconv.Quote(name)+":"+litRlText(value.Field(i), depth-1))
 		}
 		return "{" + strings.Join(parts, ",") + "}"
 	case reflect.Pointer, reflect.Interface:

@@ -1,20 +1,21 @@
 // Makes the calls in standard input, a line each, with the program in descriptor 4; descriptor 3 takes a line per call.
 (async () => {
-  const fs = require("fs"), {runInThisContext} = require("vm"), Module = require("module");
+  const fs = require("fs"), Module = require("module");
   const file = process.argv[1], source = fs.readFileSync(4, "utf8");
   const [header, ...calls] = fs.readFileSync(0, "utf8").trimEnd().split("\n"), [entry, inPlace] = header.split(" ");
-  const {writeSync} = fs, {parse, stringify} = JSON, {isView} = ArrayBuffer, {isArray} = Array, {entries} = Object;
+  const {writeSync} = fs, {parse, stringify} = JSON, {entries} = Object;
   const exit = process.reallyExit.bind(process), main = new Module("."), complain = console.error;
-  const most = 2000000, deepest = 100;
+  const most = 2000000, deepest = 100, builtIn = globalThis[entry.split(".")[0]];
   let left, told = false;
   main.filename = "/" + file;  // absolute, so that source maps are looked for
   main.paths = [];
-  Object.assign(globalThis, {require: main.require.bind(main), module: main, exports: main.exports});
   process.argv = [process.argv[0], file];
   const isModule = /^\s*(?:import\s+[\w{*"']|export\s)/m.test(source);
-  let names = {};
-  if (isModule) names = await import("data:text/javascript;base64," + Buffer.from(source).toString("base64"));
-  else runInThisContext(source, {filename: main.filename});
+  const look = "(litRl) => eval(`typeof ${litRl} === 'undefined' ? undefined : ${litRl}`)";  // in the program's own scope
+  const module = `${source}\nexport const litRl = ${look};\n//# sourceURL=`;
+  if (!isModule) main._compile(`${source}\n;module.litRl = ${look};`, main.filename);
+  const names = isModule ? await import("data:text/javascript," + encodeURIComponent(module) + main.filename) : main.exports;
+  const {litRl} = isModule ? names : main, whole = isModule ? names.default : names;
   write("{}");
   for (const call of calls) {
     try {
@@ -40,12 +41,11 @@
 
   function NotCarried(reason) { this.reason = reason; }
 
-  // A name of the program: declared at its top, or exported.
+  // A name of the program: declared at its top, or exported; its only export may have no name.
   function named(name) {
-    const exported = names[name] ?? names.default?.[name] ?? main.exports[name];
-    if (exported !== undefined) return exported;
-    if (names.default?.name === name) return names.default;
-    return runInThisContext(`typeof ${name} === "undefined" ? undefined : ${name}`);
+    const found = litRl(name);
+    if (found !== undefined && found !== builtIn) return found;
+    return names?.[name] ?? whole?.[name] ?? (typeof whole === "function" ? whole : undefined);
   }
 
   function find(entry) {
@@ -62,11 +62,12 @@
     if (value === null || value === undefined) return "null";
     if (["boolean", "number", "bigint"].includes(typeof value)) return `${value}`;
     if (typeof value === "string") return stringify(value);
-    if (typeof value !== "object" || value instanceof Set) throw new NotCarried(`a ${typeof value}`);
+    if (typeof value !== "object") throw new NotCarried(`a ${typeof value}`);
     if (!depth) throw new NotCarried(`lists nested deeper than ${deepest}`);
-    const items = isArray(value) || isView(value) ? Array.from(value) : value instanceof Map ? [...value] : entries(value);
+    const isList = value[Symbol.iterator] !== undefined && !(value instanceof Map);
+    const items = isList || value instanceof Map ? [...value] : entries(value);
     if ((left -= items.length) < 0) throw new NotCarried("more values than can be held");
-    if (isArray(value) || isView(value)) return "[" + items.map((item) => text(item, depth - 1)).join() + "]";
+    if (isList) return "[" + items.map((item) => text(item, depth - 1)).join() + "]";
     return "{" + items.map(([key, item]) => stringify(`${key}`) + ":" + text(item, depth - 1)).join() + "}";
   }
 })();

@@ -65,7 +65,7 @@ do
   local header, calls = io.read("l"), {}
   entry, in_place = match(header, "^(%S+) (%d)")
   for line in io.lines() do calls[#calls + 1] = line end
-  local source = open("/proc/self/fd/4"):read("a")
+  local source, built_in = gsub(open("/proc/self/fd/4"):read("a"), "^#[^\n]*", ""), _G[entry]
   local chunk, problem = load(source .. "\nreturn " .. entry, "@program.lua")  -- which may be local
   if not chunk then chunk, problem = load(source, "@program.lua") end
   if not chunk then stderr:write(problem, "\n"); exit(1) end
@@ -73,6 +73,7 @@ do
   if not fine then stderr:write(tostring(found), "\n"); exit(1) end
   if type(found) == "table" then found = found[entry] or found end  -- of a file that returns its functions
   found = found or _G[entry]
+  if found == built_in then found = nil end
   answer("{}")
   for _, call in ipairs(calls) do
     local values, _, count = parse(call, 1)

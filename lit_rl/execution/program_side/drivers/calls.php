@@ -7,6 +7,8 @@ $lit_rl = (function () {
     $write = function ($line) use ($answers) { fwrite($answers, $line . "\n"); fflush($answers); };
     $text = function ($value, $depth) use (&$text) {
         if (is_float($value) && !is_finite($value)) return is_nan($value) ? "NaN" : ($value > 0 ? "Infinity" : "-Infinity");
+        if ($value instanceof BackedEnum) $value = $value->value;
+        if ($value instanceof Traversable) $value = iterator_to_array($value, false);
         if (is_object($value)) $value = get_object_vars($value) ?: ($value instanceof stdClass ? [] : throw new JsonException("no JSON"));
         if (!is_array($value)) return json_encode($value, JSON_THROW_ON_ERROR);
         if (!$depth) throw new JsonException("lists nested deeper than 100");
@@ -17,11 +19,12 @@ $lit_rl = (function () {
         return $is_list ? "[" . implode(",", $parts) . "]" : "{" . implode(",", $parts) . "}";
     };
     $find = function ($entry) {
+        $named = fn($names, $name) => current(preg_grep("/(^|\\\\)$name$/i", $names));  // in whatever namespace
         [$head, $method] = explode(".", $entry) + [1 => null];
-        if ($method !== null) return [new $head(), $method];
-        if (function_exists($head)) return $head;
-        if (is_callable($GLOBALS[$head] ?? null)) return $GLOBALS[$head];
-        if (class_exists("Solution") && method_exists("Solution", $head)) return [new Solution(), $head];
+        if ($method === null && $found = $named(get_defined_functions()["user"], $head)) return $found;
+        if ($method === null && is_callable($GLOBALS[$head] ?? null)) return $GLOBALS[$head];
+        $class = $named(get_declared_classes(), $method === null ? "Solution" : $head);
+        if ($class && method_exists($class, $method ?? $head)) return [new $class(), $method ?? $head];
         throw new Error("the program defines no $entry");
     };
     return function () use ($calls, $entry, $in_place, $write, $text, $find) {

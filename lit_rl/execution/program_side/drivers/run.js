@@ -16,7 +16,7 @@ if (mode === "parse") {
   Object.assign(globalThis, {require: main.require.bind(main), module: main, exports: main.exports});
   runTests(fs, JSON.parse(source), vm.runInThisContext);
 } else if (isModule()) {
-  import("data:text/javascript;base64," + Buffer.from(source).toString("base64"));
+  import("data:text/javascript," + encodeURIComponent(`${source}\n//# sourceURL=`) + main.filename);  // which errors name
 } else {
   main._compile(source, main.filename);
 }
@@ -36,7 +36,8 @@ function runTests({readSync, writeSync}, [program, test], run) {
   const iterated = [[].keys(), ""[Symbol.iterator](), "".matchAll(/x/g), new Map().keys(), new Set().keys(), (function* () {})()];
   // What shows a program the variables and objects of others, in this thread or from another one.
   for (const [owner, name] of [[require("inspector"), "Session"], [require("v8"), "queryObjects"],
-    [require("worker_threads"), "Worker"], [process, "binding"], [process, "_linkedBinding"], [process, "dlopen"]])
+    [require("worker_threads"), "Worker"], [process, "binding"], [process, "_linkedBinding"], [process, "dlopen"],
+    [process.getBuiltinModule?.("node:sqlite")?.DatabaseSync.prototype ?? {}, "loadExtension"]])
     Object.defineProperty(owner, name, {value: undefined, writable: false, configurable: false});
   for (const {prototype} of [Object, Function, ...kinds])
     if (!Object.hasOwn(prototype, "toJSON")) keep(prototype, "toJSON", {});
