@@ -305,6 +305,7 @@ STYLES = {
             "TreeMap<Double, Set<Boolean>>": {"1.5": [True]}, "Map<Character, Integer>": {"a": 1}, "java.math.BigInteger": 7, "java.math.BigDecimal": 2.5,
         }.items()
     ] + [
+        ("class List { }\nclass Type { }\nclass Solution { <T extends Comparable<T>> T f(T[] x) { return x[x.length - 1]; } }", [(([1, 2],), 2)]),
         ("class Solution { record R(int a, String b) { } enum E { A } static Object f(E... x) { return new Object[]{new R(1, \"x\"), E.A, java.util.Map.entry(1, 2)}; } }", [((), [{"a": 1, "b": "x"}, "A", [1, 2]])]),
         ("class Solution { static String f(int... x) { return \"i\" + x.length; } static String f(String x, Object... y) { return x + (Integer) y[0]; } }", [((1, 2), "i2"), ((), "i0"), (("a", 1), "a1")]),
     ],

@@ -1,8 +1,14 @@
 import java.io.FileOutputStream;
-import java.lang.reflect.*;
-import java.math.*;
+// By name: a program's own class of such a name then hides none of these.
+import java.lang.reflect.Array; import java.lang.reflect.Constructor; import java.lang.reflect.Field;
+import java.lang.reflect.GenericArrayType; import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method; import java.lang.reflect.Modifier; import java.lang.reflect.ParameterizedType;
+import java.lang.reflect.Type; import java.lang.reflect.TypeVariable;
+import java.math.BigDecimal; import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
-import java.util.*;
+import java.util.ArrayList; import java.util.Arrays; import java.util.Collection; import java.util.LinkedHashMap;
+import java.util.LinkedHashSet; import java.util.LinkedList; import java.util.List; import java.util.Map;
+import java.util.Optional; import java.util.StringJoiner; import java.util.TreeMap; import java.util.TreeSet;
 
 /** Makes the calls in standard input, a line each; descriptor 3 takes a line per call. Types are those of the method. */
 class LitRlCalls {
@@ -122,6 +128,7 @@ class LitRlCalls {
     }
 
     static Type raw(Type type) {
+        if (type instanceof TypeVariable) return raw(((TypeVariable<?>) type).getBounds()[0]);
         return type instanceof ParameterizedType ? ((ParameterizedType) type).getRawType() : type;
     }
 
