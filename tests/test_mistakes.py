@@ -44,6 +44,7 @@ FILES = {
     "term.yaml": "model:\n  init_args:\n    rewards:\n      - class_path: lit_rl.rewards.TestReward\n",
     "binary.yaml": b"\xff\xfe\x00",
     "sampling.yaml": "model:\n  init_args:\n    sampling: {temprature: 1}\n",
+    "comma.yaml": "model:\n  class_path: GRPO\n  init_args:\n    sampling: {temperature: 0,7}\n",
     "update.yaml": "model:\n  class_path: GRPO\n  init_args:\n    update: {epoch: 2}\n",
     "objective.yaml": "model:\n  class_path: GRPO\n  init_args:\n    objective: {kl_coeff: 1}\n",
     "collect.yaml": "model:\n  class_path: GRPO\n  init_args:\n    collect: {stalness: 1}\n",
@@ -76,6 +77,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "an empty file": ("fit --config empty.yaml", ("empty.yaml is empty", "model and data")),
     "a file of comments": ("fit --config comment.yaml", ("comment.yaml is empty",)),
     "a list": ("fit --config list.yaml", ("list.yaml is not a configuration", "got ['a']")),
+    "a decimal comma": (
+        "fit --config comma.yaml",
+        ("model.sampling", "got 7", "0.7, not 0,7"),
+    ),
     "a tab": ("fit --config tab.yaml", ("tab.yaml, line 2", "YAML indents with blanks, not tabs")),
     "a section twice": (
         "--config twice.yaml",

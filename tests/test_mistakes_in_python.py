@@ -259,6 +259,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("trainer.callbacks has Checkpointing more than once", "keep one"),
     ),
     "nothing to train on": (lambda: quiet().fit(grpo()), ("a task, such as datamodule=Basics()", "got None")),
+    "a list of tests": (lambda: AssertTests(["assert f()"]), ("AssertTests.test: expected a text", "join lines")),  # type: ignore[arg-type]
     "a critic that learns alone to the end": (
         lambda: PPO(
             POLICY,

@@ -78,6 +78,8 @@ class AssertTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_asserts"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.test, str):
+            raise ArgumentError("AssertTests.test", "a text", shown(self.test), 'join lines by "\\n"')
         require_seconds(self, "timeout_seconds")
         require_switch(self, "in_place", "allow_objects")
         if _may_hold_large(self.test):
