@@ -107,11 +107,9 @@ class PPO(RolloutModule):
             seed=seed,
         )
         if max_rollouts is not None and critic_update.warmup_rollouts >= max_rollouts:
-            raise ArgumentError(
-                "critic_update.warmup_rollouts",
-                f"fewer than max_rollouts, {max_rollouts}",
-                str(critic_update.warmup_rollouts),
-                "the policy learns nothing before",
+            self._doubts.append(
+                f"critic_update.warmup_rollouts is {critic_update.warmup_rollouts} and max_rollouts {max_rollouts}: "
+                "the policy learns nothing; lower it, or raise max_rollouts"
             )
         self.critic = critic
         self.estimator = estimator
