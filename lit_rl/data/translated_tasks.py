@@ -33,8 +33,6 @@ _RUST_TEST = re.compile(r"^[ \t]*#\[test\]", re.MULTILINE)
 _GO_SETUP = 'package main\n\nimport (\n\t"testing"\n)\n'
 _LODASH = "const _ = {isEqual(a, b) { try { assert.deepStrictEqual(a, b); return true; } catch { return false; } }};"
 
-_OTHER_FILE = "give the file of that language, or set `language`"
-
 
 @dataclass(frozen=True)
 class _Translation:
@@ -116,6 +114,11 @@ class TranslatedTask(CutTask):
     def _translation(self, row: Row) -> _Translation:
         raise NotImplementedError
 
+    def _require_language(self, row: Row, field: str, named: str, language: str) -> None:
+        if language != self.language:
+            fault = f"is a row in {named}, and the task's language is {self.language}"
+            raise row.error(field, fault, "give the file of that language, or set `language`")
+
     def _problem(self, row: _Translation) -> Problem:
         instruct = self.form == "instruct"
         beginning = row.beginning
@@ -145,8 +148,7 @@ class HumanEvalX(TranslatedTask):
 
     def _translation(self, row: Row) -> _Translation:
         named = row.text("task_id").partition("/")[0]
-        if named.lower() != self.language:
-            raise row.error("task_id", f"is a row in {named}, and the task's language is {self.language}", _OTHER_FILE)
+        self._require_language(row, "task_id", named, named.lower())
         beginning, setup = row.text("prompt"), ""
         declaration, test = row.text("declaration"), row.text("test")
         if self.language == "cpp":
@@ -176,11 +178,8 @@ class MultiPLE(TranslatedTask):
     _NAMES: ClassVar[dict[str, Language]] = {"js": "javascript", "rs": "rust", "go_test.go": "go"}
 
     def _translation(self, row: Row) -> _Translation:
-        language = self._NAMES.get(row.text("language"), row.text("language"))
-        if language != self.language:
-            raise row.error(
-                "language", f"is {row.text('language')}, and the task's language is {self.language}", _OTHER_FILE
-            )
+        named = row.text("language")
+        self._require_language(row, "language", named, self._NAMES.get(named, named))
         beginning, test, setup = row.text("prompt"), row.text("tests"), ""
         if self.language == "javascript":
             test = re.sub(r"^const assert = require\([^\n]*\n", "", test)
@@ -213,10 +212,7 @@ class MBXP(TranslatedTask):
     languages: ClassVar[tuple[Language, ...]] = ("cpp", "go", "java", "javascript")
 
     def _translation(self, row: Row) -> _Translation:
-        if row.text("language") != self.language:
-            raise row.error(
-                "language", f"is {row.text('language')}, and the task's language is {self.language}", _OTHER_FILE
-            )
+        self._require_language(row, "language", row.text("language"), row.text("language"))
         beginning, test, setup = row.text("prompt"), row.text("test"), ""
         if self.language == "javascript":
             test = re.sub(r"^const _ = require\([^\n]*", _LODASH, test, flags=re.MULTILINE)
