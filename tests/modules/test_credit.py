@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import get_args
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.completions import batch, inside, judged
+from support.completions import FixedScores, batch, inside, judged
 from torch import Tensor
 
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.functional.returns import reward_to_go
-from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span, TermScore, TestsReward
+from lit_rl.rewards import Composite, RewardOutput, Span, TermScore, TestsReward
 from lit_rl.rewards.places import Credit, place_rewards, terminal
-from lit_rl.types import Completions, Judgement
 
 ALL_CREDIT = pytest.mark.parametrize("credit", get_args(Credit))
-
-
-class Fixed(RewardTerm):
-    """Gives the scores it was built with."""
-
-    default_name = "fixed"
-
-    def __init__(self, scores: list[TermScore]) -> None:
-        super().__init__()
-        self.scores = scores
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return self.scores
 
 
 def scored(texts: list[str], scores: list[TermScore], low: float | None = None) -> tuple[RewardOutput, Tensor]:
     """Rewards and mask of completions, a letter a token, then EOS."""
     completions = batch(texts)
-    return Composite([Fixed(scores)], low)(completions, [judged(t) for t in texts]), completions.completion_mask
+    return Composite([FixedScores(scores)], low)(completions, [judged(t) for t in texts]), completions.completion_mask
 
 
 def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
@@ -146,10 +132,3 @@ def test_an_outcome_spread_evenly_pays_for_longer_programs() -> None:
     spread, _, length = expected_gradients(scores, "tokens")
     torch.testing.assert_close(spread[3:], length[3:] / 2)
     assert length[3:].norm() > 0.1
-
-
-def test_a_terminal_reward_stands_on_the_last_token_after_a_gap() -> None:
-    """Item 25: the row of three choices has five tokens."""
-    mask = torch.tensor([[True, False, False, True, True, False], [True, True, False, False, False, False]])
-    placed = terminal(torch.tensor([0.5, 2.0]), mask)
-    assert placed.nonzero().tolist() == [[0, 4], [1, 1]] and placed.sum() == 2.5

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.completions import PASSED, batch, judged, problem
+from support.completions import PASSED, FixedScores, batch, judged, problem
 from transformers import AutoTokenizer
 
 from lit_rl.execution.interface import Outcome
 from lit_rl.models.codecs.token_bytes import token_byte_spans
 from lit_rl.rewards import Composite, RewardTerm, TermScore
-from lit_rl.types import Completions, Judgement
 
 
 @pytest.fixture(scope="session")
 def qwen(real_data: Path) -> Any:
     return AutoTokenizer.from_pretrained(real_data / "tokenizers" / "qwen2.5")
-
-
-class OnlyPlaces(RewardTerm):
-    """Another term's places without the part of its value that is spread evenly."""
-
-    default_name = "places"
-
-    def __init__(self, scores: list[TermScore]) -> None:
-        super().__init__()
-        self._scores = scores
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(sum(span.value for span in score.spans), score.spans) for score in self._scores]
 
 
 @pytest.fixture
@@ -48,7 +34,9 @@ def flagged(qwen: Any) -> Callable[..., list[str]]:
         scores = term.score(completions, [judgement])
         if not scores[0].spans:
             return []
-        credit = Composite([OnlyPlaces(scores)])(completions, [judgement]).credit[0]
+        # Without the part that is spread evenly.
+        scores = [TermScore(sum(span.value for span in one.spans), one.spans) for one in scores]
+        credit = Composite([FixedScores(scores)])(completions, [judgement]).credit[0]
         whole = Composite([term])(completions, [judgement])
         torch.testing.assert_close(whole.credit.sum(-1), whole.rewards)
         raw = text.encode()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import strategies as st
-from support.completions import batch, inside, judged, problem
+from support.completions import FixedScores, batch, inside, judged, problem
 from support.few_examples import given
 
 from lit_rl.data.toys.toy_tasks import sorting_problem
@@ -33,17 +33,8 @@ from lit_rl.rewards import (
 from lit_rl.types import Completions, Judgement, Problem, Program
 
 
-class Fixed(RewardTerm):
-    """Gives the scores it was built with."""
-
-    default_name = "fixed"
-
-    def __init__(self, scores: list[TermScore], weight: float = 1.0, name: str | None = None) -> None:
-        super().__init__(weight, name)
-        self.scores = scores
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return self.scores
+class Fixed(FixedScores):
+    """Wants a reference."""
 
     def check_problem(self, problem: Problem) -> None:
         if problem.reference is None:

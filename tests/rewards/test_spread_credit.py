@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sacrebleu
 import torch
-from support.completions import problem
+from support.completions import FixedScores, problem
 from support.marked_completions import check_credit, judge_marked, read_marked
 from support.plain_loops import plain_credit
 
@@ -142,17 +142,6 @@ def test_what_goes_on_from_a_prefix_is_paid_without_it(qwen: Any) -> None:
 CHARACTERS = ("x", " ", "\n", "é", "去", "😀")
 
 
-class Given(RewardTerm):
-    """Scores that were made before."""
-
-    def __init__(self, scores: list[TermScore], weight: float, name: str) -> None:
-        super().__init__(weight, name)
-        self._scores = scores
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return self._scores
-
-
 def turn(rng: random.Random, start: int, num_tokens: int) -> Turn:
     """A turn whose tokens are runs of bytes, of which some share a character and some wrote nothing."""
     text = "".join(rng.choice(CHARACTERS) for _ in range(num_tokens))
@@ -226,7 +215,11 @@ def test_credit_of_random_rollouts_is_that_of_a_loop_over_tokens(
     rng = random.Random(seed)
     completions, judgements = rollout(rng, 40)
     scores = [scores_of(rng, completions) for _ in range(3)]
-    terms: list[RewardTerm] = [Given(scores[0], 1.0, "a"), Given(scores[1], 0.3, "b"), Given(scores[2], 0.0, "c")]
+    terms: list[RewardTerm] = [
+        FixedScores(scores[0], 1.0, "a"),
+        FixedScores(scores[1], 0.3, "b"),
+        FixedScores(scores[2], 0.0, "c"),
+    ]
     composite = Composite(terms, *limits)
     output = composite(completions, judgements)
     rewards, credit, decided = plain_credit(composite, completions, judgements, scores)
@@ -242,12 +235,12 @@ def test_rows_do_not_reach_into_each_other() -> None:
     completions, judgements = rollout(rng, 2)
     end = len(completions.texts[0].encode())
     far = TermScore(1.0, (Span(end, end, 1.0), Span(0, end, 1.0)))
-    output = Composite([Given([far, TermScore(0.0)], 1.0, "far")])(completions, judgements)
+    output = Composite([FixedScores([far, TermScore(0.0)], 1.0, "far")])(completions, judgements)
     assert float(output.credit[0].sum()) == pytest.approx(1.0)
     assert not output.credit[1].any() and not output.decided[1].any()
 
 
 def test_a_rollout_without_rows_has_no_credit() -> None:
     completions, judgements = rollout(random.Random(0), 1)
-    output = Composite([Given([], 1.0, "none")])(completions.select([]), judgements[:0])
+    output = Composite([FixedScores([], 1.0, "none")])(completions.select([]), judgements[:0])
     assert output.credit.shape == (0, completions.completion_ids.shape[1]) and len(output.rewards) == 0

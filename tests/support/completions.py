@@ -10,10 +10,23 @@ import torch
 
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span
+from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Program, StopReason
 
 PASSED = Outcome(Verdict.PASSED, cases=(Verdict.PASSED,))
+
+
+class FixedScores(RewardTerm):
+    """Gives the scores it was built with."""
+
+    default_name = "fixed"
+
+    def __init__(self, scores: list[TermScore], weight: float = 1.0, name: str | None = None) -> None:
+        super().__init__(weight, name)
+        self.scores = scores
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        return self.scores
 
 
 def letters(text: str) -> tuple[tuple[int, int], ...]:
