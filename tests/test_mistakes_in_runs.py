@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
+from lightning.pytorch.callbacks import EarlyStopping
 from support.command_line import BASE, one_line
 
-from lit_rl import Basics
+from lit_rl import AssertTests, Basics, Problem, TaskDataModule
 from lit_rl.__main__ import main
+from lit_rl.callbacks import checkpointing
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.modules import setup_checks
+from lit_rl.training.progress import Clock
 
 OWN = '''
 from contextlib import contextmanager
@@ -307,6 +310,38 @@ def test_a_task_without_validation_problems_is_told(monkeypatch: pytest.MonkeyPa
         trainer: Any = SimpleNamespace(datamodule=Basics(max_validation_problems=most), limit_val_batches=limit)
         setup_checks.require_problems(trainer, "fit")
     assert "no validation problems" in told[0] and "limit_val_batches" in told[0]
+
+
+OVERLAP = {"train": [("a", "1"), ("b", "2"), ("c", "3")], "validation": [("c", "3"), ("a", "1"), ("b", "4")]}
+
+
+@pytest.mark.parametrize(("monitor", "mode", "told"), [("val/a/pass@1", "min", 1), ("val/a/pass@1", "max", 0)])
+def test_a_pass_rate_that_is_better_if_smaller_is_told(
+    monkeypatch: pytest.MonkeyPatch, monitor: str, mode: str, told: int
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(checkpointing, "rank_zero_warn", said.append)
+    watch = EarlyStopping(monitor=monitor, mode=mode)
+    trainer = SimpleNamespace(callbacks=[watch], limit_val_batches=1, val_check_interval=1, check_val_every_n_epoch=1)
+    checkpointing.check_monitor(trainer, SimpleNamespace(clock=Clock("rollout"), metric_prefix=""), None)  # type: ignore[arg-type]
+    assert len(said) == told and all("EarlyStopping.mode is min" in one for one in said)
+
+
+def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three have name and prompt of a training problem; one has its name alone."""
+    told: list[str] = []
+    monkeypatch.setattr(setup_checks, "rank_zero_warn", told.append)
+    check = AssertTests("assert f()")
+    parts = {split: [Problem(name, f"{name}{mark}", check) for name, mark in rows] for split, rows in OVERLAP.items()}
+
+    class Task(TaskDataModule):
+        def load_problems(self, split: str) -> list[Problem]:
+            return parts[split]
+
+    for limit in (0, 1.0):
+        assert not told, "where no validation is wanted"
+        setup_checks.require_problems(SimpleNamespace(datamodule=Task(), limit_val_batches=limit), "fit")  # type: ignore[arg-type]
+    assert len(told) == 1 and "2 of 3 validation problems" in told[0]
 
 
 def test_a_timer_does_not_keep_a_configuration_from_being_written(

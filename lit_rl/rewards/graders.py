@@ -27,9 +27,7 @@ class Answer:
 
 
 class Grader(TypedArguments, ABC):
-    """Anything that answers prompts. ``identity`` names it in the cache: same identity, same answers."""
-
-    identity: str
+    """Anything that answers prompts."""
 
     def setup(self) -> None:
         """Check whether the grader answers; called before the first rollout."""
@@ -73,7 +71,6 @@ class ServerGrader(Grader):
         self.max_tokens, self.temperature = max_tokens, temperature
         self.timeout_seconds, self.retries = timeout_seconds, retries
         self.max_concurrency, self.api_key_variable = max_concurrency, api_key_variable
-        self.identity = f"{self.url} {model} {max_tokens} {temperature}"
 
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
         """One answer per prompt, in order."""
@@ -137,7 +134,6 @@ class LocalGrader(Grader):
         self.path, self.max_new_tokens, self.batch_size = model, max_new_tokens, batch_size
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.dtype = dtype
-        self.identity = f"{model} {max_new_tokens} {dtype}"
         self._model: Any = None
         self._tokenizer: Any = None
 

@@ -30,17 +30,14 @@ Score: N
 where N is a number from 0 (nothing right) to 10 (does the same)."""
 FIELDS = frozenset({"prompt", "reference", "program", "completion"})
 
-Key = tuple[str, str]
-"""The grader's identity and the prompt."""
-
 
 class LLMJudgeReward(RewardTerm):
     """A grader's score, 0 to 1.
 
     The answer is parsed strictly: ``pattern`` must match it exactly once and give a number from 0 to
     ``max_score``. Any other answer, or none, is our failure, not a 0: the row gets no value. A
-    completion without a program is 0 and the grader is not asked. Scores are kept in memory by the whole prompt
-    and the grader's identity, so that no prompt is asked twice.
+    completion without a program is 0 and the grader is not asked. Scores are kept in memory by the whole prompt,
+    so that none is asked twice.
 
     The policy writes a part of the prompt and can try to talk to the grader there. What it writes is never
     parsed, but it can persuade: watch the share of high scores among programs that fail their tests.
@@ -79,7 +76,7 @@ class LLMJudgeReward(RewardTerm):
             raise UsageError(f"LLMJudgeReward.pattern is not a regular expression: {error}") from error
         if self.pattern.groups != 1:
             raise ArgumentError("LLMJudgeReward.pattern", "one group, the score", str(self.pattern.groups))
-        self._scores: dict[Key, float] = {}
+        self._scores: dict[str, float] = {}
 
     def setup(self) -> None:
         """Prepare the grader."""
@@ -92,30 +89,28 @@ class LLMJudgeReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places; equal prompts are asked once."""
-        asked: dict[Key, None] = {}
-        found: list[TermScore | Key] = []
+        found: list[TermScore | str] = []  # of each row the score, or its prompt
         for text, judgement in rows(completions, judgements):
             if "reference" in self._fields and reference_of(judgement.problem) is None:
                 found.append(NO_REFERENCE)
             elif judgement.program is None:
                 found.append(TermScore(0.0))
             else:
-                key = self.grader.identity, self._prompt(text, judgement.problem, judgement.program)
-                found.append(key)
-                asked[key] = None
-        failed = self._ask([key for key in asked if key not in self._scores])
+                found.append(self._prompt(text, judgement.problem, judgement.program))
+        asked = dict.fromkeys(one for one in found if isinstance(one, str) and one not in self._scores)
+        failed = self._ask(list(asked))
         return [one if isinstance(one, TermScore) else failed.get(one) or TermScore(self._scores[one]) for one in found]
 
-    def _ask(self, asked: Sequence[Key]) -> dict[Key, TermScore]:
+    def _ask(self, asked: Sequence[str]) -> dict[str, TermScore]:
         """Put the prompts to the grader and keep its scores; those that got none, with the reason."""
-        failed: dict[Key, TermScore] = {}
-        answers = self.grader.answer([prompt for _, prompt in asked]) if asked else []
-        for key, answer in zip(asked, answers, strict=True):
+        failed: dict[str, TermScore] = {}
+        answers = self.grader.answer(asked) if asked else []
+        for prompt, answer in zip(asked, answers, strict=True):
             score = self._parse(answer)
             if score.value is None:
-                failed[key] = score
+                failed[prompt] = score
             else:
-                self._scores[key] = score.value
+                self._scores[prompt] = score.value
         return failed
 
     def _prompt(self, completion: str, problem: Problem, program: Program) -> str:

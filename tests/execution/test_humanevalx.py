@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from support.edited_programs import mutated
 
 from lit_rl.execution import Sandbox, UnitTests
 from lit_rl.execution.languages import toolchain
@@ -21,7 +21,6 @@ FILES = {"cpp": "cpp", "java": "java", "javascript": "js", "go": "go", "rust": "
 NUM_MUTATED = 200
 # Of Go, which a row's solution uses and its setup may leave out.
 PACKAGES = ("math", "strings", "fmt", "strconv", "time", "bytes", "regexp", "sort", "math/rand", "crypto/md5")
-EDITS = (("<=", ">"), ("<", ">="), ("==", "!="), ("+ 1", "+ 2"), ("true", "false"), ("+", "-"), ("0", "1"), ("1", "2"))
 # Rows whose own solution fails with the language's own tools, too, and the reason.
 FAIL_PLAINLY = {
     "cpp": {
@@ -62,15 +61,6 @@ def parts(language, row):
     if language == "rust":  # every row names crates, which six of them use
         before = re.sub(r"^use (?:rand|regex|md5)\b.*$", "", before, flags=re.M)
     return before, setup
-
-
-def mutated(solution, seed):
-    """A solution with one edit; the same for the same seed."""
-    places = [(found.start(), old, new) for old, new in EDITS for found in re.finditer(re.escape(old), solution)]
-    if not places:
-        return None
-    start, old, new = random.Random(seed).choice(places)
-    return solution[:start] + new + solution[start + len(old) :]
 
 
 def in_sandbox(language, programs):

@@ -39,8 +39,6 @@ REFERENCE = "def f(a):\n    return a\n"
 
 
 class Seven(Grader):
-    identity = "seven"
-
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
         for prompt in prompts:
             prompt.encode()  # as a tokenizer or a server does

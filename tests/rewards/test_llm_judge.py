@@ -15,8 +15,6 @@ from lit_rl.rewards.graders import Answer
 class Says(Grader):
     """Gives prepared answers and counts what it was asked."""
 
-    identity = "says"
-
     def __init__(self, *texts: str | None) -> None:
         self.texts = list(texts)
         self.prompts: list[str] = []
@@ -57,14 +55,12 @@ def test_the_score_is_a_share_of_the_highest_and_no_program_has_none() -> None:
     assert not unasked.prompts
 
 
-def test_equal_content_is_asked_once_and_failures_and_other_graders_again() -> None:
-    grader = Says("Score: 5", "what?", "Score: 6", "Score: 1")
+def test_equal_content_is_asked_once_and_failures_again() -> None:
+    grader = Says("Score: 5", "what?", "Score: 6")
     term = LLMJudgeReward(grader)
     assert grade(term, "a = 1", "a = 1", "b = 1").valid.tolist() == [True, True, False]
     assert grade(term, "a = 1", "b = 1").rewards.tolist() == pytest.approx([0.5, 0.6])
     assert len(grader.prompts) == 3
-    grader.identity = "another"
-    assert grade(term, "a = 1").rewards.item() == pytest.approx(0.1)
 
 
 def test_the_template_is_filled_and_braces_of_programs_stay() -> None:

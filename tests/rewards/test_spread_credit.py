@@ -60,8 +60,6 @@ COMPLETIONS = PROGRAMS | NO_PROGRAMS
 
 
 class Seven(Grader):
-    identity = "seven"
-
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
         return [Answer("Score: 7") for _ in prompts]
 
