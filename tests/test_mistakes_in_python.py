@@ -305,10 +305,6 @@ DOUBTS: dict[str, tuple[Callable[[], Any], str]] = {
         ),
         "the policy learns nothing",
     ),
-    "a reference that is the policy": (
-        lambda: grpo(objective=Objective(kl_coef=0.05), update=Update(refresh_reference_every=1)),
-        "the KL begins at 0",
-    ),
 }
 
 

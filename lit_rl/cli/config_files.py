@@ -205,11 +205,9 @@ def _check_value(where: str, value: Any, hint: Any) -> None:
     groups = [kind for kind in kinds if isinstance(kind, type) and kind.__module__.startswith("lit_rl.")]
     if isinstance(value, dict) and path is None and "init_args" not in value:
         known = {key for kind in groups for key in arguments_of(kind)}
-        unnamed = next((key for key in value if groups and not isinstance(key, str)), None)
-        if unnamed is not None:
-            raise ArgumentError(
-                where, "names as keys", str(unnamed), f"a number has a point: 0.{unnamed}, not 0,{unnamed}"
-            )
+        for key in value if groups else ():
+            if not isinstance(key, str):
+                raise ArgumentError(where, "names as keys", str(key), f"a number has a point: 0.{key}, not 0,{key}")
         named = next((key for key in value if key not in known and _class_of(key) is not None), None)
         if named is not None:
             raise UsageError(f"{where}: {named} is a class: write class_path: {named} and init_args")

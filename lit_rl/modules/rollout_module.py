@@ -121,11 +121,6 @@ class RolloutModule(PolicyModule):
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
         objective = objective.settled(self.kl_in)
         self._doubts = [*objective.check(update.aggregate, update.steps), *self.rewards.doubts()]
-        if objective.kl_coef and update.refresh_reference_every == 1 and update.refresh_reference_share == 1:
-            self._doubts.append(
-                "update.refresh_reference_every 1 makes each rollout's reference the policy that sampled it, so the KL "
-                "begins at 0: refresh it less often, or set objective.kl_coef to 0"
-            )
         _require_fresh(collect, objective, sampling)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
