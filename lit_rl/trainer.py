@@ -21,7 +21,7 @@ from lit_rl.arguments import ArgumentError, UsageError, require_arguments, requi
 from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
 from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import NAMES, find_named
+from lit_rl.callbacks.named_checkpoint import NAMES, doubt_weights, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.models.policy import Policy
@@ -135,6 +135,8 @@ class Trainer(pl.Trainer):
         require_pair(verb, model, data)
         if isinstance(model, PolicyModule):
             add_unless_listed(self, ExecutionEvaluation)
+            if ckpt_path is None:
+                doubt_weights(self, model)
         return named(self, ckpt_path)
 
 

@@ -22,8 +22,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import lit_rl.cli.main
 from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
+from lit_rl.callbacks.named_checkpoint import doubt_weights
 from lit_rl.cli.main import Cli, main
 from lit_rl.cli.run_config import changes_on_resume, with_nulls
+from lit_rl.models import CausalLM
+from lit_rl.modules import SFT
 from lit_rl.reports.run_files import read_metrics
 from lit_rl.reports.runs import folders_of
 from lit_rl.trainer import Trainer
@@ -189,6 +192,25 @@ def test_last_best_and_the_folder_of_a_run_name_checkpoints(
     assert loaded == [4, best, 4, 3, best, 0]
     assert sum(message.endswith(best_line(tmp_path / "run")) for message in caplog.messages) == 2
     assert f"last checkpoint: {tmp_path / 'run' / 'rollout_000004.ckpt'} (rollout 4)" in caplog.messages
+
+
+def test_measuring_what_no_run_trained_is_told(trained: str, recwarn: pytest.WarningsRecorder) -> None:
+    def told(act: Callable[[], Any]) -> list[str]:
+        recwarn.clear()
+        act()
+        return [name for name in ("rollout_000004.ckpt", "random") for one in recwarn if name in str(one.message)]
+
+    command = ["validate", "--config", trained]
+    assert told(lambda: lit_rl.cli.main.main(command)) == ["rollout_000004.ckpt"]
+    assert told(lambda: lit_rl.cli.main.main([*command, "--ckpt_path", "last"])) == []
+    cli = Cli(["--config", trained], run=False)
+    trainer = Trainer(accelerator="cpu", devices=1, logger=False, callbacks=[Checkpointing("run")], fast_dev_run=True)
+    assert told(lambda: trainer.validate(cli.model, datamodule=cli.datamodule)) == ["rollout_000004.ckpt"]
+    assert told(lambda: trainer.validate(cli.model, datamodule=cli.datamodule, ckpt_path="last")) == []
+    assert told(lambda: trainer.validate(cli.model, datamodule=cli.datamodule)) == [], "it has these weights now"
+    tokenizer = "package:lit_rl/data/basics/tokenizer"
+    sft = SFT(CausalLM(config=TINY, tokenizer=tokenizer), update=cli.model.update)
+    assert told(lambda: doubt_weights(Trainer(logger=False), sft)) == ["random"]
 
 
 def test_a_checkpoint_that_is_not_there_is_one_line(
