@@ -563,3 +563,7 @@ def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_r
     (last,) = Path("run").rglob("last.ckpt")
     (state,) = torch.load(last, weights_only=False)["optimizer_states"]
     assert {group["lr"] for group in state["param_groups"]} == {0.001}
+    assert "has finished" not in caplog.text
+    main(["fit", "--config", "base.yaml", *run.split(), *more, "--model.objective.kl_coef", "0.1"])
+    assert "model.objective.kl_coef: 0.0 -> 0.1, in force" in caplog.text
+    assert "has finished (2 of 2 rollouts are done)" in caplog.text and "raise model.max_rollouts" in caplog.text
