@@ -229,7 +229,14 @@ def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:
         ValueError: there is a file of another kind.
     """
     if ckpt_path in NAMES:
-        return find_named(ckpt_path, trainer.callbacks) or ckpt_path  # type: ignore[attr-defined]
+        found = find_named(ckpt_path, trainer.callbacks)  # type: ignore[attr-defined]
+        keeps_last = any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks)
+        if found is None and ckpt_path == "last" and not keeps_last:  # Lightning would train from the start
+            raise UsageError(
+                "ckpt_path last is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
+                "add it, or give the path of a checkpoint"
+            )
+        return found or ckpt_path
     if ckpt_path not in LIGHTNINGS_NAMES:
         require_checkpoint(ckpt_path)
     return ckpt_path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import shutil
@@ -244,6 +245,8 @@ def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(
     assert cli.model.clock.count == int((tmp_path / "run" / "best.ckpt").resolve().stem[-1])
     with pytest.raises(FileNotFoundError, match=r"no best checkpoint: .*new holds none; train first"):
         trainer(tmp_path / "new").fit(cli.model, datamodule=cli.datamodule, ckpt_path="best")
+    with pytest.raises(UsageError, match=r"ckpt_path last is .* which this trainer does not have: add it"):
+        Trainer(**settings).fit(cli.model, datamodule=cli.datamodule, ckpt_path="last")
     (tmp_path / "run" / "best.ckpt").unlink()
     with pytest.raises(FileNotFoundError, match="has no monitor; set Checkpointing's monitor"):
         trainer(tmp_path / "run", None).validate(cli.model, datamodule=cli.datamodule, ckpt_path="best")
@@ -443,6 +446,25 @@ def test_a_run_without_a_logger_gets_one_in_its_folder(here: Path) -> None:
     assert written == ["completions.jsonl.gz"], "no logger was wanted, and config.yaml is a training's"
     fit(2, "--trainer.logger", "null")
     assert folders_of("elsewhere") == [Path("elsewhere/version_0")], "without --run_dir, beside the checkpoints"
+
+
+def test_a_trial_of_one_batch_leaves_nothing_to_resume_from(here: Path) -> None:
+    fit(2, "--run_dir", "mine", "--trainer.fast_dev_run", "true")
+    assert not list(Path("mine").glob("*.ckpt"))
+
+
+def test_a_run_with_a_checkpoint_callback_of_lightnings_can_be_resumed_too(here: Path) -> None:
+    theirs = json.dumps([{"class_path": "ModelCheckpoint", "init_args": {"monitor": "val_loss"}}])
+    fit(2, "--run_dir", "mine", "--trainer.limit_val_batches", "0", "--trainer.callbacks", theirs)
+    assert Path("mine/last.ckpt").resolve().name == "rollout_000002.ckpt"
+
+
+def test_the_folder_of_a_model_is_no_folder_for_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model").mkdir()
+    Path("model/config.json").write_text("{}")
+    error = error_of(capsys, "fit", "--config", str(SORTING), "--run_dir", "model")
+    assert "folder: expected a folder of the run's own, got " in error and "model, which holds a model" in error
+    assert [path.name for path in Path("model").iterdir()] == ["config.json"]
 
 
 def test_a_validation_before_training_is_told_once_and_changes_nothing(
