@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import UsageError
+from lit_rl.data.cut_task import CutTask
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import has_experts, text_config
@@ -30,7 +32,16 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
     tasks = (task.validation_tasks or [task]) if stage == "validate" else [task]
     if not any(of.problems(_SPLITS[stage]) for of in tasks):
         verb = next(name for name in _SPLITS if name == stage)  # Lightning's stages are members of an enumeration
-        raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}")
+        remedy = ": give split='train', which trains on four fifths of it" if isinstance(task, CutTask) else ""
+        raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}{remedy}")
+    known = inspect.signature(type(task)).parameters.values()
+    numbers = [one for one in known if one.name.endswith("_validation_problems")]
+    for one in numbers if task.validation_tasks and stage in ("fit", "validate") else ():
+        if getattr(task, one.name, one.default) != one.default:
+            rank_zero_warn(
+                f"data.{one.name} has no effect, because data.validation_tasks says what is measured: set it there, or "
+                "set validation_tasks to null"
+            )
     measured = task.validation_tasks or [task]
     if stage == "fit" and trainer.limit_val_batches and not any(of.problems("validation") for of in measured):
         rank_zero_info(
