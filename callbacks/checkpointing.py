@@ -18,11 +18,12 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.arguments import TypedArguments, UsageError, require_above
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.execution import SandboxError
+from lit_rl.models.loading.sources import ADAPTER_CONFIG
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
@@ -62,6 +63,8 @@ class Checkpointing(Checkpoint, TypedArguments):
     ) -> None:
         require_above(0, every_n_rollouts=every_n_rollouts, every_minutes=every_minutes, keep=keep)
         self.run = RunFolder(folder)
+        if any((self.run.path / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
+            raise ArgumentError("Checkpointing.folder", "a folder of the run's own", f"{folder}, which holds a model")
         self.every_n_rollouts, self.every_minutes, self.monitor = every_n_rollouts, every_minutes, monitor
         self.mode, self.keep, self.resume = mode, keep, resume
         self.best_value: float | None = None
@@ -235,7 +238,9 @@ class Checkpointing(Checkpoint, TypedArguments):
     # -- saving --------------------------------------------------------------------------------------------
 
     def _save(self, trainer: pl.Trainer, pl_module: Any, best: bool = False, last_chance: bool = False) -> bool:
-        """Save the present state. Return whether it is on disk."""
+        """Save the present state, unless the run is a trial. Return whether it is on disk."""
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]  # or the real run would resume from it
+            return True
         count = pl_module.clock.count
         part, final = self.run.place(f"{pl_module.clock.unit}_{count:06d}")
         if not final.exists() or count != self._saved:

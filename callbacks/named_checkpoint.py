@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from lightning.pytorch.callbacks import Callback
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
-from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
 from lit_rl.callbacks.run_folder import RunFolder, count_of
+from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoints import read_file
 from lit_rl.training.strategy import META_FILE
 
@@ -54,6 +55,28 @@ def find_in_folder(name: str, folder: Path) -> Path:
         kept = _kept(newest[0]) if newest else {}
         raise FileNotFoundError(missing(name, run, (kept["monitor"] or "none") if "monitor" in kept else None))
     return found
+
+
+def doubt_weights(trainer: Any, module: Any) -> None:
+    """Warn where a measurement without a checkpoint is of weights that no run trained.
+
+    Args:
+        trainer: that measures; the folder of its :class:`Checkpointing` may hold what a run trained.
+        module: that is measured; one that was trained in this process is in no doubt.
+    """
+    if module.clock.count:
+        return
+    newest = [path for saver in savers_of(trainer) for path in saver.run.checkpoints()[-1:]]
+    policy = module.policy
+    if newest:
+        rank_zero_warn(
+            f"this measures the policy that the run began with, not {newest[0]}: to measure that, add --ckpt_path last "
+            "(in Python ckpt_path='last')"
+        )
+    elif isinstance(policy, CausalLM) and policy.config is not None and policy.model is None:
+        rank_zero_warn(
+            "this measures random weights: give --ckpt_path (in Python ckpt_path) or model.policy.model to measure others"
+        )
 
 
 def described(path: Path, *, best: bool = False) -> str:

@@ -21,7 +21,7 @@ from lit_rl.arguments import ArgumentError, UsageError, require_arguments, requi
 from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
 from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import NAMES, find_named
+from lit_rl.callbacks.named_checkpoint import NAMES, doubt_weights, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.models.policy import Policy
@@ -135,6 +135,8 @@ class Trainer(pl.Trainer):
         require_pair(verb, model, data)
         if isinstance(model, PolicyModule):
             add_unless_listed(self, ExecutionEvaluation)
+            if ckpt_path is None:
+                doubt_weights(self, model)
         return named(self, ckpt_path)
 
 
@@ -227,7 +229,14 @@ def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:
         ValueError: there is a file of another kind.
     """
     if ckpt_path in NAMES:
-        return find_named(ckpt_path, trainer.callbacks) or ckpt_path  # type: ignore[attr-defined]
+        found = find_named(ckpt_path, trainer.callbacks)  # type: ignore[attr-defined]
+        keeps_last = any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks)
+        if found is None and ckpt_path == "last" and not keeps_last:  # Lightning would train from the start
+            raise UsageError(
+                "ckpt_path last is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
+                "add it, or give the path of a checkpoint"
+            )
+        return found or ckpt_path
     if ckpt_path not in LIGHTNINGS_NAMES:
         require_checkpoint(ckpt_path)
     return ckpt_path

@@ -66,6 +66,9 @@ FILES = {
     ),
     "twice.yaml": "model:\n  class_path: GRPO\nmodel:\n  init_args: {max_rollouts: 2}\n",
     "inner_twice.yaml": "model:\n  init_args:\n    sampling: {num_samples: 2, top_k: 1, num_samples: 4}\n",
+    "overlay.yaml": "model: {init_args: {max_rollouts: 2}}\n",
+    "one_sampling.yaml": "model: {init_args: {evaluate: {sampling: {temperature: 0.0}}}}\n",
+    "no_sampling.yaml": "model: {init_args: {evaluate: {sampling: {greedy: {temperature: 0.0}, sampled: null}}}}\n",
     "below/critic.yaml": "model: {init_args: {critic: {class_path: lit_rl.models.SeparateCritic}}}\n",
     "own_terms.py": OWN,
 }
@@ -442,6 +445,28 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "no processes": ("--trainer.devices 0", ("trainer.devices: expected a number of processes from 1 on",)),
     "processes in words": ("--trainer.devices two", ("trainer.devices: expected a number of processes", "got two")),
+    # -- the place of a flag or file ---------------------------------------------------------------------------
+    **{
+        f"{flag} without its section": (f"{flag} 5", (f"{flag[2:]} is unknown; did you mean --{section}.{flag[2:]}?$",))
+        for flag, section in (("--max_rollouts", "model"), ("--batch_size", "data"), ("--devices", "trainer"))
+    },
+    "an argument before its class": (
+        "fit --model.max_rollouts 3 --config base.yaml",
+        ("error: model.max_rollouts: model has no class yet; give --config FILE or --model CLASS before it",),
+    ),
+    "an argument of a task before it": (
+        "fit --data.num_train_problems 60 --config base.yaml",
+        ("error: data.num_train_problems: data has no class yet; give --config FILE or --data CLASS before it",),
+    ),
+    "a file that adds to nothing": (
+        "fit --config overlay.yaml",
+        ("model.max_rollouts: model has no class yet; give --config FILE",),
+    ),
+    "a sampling without its name": (
+        "--config one_sampling.yaml",
+        ("model.evaluate.sampling: expected a dict of Sampling by name", "got '0.0'", "{name: {key: value}}"),
+    ),
+    "a sampling of null": ("--config no_sampling.yaml", ("got 'None'", "with the names to keep")),
     # -- what strangers did --------------------------------------------------------------------------------------
     "rows where their class is wanted": (
         "check-data --data rows.jsonl",

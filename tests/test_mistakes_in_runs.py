@@ -16,7 +16,9 @@ from support.command_line import BASE, one_line
 
 from lit_rl import AssertTests, Basics, Problem, TaskDataModule
 from lit_rl.__main__ import main
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks import checkpointing
+from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.modules import setup_checks
 from lit_rl.training.progress import Clock
@@ -342,6 +344,46 @@ def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.Mo
         assert not told, "where no validation is wanted"
         setup_checks.require_problems(SimpleNamespace(datamodule=Task(), limit_val_batches=limit), "fit")  # type: ignore[arg-type]
     assert len(told) == 1 and "2 of 3 validation problems" in told[0]
+
+
+@pytest.mark.parametrize("given", [{"num_validation_problems": 13}, {"max_validation_problems": 13}])
+def test_a_number_of_problems_that_are_not_measured_is_told(
+    given: dict[str, Any], recwarn: pytest.WarningsRecorder
+) -> None:
+    for options in (given, {"validation_tasks": [Basics(**given)]}, given | {"validation_tasks": [Basics()]}):
+        assert not recwarn.list, "where it has an effect"
+        trainer: Any = SimpleNamespace(datamodule=Basics(**options), limit_val_batches=1.0)
+        setup_checks.require_problems(trainer, "validate")
+    assert f"data.{next(iter(given))} has no effect" in str(recwarn.pop().message)
+
+
+def test_a_benchmark_that_is_not_cut_says_how_to_train_on_it() -> None:
+    class Whole(CutTask):
+        split: Cut = "all"
+        name = "whole"
+
+        def read_problems(self) -> list[Problem]:
+            raise AssertionError("no row is needed to know that")
+
+    trainer: Any = SimpleNamespace(datamodule=Whole(), limit_val_batches=0)
+    with pytest.raises(UsageError, match="whole has no train problems, so there is nothing to fit: give split='train'"):
+        setup_checks.require_problems(trainer, "fit")
+
+
+def test_a_run_that_counts_updates_instead_of_rollouts_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.warns(UserWarning, match=r"max_steps is 1 and counts updates.* model\.max_rollouts"):
+        main(["fit", "--config", "base.yaml", "--trainer.max_steps", "1", "--trainer.limit_val_batches", "0"])
+
+
+@pytest.mark.parametrize(("tokens", "fit"), [(124, True), (125, False)])
+def test_a_plan_of_rows_that_the_model_cannot_read_says_so(
+    tokens: int, fit: bool, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model has 128 positions, and a completion 4 tokens."""
+    monkeypatch.chdir(folder)
+    main(["plan", "--config", "base.yaml", "--gpus", "1", "--prompt_tokens", str(tokens)])
+    assert ("do not fit into the model's 128 positions" in capsys.readouterr().out) is not fit
 
 
 def test_a_timer_does_not_keep_a_configuration_from_being_written(

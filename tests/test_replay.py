@@ -114,6 +114,15 @@ def test_another_reward_is_tried(run: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"  letters none -> {letters / 100:.4g}" in found and f"  length none -> {-tokens / 100:.4g}" in found
 
 
+def test_a_reward_that_is_not_there_is_no_fault_of_the_runs_configuration(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, told in (("TestReward", "no class TestReward; did you mean TestsReward"), ("no.Term", "no module no")):
+        with pytest.raises(SystemExit):
+            lit_rl.cli.main.main(["replay", str(run), "--reward", name])
+        assert f"lit-rl: error: rewards: there is {told}" in capsys.readouterr().err
+
+
 def test_a_configuration_can_be_given(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = (run / "config.yaml").rename(run.parent / "other.yaml")
     assert lines(capsys, str(run), "--config", str(given))[3] == "verdicts: 2 differ, 1 are as before"

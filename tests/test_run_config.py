@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import shutil
@@ -22,8 +23,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import lit_rl.cli.main
 from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
+from lit_rl.callbacks.named_checkpoint import doubt_weights
 from lit_rl.cli.main import Cli, main
 from lit_rl.cli.run_config import changes_on_resume, with_nulls
+from lit_rl.models import CausalLM
+from lit_rl.modules import SFT
 from lit_rl.reports.run_files import read_metrics
 from lit_rl.reports.runs import folders_of
 from lit_rl.trainer import Trainer
@@ -197,6 +201,25 @@ def test_last_best_and_the_folder_of_a_run_name_checkpoints(
     assert f"last checkpoint: {tmp_path / 'run' / 'rollout_000004.ckpt'} (rollout 4)" in caplog.messages
 
 
+def test_measuring_what_no_run_trained_is_told(trained: str, recwarn: pytest.WarningsRecorder) -> None:
+    def told(act: Callable[[], Any]) -> list[str]:
+        recwarn.clear()
+        act()
+        return [name for name in ("rollout_000004.ckpt", "random") for one in recwarn if name in str(one.message)]
+
+    command = ["validate", "--config", trained]
+    assert told(lambda: lit_rl.cli.main.main(command)) == ["rollout_000004.ckpt"]
+    assert told(lambda: lit_rl.cli.main.main([*command, "--ckpt_path", "last"])) == []
+    cli = Cli(["--config", trained], run=False)
+    trainer = Trainer(accelerator="cpu", devices=1, logger=False, callbacks=[Checkpointing("run")], fast_dev_run=True)
+    assert told(lambda: trainer.validate(cli.model, datamodule=cli.datamodule)) == ["rollout_000004.ckpt"]
+    assert told(lambda: trainer.validate(cli.model, datamodule=cli.datamodule, ckpt_path="last")) == []
+    assert told(lambda: trainer.validate(cli.model, datamodule=cli.datamodule)) == [], "it has these weights now"
+    tokenizer = "package:lit_rl/data/basics/tokenizer"
+    sft = SFT(CausalLM(config=TINY, tokenizer=tokenizer), update=cli.model.update)
+    assert told(lambda: doubt_weights(Trainer(logger=False), sft)) == ["random"]
+
+
 def test_a_checkpoint_that_is_not_there_is_one_line(
     trained: str, write: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -228,6 +251,8 @@ def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(
     assert cli.model.clock.count == int((tmp_path / "run" / "best.ckpt").resolve().stem[-1])
     with pytest.raises(FileNotFoundError, match=r"no best checkpoint: .*new holds none; train first"):
         trainer(tmp_path / "new").fit(cli.model, datamodule=cli.datamodule, ckpt_path="best")
+    with pytest.raises(UsageError, match=r"ckpt_path last is .* which this trainer does not have: add it"):
+        Trainer(**settings).fit(cli.model, datamodule=cli.datamodule, ckpt_path="last")
     (tmp_path / "run" / "best.ckpt").unlink()
     with pytest.raises(FileNotFoundError, match="has no monitor; set Checkpointing's monitor"):
         trainer(tmp_path / "run", None).validate(cli.model, datamodule=cli.datamodule, ckpt_path="best")
@@ -429,6 +454,25 @@ def test_a_run_without_a_logger_gets_one_in_its_folder(here: Path) -> None:
     assert folders_of("elsewhere") == [Path("elsewhere/version_0")], "without --run_dir, beside the checkpoints"
 
 
+def test_a_trial_of_one_batch_leaves_nothing_to_resume_from(here: Path) -> None:
+    fit(2, "--run_dir", "mine", "--trainer.fast_dev_run", "true")
+    assert not list(Path("mine").glob("*.ckpt"))
+
+
+def test_a_run_with_a_checkpoint_callback_of_lightnings_can_be_resumed_too(here: Path) -> None:
+    theirs = json.dumps([{"class_path": "ModelCheckpoint", "init_args": {"monitor": "val_loss"}}])
+    fit(2, "--run_dir", "mine", "--trainer.limit_val_batches", "0", "--trainer.callbacks", theirs)
+    assert Path("mine/last.ckpt").resolve().name == "rollout_000002.ckpt"
+
+
+def test_the_folder_of_a_model_is_no_folder_for_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model").mkdir()
+    Path("model/config.json").write_text("{}")
+    error = error_of(capsys, "fit", "--config", str(SORTING), "--run_dir", "model")
+    assert "folder: expected a folder of the run's own, got " in error and "model, which holds a model" in error
+    assert [path.name for path in Path("model").iterdir()] == ["config.json"]
+
+
 def test_a_validation_before_training_is_told_once_and_changes_nothing(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -547,3 +591,7 @@ def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_r
     (last,) = Path("run").rglob("last.ckpt")
     (state,) = torch.load(last, weights_only=False)["optimizer_states"]
     assert {group["lr"] for group in state["param_groups"]} == {0.001}
+    assert "has finished" not in caplog.text
+    main(["fit", "--config", "base.yaml", *run.split(), *more, "--model.objective.kl_coef", "0.1"])
+    assert "model.objective.kl_coef: 0.0 -> 0.1, in force" in caplog.text
+    assert "has finished (2 of 2 rollouts are done)" in caplog.text and "raise model.max_rollouts" in caplog.text

@@ -32,6 +32,11 @@ def test_a_page_is_printed_as_it_is(name: str, capsys: pytest.CaptureFixture[str
     assert printed([name], capsys) == (ROOT / "docs" / "sandbox.md").read_text() + "\n"
 
 
+@pytest.mark.parametrize(("name", "page"), [("algorithm", "algorithms"), ("rewards", "rewards")])
+def test_a_page_comes_before_a_section_of_another(name: str, page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed([name], capsys) == (ROOT / "docs" / f"{page}.md").read_text() + "\n"
+
+
 @pytest.mark.parametrize(
     "name",
     [

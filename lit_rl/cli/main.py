@@ -23,6 +23,7 @@ from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
 from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
+from lit_rl.callbacks.named_checkpoint import doubt_weights
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
@@ -202,6 +203,8 @@ class Cli(LightningCLI):
         """Turn the name of a checkpoint into its path."""
         options = self.config_init[self.subcommand]
         options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), self.trainer)
+        if self.subcommand != "fit" and options["ckpt_path"] is None:
+            doubt_weights(self.trainer, self.model)
 
     def before_validate(self) -> None:
         """Find the named checkpoint."""

@@ -107,7 +107,7 @@ def explain(
     """
     if verb and (missing := re.search("the following arguments are required: (.*)", message)):
         return f"missing: {missing[1]}; lit-rl {verb} --help says what it takes"
-    causes = causes_of(message)
+    causes = causes_of(message) or causes_of(re.sub(r"Not a valid subclass of \S+ Got value: ", _NO_CLASS, message))
     if not causes:
         return message
     told = [(cause, _tell(cause, tuple(known_keys), _file_of(cause, files))) for cause in causes]
@@ -226,7 +226,7 @@ def _group_at(cause: Cause) -> tuple[Any, str] | None:
     if is_dataclass(hint):
         return hint, f"its keys are {', '.join(field.name for field in fields(hint))}"
     if any(get_origin(kind) in (dict, Mapping) for kind in alternatives(hint)):
-        return hint, "give all of it as one value, {name: {key: value}}"
+        return hint, "give all of it as one value, {name: {key: value}}, with the names to keep"
     return None
 
 
@@ -255,6 +255,8 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
     inner = re.search(r"Got value: Namespace\(class_path='([^']+)'", cause.text)  # of a class that is built later
     owner = inner[1] if inner else cause.class_path
     if owner is not None:
+        if _has_no_class(cause):
+            return f"{where}.{name}: {where} has no class yet; give --config FILE or --{where} CLASS before it"
         known, kind = arguments_at(owner), owner.rpartition(".")[2]
         group, _, inside = name.partition(".")
         if group.isdigit():
@@ -269,6 +271,12 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
         takers = _algorithms_with(group) if where == "model" and group not in known else ""
         meant = "" if takers and "did you mean" in meant else meant
         return f"{where}.{name} is unknown to {kind}{takers}{meant}"
+    keys = {key for key in known_keys if key.startswith("trainer.")}
+    for section in ("model", "data"):
+        home = _HOMES[section].partition(":")[0]
+        keys |= {f"{section}.{key}" for of in _our_classes((section,)) for key in arguments_at(f"{home}.{of}")}
+    if owners := sorted(key for key in keys if key.partition(".")[2] == name):
+        return f"{name} is unknown; did you mean --{' or --'.join(owners)}?"
     near = get_close_matches(name, known_keys, n=2, cutoff=0.7)
     near = near or get_close_matches(name.partition(".")[0], {key.partition(".")[0] for key in known_keys}, n=1)
     return f"{name} is unknown" + (f"; did you mean {' or '.join(near)}?" if near else "; --help lists what there is")
@@ -309,11 +317,16 @@ def _file_of(cause: Cause, files: Mapping[str, Path]) -> str:
         r"module named '(.+)'",
     )
     wrong = next((found[1] for pattern in patterns if (found := re.search(pattern, cause.text))), None)
-    if wrong is None:
+    if wrong is None or _has_no_class(cause):
         return ""
     contents = {name: yaml.safe_load(path.read_text(encoding="utf-8")) for name, path in files.items()}
     holding = [name for name, content in contents.items() if _names(content, wrong, cause.keys)]
     return holding[0] if len(holding) == 1 else ""
+
+
+def _has_no_class(cause: Cause) -> bool:
+    """Return whether these arguments come before anything that names their class."""
+    return (cause.class_path or "").endswith((".PolicyModule", ".TaskDataModule"))
 
 
 def _names(value: Any, wrong: str, below: Sequence[str] = ()) -> bool:

@@ -16,7 +16,7 @@ from lit_rl.functional.logprobs import tokens_per_chunk
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.critic import SeparateCritic, SharedCritic
-from lit_rl.models.family import has_experts, text_config
+from lit_rl.models.family import has_experts, most_positions, text_config
 from lit_rl.models.loading.weights import load_model
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.ppo import PPO
@@ -149,6 +149,7 @@ def shape_of(policy: CausalLM) -> tuple[Shape, int]:
         parameters=sum(sizes.values()) - adapters,
         layer_parameters=first,
         has_query_norms=any("q_norm" in name for name in sizes),
+        positions=most_positions(model),
     )
     return shape, adapters
 
@@ -183,6 +184,13 @@ def report(job: Job, device: Device, name: str, rates: Rates, traced: Trace | No
         f"{min(job.microbatch_rows, job.num_rows)} rows",
         "",
     ]
+    width = job.prompt_tokens + job.completion_tokens
+    if shape.positions is not None and width > shape.positions:
+        lines[-1:] = [
+            f"rows of {width} tokens do not fit into the model's {shape.positions} positions: lower --prompt_tokens or "
+            "--completion_tokens",
+            "",
+        ]
     update, sample = (updating(job), sampling(job)) if traced is None else (traced.updating, traced.sampling(job))
     lines += _memory_lines(update, sample, device)
     if max(update.total, sample.total) > usable(device):

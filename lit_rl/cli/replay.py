@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 import yaml
+from jsonargparse import ArgumentParser
 
 from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli import options
@@ -44,15 +45,20 @@ MOST_SHOWN = 10
 
 def replay(arguments: Sequence[str]) -> None:
     """Judge again, as :func:`lit_rl.cli.options.replay` says."""
+    kinds: Any = list[RewardTerm] | Composite | None
     parser = options.replay(
         TaskDataModule,
-        rewards=list[RewardTerm] | Composite | None,
+        rewards=kinds,
         sandbox=Callable[[], ProgramRunner] | ProgramRunner | None,
     )
     given = with_config(arguments)
     # What the user typed may name anything; the configuration that lies in the folder of a run may not.
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read it, and give it with --config if you trust it"
+    if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake in it would be one of the run's configuration
+        own = ArgumentParser(exit_on_error=False)
+        own.add_argument("--rewards", type=kinds)
+        own.parse_args(given[-1:])
     with nullcontext() if files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
         parsed = parser.parse_args(given)
         require_at_least(1, last=parsed.last)

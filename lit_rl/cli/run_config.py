@@ -116,13 +116,12 @@ def settle_run_dir(config: Any) -> None:
         elif "save_dir" in logger.init_args:
             logger.init_args["save_dir"] = str(path)
     trainer["callbacks"] = callbacks = _listed(trainer.get("callbacks"))
-    savers = [one for one in callbacks if _short_name(one) in ("Checkpointing", "ModelCheckpoint")]
+    savers = [one for one in callbacks if _short_name(one) == "Checkpointing"]
     if not savers and trainer.get("enable_checkpointing") is not False:
         savers = [Namespace(class_path="lit_rl.callbacks.Checkpointing", init_args=Namespace())]
         callbacks += savers
     for saver in savers:
-        if _short_name(saver) == "Checkpointing":
-            saver.init_args["folder"] = str(path)
+        saver.init_args["folder"] = str(path)
 
 
 _LOGGERS_NEED = {

@@ -89,8 +89,9 @@ def find(wanted: str) -> str:
     if mark or page.endswith(".md"):  # of a path, the file's name is the page's
         page = Path(page).name.removesuffix(".md")
     name = _folded(page + mark + anchor)
-    if name in texts:
-        return texts[name]
+    for one in (name, f"{name}s", name.removesuffix("s")):
+        if one in texts:
+            return texts[one]
     end = f"#{name.removeprefix('#')}"
     called = [other for other in below if _folded(other).endswith(end)]
     if len(called) == 1:

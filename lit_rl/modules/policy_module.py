@@ -13,6 +13,7 @@ from typing import Any, Self
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -165,6 +166,12 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def on_train_start(self) -> None:
         """Stop if the resumed run has already reached its limit; leave what is loaded out of garbage collections."""
         begin_training(self.device)
+        if self.clock.is_over:
+            count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
+            rank_zero_info(
+                f"the run has finished ({count} are done), so nothing is trained: raise model.max_{self.clock.unit}s "
+                "to continue it, or begin another run with a new module in another folder"
+            )
         self.stop_when_over()
 
     def on_train_end(self) -> None:

@@ -460,6 +460,11 @@ class RolloutModule(PolicyModule):
         super().setup(stage)
         for doubt in self._doubts if stage == "fit" else ():
             rank_zero_warn(doubt)
+        if stage == "fit" and self.trainer.max_steps != -1:
+            rank_zero_warn(
+                f"trainer.max_steps is {self.trainer.max_steps} and counts updates, of which a rollout has several or "
+                "none: a run counts rollouts, set model.max_rollouts"
+            )
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
             problems, num_samples = task.problems("train"), self.sampling.num_samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import lightning.pytorch as pl
@@ -9,6 +10,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import UsageError
+from lit_rl.data.cut_task import CutTask
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import has_experts, text_config
@@ -30,14 +32,23 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
     tasks = (task.validation_tasks or [task]) if stage == "validate" else [task]
     if not any(of.problems(_SPLITS[stage]) for of in tasks):
         verb = next(name for name in _SPLITS if name == stage)  # Lightning's stages are members of an enumeration
-        raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}")
+        remedy = ": give split='train', which trains on four fifths of it" if isinstance(task, CutTask) else ""
+        raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}{remedy}")
+    arguments = inspect.signature(type(task)).parameters.values()
+    numbers = [one for one in arguments if one.name.endswith("_validation_problems")]
+    for one in numbers if task.validation_tasks and stage in ("fit", "validate") else ():
+        if getattr(task, one.name, one.default) != one.default:
+            rank_zero_warn(
+                f"data.{one.name} has no effect, because data.validation_tasks says what is measured: set it there, or "
+                "set validation_tasks to null"
+            )
     measured = task.validation_tasks or [task]
     trained = {one.task_id: one.prompt for one in task.problems("train")} if stage == "fit" else {}
     for of in measured if stage == "fit" and trainer.limit_val_batches else ():
-        known = sum(trained.get(one.task_id) == one.prompt for one in of.problems("validation"))
-        if known:
+        of_training = sum(trained.get(one.task_id) == one.prompt for one in of.problems("validation"))
+        if of_training:
             rank_zero_warn(
-                f"{known} of {len(of.problems('validation'))} validation problems of {of.name} are trained on, thus "
+                f"{of_training} of {len(of.problems('validation'))} validation problems of {of.name} are trained on, thus "
                 "not held out: have load_problems return others for the split validation"
             )
     if stage == "fit" and trainer.limit_val_batches and not any(of.problems("validation") for of in measured):

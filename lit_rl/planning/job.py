@@ -23,6 +23,7 @@ class Shape:
         parameters: all of the model's, tied ones once, adapters not counted.
         layer_parameters: of one layer.
         has_query_norms: whether queries and keys are normalised too (Qwen 3).
+        positions: tokens of prompt and completion that it reads; ``None`` for any number.
     """
 
     layers: int
@@ -34,6 +35,7 @@ class Shape:
     parameters: int
     layer_parameters: int
     has_query_norms: bool = False
+    positions: int | None = None
 
     @property
     def outside_parameters(self) -> int:
