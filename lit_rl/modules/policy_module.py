@@ -380,6 +380,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         Raises:
             ValueError: the run to resume counted rollouts and this one updates, or the other way round.
         """
+        if self._trainer is not None:  # before weights of 64-true are restored, which float32 would round
+            self._trainer.precision_plugin.convert_module(self)
         if self.is_fitting:
             self.clock.require_same_unit(checkpoint, type(self).__name__)
             settle_progress(self.trainer, checkpoint)
