@@ -6,7 +6,7 @@
 ``teacher``: for each seed the demo's two runs (``basics_sft.yaml``, ``basics_grpo.yaml``), then
 ``basics_distillation.yaml``, whose teacher is the policy that GRPO ended with. Printed is the number of rollouts after
 which pass@1 on 260 held-out problems first came within 0.03 of the teacher's, in GRPO (looked at every 5 rollouts) and
-in distillation (every 2). Both sample 16 problems x 8 completions a rollout.
+in distillation (every 2). Both sample 128 completions a rollout: GRPO of 16 problems, distillation of 64.
 
 ``feedback``: the repair variant of the task, from the warm start of ``benchmarks/repair.py``. Every method trains with
 one turn until it has sampled the same number of tokens, in rollouts of 8 problems x 8 completions, and is measured on
@@ -32,6 +32,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import repair
 import torch
 from algorithms import adamw, trainer
+from expert_iteration import Settings, expert_iteration
 
 from lit_rl.advantages import GroupMean
 from lit_rl.cli.main import Cli
@@ -124,6 +125,7 @@ def sdpo(
     return make
 
 
+EXPERT = "expert iteration"
 METHODS: dict[str, Callable[..., Any]] = {
     "GRPO": lambda policy, *, update, **shared: GRPO(policy, update=update(), **shared),
     "line spans": lambda policy, *, update, **shared: REINFORCE(
@@ -170,6 +172,25 @@ def cell(method: str, seed: int, start: str, options: argparse.Namespace) -> dic
     return found | {"shares": repair.measure(policy), "cpu_seconds": seconds}
 
 
+def expert_cell(method: str, seed: int, start: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Sample, keep what passes and imitate it, until as many tokens were sampled as by a method above."""
+    settings = Settings(
+        "repair_in_one_turn", start, "passed", problems=128, samples=8, epochs=2, batch_size=32, lr=6e-4
+    )
+    folder = options.folder / f"expert_{seed}"
+    started, curve = time.process_time(), []
+    with Sandbox() as sandbox:
+        for done in expert_iteration(settings, seed, options.tokens, folder):
+            policy = CausalLM(str(folder / f"round_{done.number}") if done.number else start)
+            problems = repair.held_out()[: repair.NUM_ALONG_THE_WAY]
+            curve.append((done.tokens, repair.measured(policy, problems, repair.GREEDY, sandbox)))
+            if done.tokens >= options.tokens:
+                break
+    seconds = time.process_time() - started
+    found = {"method": method, "seed": seed, "rollouts": done.number, "tokens": done.tokens, "curve": curve[1:-1]}
+    return found | {"shares": repair.measure(policy), "cpu_seconds": seconds}
+
+
 def from_feedback(seeds: list[int], methods: list[str], options: argparse.Namespace) -> None:
     """The second comparison: a table and a plot of the cells that are there."""
     repair.quiet()
@@ -184,7 +205,8 @@ def from_feedback(seeds: list[int], methods: list[str], options: argparse.Namesp
         for method in methods:
             path = options.folder / f"{method} {seed} {options.tokens}.json".replace(" ", "_").replace(",", "")
             if not path.exists():
-                path.write_text(json.dumps(cell(method, seed, start, options)))
+                run = expert_cell if method == EXPERT else cell
+                path.write_text(json.dumps(run(method, seed, start, options)))
             cells.append(json.loads(path.read_text()))
     shares = json.loads(before.read_text())
     print(table(shares, cells))
@@ -195,7 +217,7 @@ COLUMNS = ("greedy/turn_1", "sampled/turn_1", "greedy/turn_2", "sampled/turn_2")
 
 
 def by_method(cells: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    return {name: of for name in METHODS if (of := [one for one in cells if one["method"] == name])}
+    return {name: of for name in (*METHODS, EXPERT) if (of := [one for one in cells if one["method"] == name])}
 
 
 def spread(values: list[float], digits: int = 3) -> str:
@@ -240,7 +262,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("comparison", choices=["teacher", "feedback"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS, metavar="METHOD")
+    parser.add_argument(
+        "--methods", nargs="+", default=[*METHODS, EXPERT], choices=[*METHODS, EXPERT], metavar="METHOD"
+    )
     parser.add_argument("--tokens", type=int, default=45_000, help="that each cell of the second comparison samples")
     parser.add_argument("--sft-updates", type=int, default=800, help="of the second comparison's warm start")
     parser.add_argument("--lr", type=float, default=1e-3, help="of the second comparison")
