@@ -95,10 +95,9 @@ class VLLMClient:
                 return self._once(path, seconds, content)
             except _TryAgain as failure:
                 if attempt + 1 == tries:
-                    raise EngineError(
-                        f"the vllm server at {self.url} failed at {path}: {failure}; its log says why: start it again, "
-                        "and repeat the command"
-                    ) from None
+                    answers = str(failure).startswith("HTTP")
+                    remedy = "" if answers else "; its log says why: start it again, and repeat the command"
+                    raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}{remedy}") from None
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.25 * 2**attempt)))
         raise AssertionError("unreachable")
 
