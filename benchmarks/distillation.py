@@ -10,7 +10,9 @@ in distillation (every 2). Both sample 128 completions a rollout: GRPO of 16 pro
 
 ``feedback``: the repair variant of the task, from the warm start of ``benchmarks/repair.py``. Every method trains with
 one turn until it has sampled the same number of tokens, in rollouts of 8 problems x 8 completions, and is measured on
-the same 200 held-out problems, on half of them along the way. It writes a table and ``pass_by_tokens.png``.
+the same 200 held-out problems, on half of them along the way. It writes a table and ``pass_by_tokens.svg``. One
+constant of each program stands only in what the public case expects, so that one turn can but guess it; with
+``--told`` the prompt has it.
 
 A finished cell is a file in the folder, and a run goes on with those that are missing.
 """
@@ -210,7 +212,7 @@ def from_feedback(seeds: list[int], methods: list[str], options: argparse.Namesp
             cells.append(json.loads(path.read_text()))
     shares = json.loads(before.read_text())
     print(table(shares, cells))
-    draw(shares, cells, options.folder / "pass_by_tokens.png")
+    draw(shares, cells, options.folder / "pass_by_tokens.svg")
 
 
 COLUMNS = ("greedy/turn_1", "sampled/turn_1", "greedy/turn_2", "sampled/turn_2")
@@ -254,7 +256,7 @@ def draw(before: dict[str, float], cells: list[dict[str, Any]], path: Path) -> N
     axes.set(xlabel="sampled tokens", ylabel="greedy pass@1, one turn")
     axes.legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path)
     print(path)
 
 
@@ -266,11 +268,13 @@ def main() -> None:
         "--methods", nargs="+", default=[*METHODS, EXPERT], choices=[*METHODS, EXPERT], metavar="METHOD"
     )
     parser.add_argument("--tokens", type=int, default=45_000, help="that each cell of the second comparison samples")
+    parser.add_argument("--told", action="store_true", help="every constant stands in the prompt of the second one")
     parser.add_argument("--sft-updates", type=int, default=800, help="of the second comparison's warm start")
     parser.add_argument("--lr", type=float, default=1e-3, help="of the second comparison")
     parser.add_argument("--folder", type=Path, default=Path("runs/distillation"), help="of policies and results")
     options = parser.parse_args()
-    options.folder = (options.folder / options.comparison).resolve()
+    options.folder = (options.folder / (options.comparison + "_told" * options.told)).resolve()
+    repair.UNTOLD = not options.told
     if options.comparison == "teacher":
         with_teacher(options.seeds, options.folder)
     else:

@@ -46,6 +46,7 @@ TASKS: dict[str, tuple[dict[str, Any], Environment | None, int]] = {
     "basics": ({}, None, 40),
     "repair": ({"num_public_cases": 1, "untold_constants": True}, Repair(template=REPAIR_TEMPLATE), 24),
     "tellable": ({"families": "tellable", "num_public_cases": 1, "untold_constants": True}, None, 24),
+    "tellable_told": ({"families": "tellable", "num_public_cases": 1}, None, 24),
 }
 """By name: arguments of the task, what answers the policy, tokens of a turn."""
 

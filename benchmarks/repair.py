@@ -60,6 +60,7 @@ SAMPLED = Sampling(num_samples=2, max_tokens=MAX_TOKENS)
 REPAIR = Repair(template=REPAIR_TEMPLATE)
 NO_CASE = Repair(template="\n# wrong\n{program_prefix}")
 KEY_POINTS = (0.25, 0.5, 0.75)
+UNTOLD = True  # whether one constant stands in the public case alone
 
 Shares = dict[str, float]
 
@@ -146,7 +147,7 @@ def held_out() -> list[Problem]:
 
 
 def task(seed: int = 0, **options: Any) -> Basics:
-    return Basics(families="tellable", num_public_cases=1, untold_constants=True, seed=seed, **options)
+    return Basics(families="tellable", num_public_cases=1, untold_constants=UNTOLD, seed=seed, **options)
 
 
 def warm_start(folder: Path, updates: int) -> str:
