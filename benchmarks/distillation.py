@@ -176,9 +176,8 @@ def cell(method: str, seed: int, start: str, options: argparse.Namespace) -> dic
 
 def expert_cell(method: str, seed: int, start: str, options: argparse.Namespace) -> dict[str, Any]:
     """Sample, keep what passes and imitate it, until as many tokens were sampled as by a method above."""
-    settings = Settings(
-        "repair_in_one_turn", start, "passed", problems=128, samples=8, epochs=2, batch_size=32, lr=6e-4
-    )
+    task = "tellable_told" if options.told else "tellable"
+    settings = Settings(task, start, "passed", problems=128, samples=8, epochs=2, batch_size=32, lr=6e-4)
     folder = options.folder / f"expert_{seed}"
     started, curve = time.process_time(), []
     with Sandbox() as sandbox:
