@@ -2,6 +2,7 @@
 
     python benchmarks/distillation.py teacher --seeds 0 1 2
     python benchmarks/distillation.py feedback --seeds 0 1 2 --methods GRPO SDPO
+    python benchmarks/distillation.py agreement
 
 ``teacher``: for each seed the demo's two runs (``basics_sft.yaml``, ``basics_grpo.yaml``), then
 ``basics_distillation.yaml``, whose teacher is the policy that GRPO ended with. Printed is the number of rollouts after
@@ -13,6 +14,9 @@ one turn until it has sampled the same number of tokens, in rollouts of 8 proble
 the same 200 held-out problems, on half of them along the way. It writes a table and ``pass_by_tokens.svg``. One
 constant of each program stands only in what the public case expects, so that one turn can but guess it; with
 ``--told`` the prompt has it.
+
+``agreement``: how probable the tokens of failed programs are to the policy that the second comparison starts from, and
+to the same policy after it has read what the public case said of them.
 
 A finished cell is a file in the folder, and a run goes on with those that are missing.
 """
@@ -46,11 +50,12 @@ from lit_rl.modules import GRPO, REINFORCE, Distil, Distillation, Update
 from lit_rl.reports.runs import read_curves
 from lit_rl.rewards import TestsReward
 from lit_rl.rollout import Hindsight
-from lit_rl.types import Sampling
+from lit_rl.types import Experience, Sampling
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 NEAR = 0.03
 EVERY = {"grpo": 5, "distillation": 2}
+KEPT = {"agreement": "feedback"}  # whose folder holds the policy it starts from
 Curve = list[tuple[int, float]]
 
 
@@ -214,6 +219,37 @@ def from_feedback(seeds: list[int], methods: list[str], options: argparse.Namesp
     draw(shares, cells, options.folder / "pass_by_tokens.svg")
 
 
+class Agreement(Distillation):
+    """Prints how probable what it teaches is to policy and teacher, in the mean per token."""
+
+    def _with_sampled_gap(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
+        assert self.taught is not None and experience.teacher_view is not None
+        rows = (experience.row_mask & self.taught.any(-1)).nonzero()[:, 0]
+        theirs = self.logprobs.under(self.teacher, experience.teacher_view, rows)
+        ours, taught = self.logprobs.old(experience.completions, rows), self.taught & experience.loss_mask
+        policy, teacher = (float(logprobs[taught].exp().mean()) for logprobs in (ours, theirs))
+        print(f"{len(rows)} failed of {len(taught)} rows: policy {policy:.3f}, teacher {teacher:.3f}")
+        return super()._with_sampled_gap(experience, divergence)
+
+
+def agreement(options: argparse.Namespace) -> None:
+    """The third comparison: three rollouts of 32 problems, of which nothing is learned."""
+    repair.quiet()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    module = Agreement(
+        CausalLM(repair.warm_start(options.folder, options.sft_updates)),
+        teacher=PolicyTeacher(),
+        hindsight=HINDSIGHT,
+        distil=Distil(SampledReverseKL()),
+        update=Update(optimizer=adamw(1e-12)),
+        sampling=Sampling(num_samples=repair.GROUP, max_tokens=repair.MAX_TOKENS),
+        rewards=[TestsReward()],
+        sandbox=Sandbox,
+        max_rollouts=3,
+    )
+    trainer(options.folder, []).fit(module, repair.task(batch_size=32, num_train_problems=repair.NUM_TRAINED))
+
+
 COLUMNS = ("greedy/turn_1", "sampled/turn_1", "greedy/turn_2", "sampled/turn_2")
 
 
@@ -261,7 +297,7 @@ def draw(before: dict[str, float], cells: list[dict[str, Any]], path: Path) -> N
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("comparison", choices=["teacher", "feedback"])
+    parser.add_argument("comparison", choices=["teacher", "feedback", "agreement"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument(
         "--methods", nargs="+", default=[*METHODS, EXPERT], choices=[*METHODS, EXPERT], metavar="METHOD"
@@ -272,10 +308,14 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=1e-3, help="of the second comparison")
     parser.add_argument("--folder", type=Path, default=Path("runs/distillation"), help="of policies and results")
     options = parser.parse_args()
-    options.folder = (options.folder / (options.comparison + "_told" * options.told)).resolve()
+    options.folder = (
+        options.folder / (KEPT.get(options.comparison, options.comparison) + "_told" * options.told)
+    ).resolve()
     repair.UNTOLD = not options.told
     if options.comparison == "teacher":
         with_teacher(options.seeds, options.folder)
+    elif options.comparison == "agreement":
+        agreement(options)
     else:
         from_feedback(options.seeds, options.methods, options)
 
