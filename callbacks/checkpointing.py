@@ -24,6 +24,7 @@ from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.execution import SandboxError
 from lit_rl.models.loading.sources import ADAPTER_CONFIG
+from lit_rl.reports.run_files import changes_on_resume, settings_of
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
@@ -73,6 +74,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._flag = PreemptionFlag()
         self._prepared = self._wanted = self._owes_validation = False
         self._start = ""
+        self._settings: dict[str, str] = {}
         self._saved, self._saved_time = 0, 0.0
         self._generators: list[dict[str, Any]] | None = None
 
@@ -142,6 +144,11 @@ class Checkpointing(Checkpoint, TypedArguments):
                 f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run.path}, rank 0 sees "
                 f"{start or 'none'}: the folder must be on a file system that all nodes share"
             )
+        if self.config is None:  # the command line compares its configurations
+            self._settings = settings_of(pl_module.settings())
+            before = self.run.notes().get("settings", {}) if self._start else {}
+            for change in changes_on_resume(before, self._settings) if before else ():
+                rank_zero_info(f"  {change}")
         check_monitor(trainer, pl_module, self.monitor)
         self._flag.install()
         self._saved_time = time.monotonic()
@@ -149,6 +156,8 @@ class Checkpointing(Checkpoint, TypedArguments):
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Restore the random generators; run a validation that a signal skipped."""
         self._flag.install()
+        if trainer.is_global_zero and self._settings:
+            self.run.note(settings=self._settings)
         self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
             restore_random_state(self._generators[trainer.global_rank])

@@ -10,17 +10,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from lightning.pytorch.callbacks import EarlyStopping
 from support.command_line import BASE, one_line
 
-from lit_rl import AssertTests, Basics, Problem, TaskDataModule
+from lit_rl import GRPO, AssertTests, Basics, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
 from lit_rl.arguments import UsageError
-from lit_rl.callbacks import checkpointing
+from lit_rl.callbacks import Checkpointing, checkpointing
+from lit_rl.data import Sorting
 from lit_rl.data.cut_task import Cut, CutTask
+from lit_rl.models import SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import setup_checks
+from lit_rl.modules import Update, setup_checks
+from lit_rl.rewards import SortingReward
 from lit_rl.training.progress import Clock
 
 OWN = '''
@@ -398,3 +402,40 @@ def test_a_timer_does_not_keep_a_configuration_from_being_written(
     main(["fit", "--config", "base.yaml", *options])
     config = yaml.safe_load(read_checkpoint(folder / "timed" / "last.ckpt")["config"])
     assert config["trainer"]["callbacks"][0]["init_args"]["interval"] == "step"
+
+
+def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -> Update:
+    return Update(
+        optimizer=lambda of: optimizer(of, lr=lr),
+        lr_scheduler=lambda of: torch.optim.lr_scheduler.LinearLR(of, total_iters=steps),
+    )
+
+
+def go_on(folder: Path, **given: Any) -> None:
+    """A start of a run in Python, as a script has it."""
+    module = GRPO(
+        SortingPolicy(init_seed=0),
+        **{"rewards": [SortingReward()], "sampling": Sampling(num_samples=2, max_tokens=3), "max_rollouts": 1}
+        | {"update": decay()}
+        | given,
+    )
+    trainer = Trainer(accelerator="cpu", limit_val_batches=0, callbacks=[Checkpointing(str(folder))], logger=False)
+    trainer.fit(module, Sorting([[1, 0, 2], [3, 2, 4]], batch_size=1))
+
+
+def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    go_on(tmp_path)
+    go_on(tmp_path)
+    assert "going on from" in caplog.text and "->" not in caplog.text
+    given = {"rewards": [SortingReward(weight=2.0)], "sampling": Sampling(num_samples=4, max_tokens=3)}
+    go_on(tmp_path, **given, max_rollouts=2, update=decay(8, 0.01))
+    assert [one.strip() for one in caplog.messages if "->" in one] == [
+        "model.rewards.terms.SortingReward.weight: 1.0 -> 2.0, in force from now on",
+        "model.sampling.num_samples: 2 -> 4, in force from now on",
+        "model.update.lr_scheduler.total_iters: 9 -> 8, ignored: the checkpoint's schedule keeps its own",
+        "model.update.optimizer.lr: 0.1 -> 0.01, ignored: the checkpoint's optimizer keeps its own",
+        "model.max_rollouts: 1 -> 2, in force from now on",
+    ]
+    with pytest.raises(UsageError, match=r"^model\.update\.optimizer: expected AdamW, .* got SGD; .*lit-rl export"):
+        go_on(tmp_path, max_rollouts=3, update=decay(optimizer=torch.optim.SGD))

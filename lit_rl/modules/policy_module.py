@@ -22,7 +22,7 @@ from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.checkpoint import build_from_config, describe_policy, settle_progress
+from lit_rl.modules.checkpoint import build_from_config, describe_policy, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
     require_extendable,
@@ -30,6 +30,7 @@ from lit_rl.modules.setup_checks import (
     require_playable,
     require_problems,
     settle_precision,
+    task_of,
 )
 from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
 from lit_rl.renamed import require_known, value_now
@@ -45,6 +46,10 @@ from lit_rl.types import Problem, Sampling
 
 X_AXIS = "step"
 """Lightning takes what is logged by this name as the place on the x-axis; its own count begins with 0."""
+
+
+_GROUPS = ("policy", "critic")
+"""Names of groups of weights, whose rates some schedules list."""
 
 
 class _TearDownOnException(pl.Callback):
@@ -129,9 +134,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """
         check_strategy(self.trainer.strategy)
         if stage == "fit":  # refuse a rate or schedule that makes no sense before anything is loaded
-            self.build_optimizer(
-                [{"params": [nn.Parameter(torch.zeros(()))], "name": name} for name in ("policy", "critic")]
-            )
+            self.build_trial()
         require_problems(self.trainer, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)
@@ -229,6 +232,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             for name, group in self.parameter_groups().items()
         ]
         return self.build_optimizer(groups)
+
+    def build_trial(self) -> Any:
+        """What :meth:`build_optimizer` makes, for no weights."""
+        return self.build_optimizer([{"params": [nn.Parameter(torch.zeros(()))], "name": one} for one in _GROUPS])
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them.
@@ -367,6 +374,14 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.log(X_AXIS, float(self.clock.count), rank_zero_only=True)
 
     # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """Return this module and its task as a configuration has them, for a later start of the run to compare."""
+        model = described(self)
+        model["init_args"]["collect"] = described(self.sampler.settings)
+        built = self.build_trial()
+        model["init_args"]["update"] |= described(built if isinstance(built, dict) else {"optimizer": built})
+        return {"model": model, "data": described(task_of(self.trainer))}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store the clock, the version of the weights, with which engines label samples, and what an export needs."""
