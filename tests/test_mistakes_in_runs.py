@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -329,8 +330,26 @@ def test_a_pass_rate_that_is_better_if_smaller_is_told(
     monkeypatch.setattr(checkpointing, "rank_zero_warn", said.append)
     watch = EarlyStopping(monitor=monitor, mode=mode)
     trainer = SimpleNamespace(callbacks=[watch], limit_val_batches=1, val_check_interval=1, check_val_every_n_epoch=1)
-    checkpointing.check_monitor(trainer, SimpleNamespace(clock=Clock("rollout"), metric_prefix=""), None)  # type: ignore[arg-type]
+    checkpointing.check_monitors(trainer, SimpleNamespace(clock=Clock("rollout"), metric_prefix=""))  # type: ignore[arg-type]
     assert len(said) == told and all("EarlyStopping.mode is min" in one for one in said)
+
+
+@pytest.mark.parametrize(
+    ("monitor", "prefix", "meant"),
+    [
+        ("val_loss", "", "val/greedy/pass@1"), ("val_loss", "sft", "val/loss"), ("val/loss", "", "val/greedy/pass@1"),
+        ("val/pass@1", "sft", "val/greedy/pass@1"), ("val/loss", "sft", ""), ("val/margin", "dpo", ""),
+        ("reward/mean", "", ""), ("val/greedy/pass@1", "", ""),
+    ],
+)  # fmt: skip
+def test_a_metric_that_nothing_logs_is_refused_as_a_monitor(monitor: str, prefix: str, meant: str) -> None:
+    watch: Any = EarlyStopping(monitor=monitor, mode="max")
+    watch.metric_names = lambda *_: ["val/greedy/pass@1"]
+    trainer = SimpleNamespace(callbacks=[watch], limit_val_batches=1, val_check_interval=1, check_val_every_n_epoch=1)
+    module: Any = type("Ours", (), {"__module__": "lit_rl.x", "clock": Clock("rollout"), "metric_prefix": prefix})()
+    refusal = pytest.raises(UsageError, match=f"EarlyStopping's monitor {monitor} is none .* did you mean {meant}")
+    with refusal if meant else nullcontext():
+        checkpointing.check_monitors(trainer, module)
 
 
 def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

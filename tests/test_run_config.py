@@ -376,7 +376,7 @@ def test_validation_that_comes_too_late_is_told(write: Callable[..., str], tmp_p
     config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
     for change, told in (
         ({"val_check_interval": 9}, "validation every 9 rollouts, and the run has 4: it runs once, at the end"),
-        ({"limit_val_batches": 0}, "nothing logs monitor val/greedy/reward/mean"),
+        ({"limit_val_batches": 0}, "nothing logs Checkpointing's monitor val/greedy/reward/mean"),
     ):
         config["trainer"] |= change
         with pytest.warns(UserWarning, match=told):
