@@ -31,12 +31,13 @@ from lit_rl import (
 )
 from lit_rl.arguments import ArgumentError, TypedArguments, arguments_of, fits
 from lit_rl.callbacks import Checkpointing
+from lit_rl.data import Sorting
 from lit_rl.data.rows import Row
 from lit_rl.execution import Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
-from lit_rl.models import ModelTeacher, SeparateCritic
+from lit_rl.models import ModelTeacher, SeparateCritic, SortingPolicy
 from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, Update
-from lit_rl.rewards import LengthPenalty, RewardTerm
+from lit_rl.rewards import LengthPenalty, RewardTerm, SortingReward
 from lit_rl.rewards.term import TermScore
 
 
@@ -74,6 +75,21 @@ ADAM = torch.optim.AdamW(WEIGHTS)
 POLICY = CausalLM("folder")
 CHECK = AssertTests("assert f()")
 PROBLEM = Problem("a", "def f():", CHECK)
+
+
+def sorting(frozen: bool = False, **own: Any) -> GRPO:
+    """A module that can train, with methods of its own."""
+    policy = SortingPolicy()
+    policy.load()
+    policy.requires_grad_(not frozen)
+    module = GRPO(policy, [SortingReward()], sampling=Sampling(num_samples=2, max_tokens=3), max_rollouts=1)
+    module.collect = lambda batch: pytest.fail("it sampled")  # type: ignore[method-assign]
+    vars(module).update(own)
+    return module
+
+
+def learn(module: GRPO) -> None:
+    quiet(limit_val_batches=0).fit(module, Sorting())
 
 
 def grpo(policy: Any = POLICY, **given: Any) -> GRPO:
@@ -261,6 +277,19 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "nothing to train on": (lambda: quiet().fit(grpo()), ("a task, such as datamodule=Basics()", "got None")),
     "a list of tests": (lambda: AssertTests(["assert f()"]), ("AssertTests.test: expected a text", "join lines")),  # type: ignore[arg-type]
     "weights before there are any": (lambda: POLICY.load_state_dict({}), ("call its load() before",)),
+    "freezing weights before there are any": (lambda: POLICY.requires_grad_(False), ("no weights yet", "load()")),
+    "weights for an optimizer before there are any": (
+        lambda: Update(optimizer=torch.optim.AdamW(POLICY.parameters())),
+        ("CausalLM has no weights yet", "Update(optimizer=partial(AdamW"),
+    ),
+    "a policy that is frozen": (
+        lambda: learn(sorting(frozen=True)),
+        ("no weight of the policy learns: all have requires_grad=False",),
+    ),
+    "an optimizer beside the module's": (
+        lambda: learn(sorting(configure_optimizers=lambda: ADAM)),
+        ("configure_optimizers returned", "give update=Update(optimizer=...)"),
+    ),
     "a policy that teaches itself": (
         lambda: Distillation(POLICY, [TestsReward()], ModelTeacher(POLICY)),
         ("the teacher's model is the policy itself", "PolicyTeacher or ReferenceTeacher"),

@@ -167,7 +167,17 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
 
     def on_train_start(self) -> None:
-        """Stop if the resumed run has already reached its limit; leave what is loaded out of garbage collections."""
+        """Stop if the resumed run has already reached its limit; leave what is loaded out of garbage collections.
+
+        Raises:
+            UsageError: another optimizer has taken the place of this module's.
+        """
+        optimizer: Any = self.optimizers()
+        if any("name" not in group for group in getattr(optimizer, "param_groups", [{}])):
+            raise UsageError(
+                "configure_optimizers returned an optimizer whose groups of weights have no names, which gradients are "
+                "clipped and logged by: give update=Update(optimizer=...) in its place"
+            )
         begin_training(self.device)
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
@@ -225,12 +235,21 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.gradient_clip_norm
 
     def configure_optimizers(self) -> Any:
-        """One optimizer, one parameter group for each part that learns, the schedule if there is one."""
+        """One optimizer, one parameter group for each part that learns, the schedule if there is one.
+
+        Raises:
+            UsageError: all weights of a part are frozen.
+        """
         rates = self.group_learning_rates()
         groups: list[dict[str, Any]] = [
             {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
             for name, group in self.parameter_groups().items()
         ]
+        for group in groups:
+            if not group["params"]:
+                raise UsageError(
+                    f"no weight of the {group['name']} learns: all have requires_grad=False; unfreeze some"
+                )
         return self.build_optimizer(groups)
 
     def build_trial(self) -> Any:
