@@ -37,7 +37,8 @@ from lit_rl.execution import Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
 from lit_rl.models import ModelTeacher, SeparateCritic, SortingPolicy
 from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, Update
-from lit_rl.rewards import LengthPenalty, RewardTerm, SortingReward
+from lit_rl.modules.sft import demonstration
+from lit_rl.rewards import LengthPenalty, OverlongPenalty, RewardTerm, SortingReward
 from lit_rl.rewards.term import TermScore
 
 
@@ -290,6 +291,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: learn(sorting(configure_optimizers=lambda: ADAM)),
         ("configure_optimizers returned", "give update=Update(optimizer=...)"),
     ),
+    "a reference that is a body": (
+        lambda: demonstration(Problem("a", "def f():\n", CHECK, "def f():\n", reference="\n    return 1\n")),
+        ("the reference of problem a is indented, as a body", "begins with program_prefix"),
+    ),
     "a policy that teaches itself": (
         lambda: Distillation(POLICY, [TestsReward()], ModelTeacher(POLICY)),
         ("the teacher's model is the policy itself", "PolicyTeacher or ReferenceTeacher"),
@@ -323,6 +328,10 @@ DOUBTS: dict[str, tuple[Callable[[], Any], str]] = {
     "a penalty that pays": (
         lambda: grpo(rewards=[TestsReward(), LengthPenalty(weight=-0.5)]),
         "the reward term length is -0.5, which pays for long completions",
+    ),
+    "a penalty that is never reached": (
+        lambda: grpo(rewards=[TestsReward(), OverlongPenalty(1024, 512)], sampling=Sampling(2, max_tokens=512)),
+        "OverlongPenalty begins after 512 tokens, and sampling.max_tokens is 512: it takes nothing off",
     ),
     "an absolute bound": (
         lambda: grpo(objective=Objective(loss=Clipped(0.8, 1.28))),
@@ -386,6 +395,13 @@ def test_a_field_that_no_model_of_the_type_has_is_told() -> None:
         CausalLM(config=TINY | {"num_layers": 8}, tokenizer="package:lit_rl/data/basics/tokenizer").load()
 
 
-def test_a_stop_string_whose_line_break_was_not_read_is_told() -> None:
-    with pytest.warns(UserWarning, match=r"stop_strings"):
-        Basics(stop_strings=["\\n"])
+class Quoted(TaskDataModule):
+    def load_problems(self, split: str) -> list[Problem]:
+        return [Problem(f"{split}{i}", "def f():", CHECK, stop_strings=("\\n\\n",)) for i in range(3)]
+
+
+@pytest.mark.parametrize("task", [Quoted(), Basics(stop_strings=["\\n"], num_train_problems=26)])
+def test_a_stop_string_whose_line_break_was_not_read_is_told_once(task: TaskDataModule) -> None:
+    with pytest.warns(UserWarning, match=r"stop_strings: .* has a backslash and an n") as told:
+        task.problems("train")
+    assert len(told) == 1
