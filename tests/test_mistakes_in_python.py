@@ -40,6 +40,7 @@ from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, Upda
 from lit_rl.modules.sft import demonstration
 from lit_rl.rewards import LengthPenalty, OverlongPenalty, RewardTerm, SortingReward
 from lit_rl.rewards.term import TermScore
+from lit_rl.trainer import doubt_end
 
 
 class NoInit(RewardTerm):
@@ -291,6 +292,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: learn(sorting(configure_optimizers=lambda: ADAM)),
         ("configure_optimizers returned", "give update=Update(optimizer=...)"),
     ),
+    "a conversion before there are weights": (
+        lambda: grpo(POLICY.to("cpu").half()),
+        ("CausalLM has no weights to convert yet: give it dtype='bfloat16'",),
+    ),
     "a reference that is a body": (
         lambda: demonstration(Problem("a", "def f():\n", CHECK, "def f():\n", reference="\n    return 1\n")),
         ("the reference of problem a is indented, as a body", "begins with program_prefix"),
@@ -393,6 +398,18 @@ def test_a_path_is_as_good_as_a_text_and_a_tuple_as_a_list(tmp_path: Path) -> No
 def test_a_field_that_no_model_of_the_type_has_is_told() -> None:
     with pytest.warns(UserWarning, match=r"config\.num_layers is no field of qwen2.* did you mean num_hidden_layers"):
         CausalLM(config=TINY | {"num_layers": 8}, tokenizer="package:lit_rl/data/basics/tokenizer").load()
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit", "told"),
+    [({}, None, 1), ({}, 3, 0), ({"max_time": "00:01:00:00"}, None, 0), ({"max_steps": 5}, None, 0)],
+)
+def test_a_run_that_nothing_ends_and_nothing_keeps_is_told(
+    settings: dict[str, Any], limit: int | None, told: int, recwarn: pytest.WarningsRecorder, tmp_path: Path
+) -> None:
+    for callbacks in ([], [Checkpointing(str(tmp_path))]):
+        doubt_end(Trainer(accelerator="cpu", logger=False, callbacks=callbacks, **settings), grpo(max_rollouts=limit))
+    assert sum("nothing ends this run" in str(one.message) for one in recwarn) == told
 
 
 class Quoted(TaskDataModule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -169,6 +169,13 @@ class CausalLM(Policy):
                 "itself: Update(optimizer=partial(AdamW, lr=1e-6)))"
             )
         return super().named_parameters(*args, **given)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Convert weights, as :meth:`half` and :meth:`to` do; before there are any, only their device may be set."""
+        if self.model is None and fn(torch.zeros(())).dtype != torch.float32:
+            raise UsageError(f"{type(self).__name__} has no weights to convert yet: give it dtype='bfloat16'")
+        converted: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return converted
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Take weights; not before there are any to replace.
