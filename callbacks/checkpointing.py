@@ -24,6 +24,7 @@ from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.execution import SandboxError
 from lit_rl.models.loading.sources import ADAPTER_CONFIG
+from lit_rl.reports.run_files import changes_on_resume, settings_of
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
@@ -73,6 +74,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._flag = PreemptionFlag()
         self._prepared = self._wanted = self._owes_validation = False
         self._start = ""
+        self._settings: dict[str, str] = {}
         self._saved, self._saved_time = 0, 0.0
         self._generators: list[dict[str, Any]] | None = None
 
@@ -142,13 +144,19 @@ class Checkpointing(Checkpoint, TypedArguments):
                 f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run.path}, rank 0 sees "
                 f"{start or 'none'}: the folder must be on a file system that all nodes share"
             )
-        check_monitor(trainer, pl_module, self.monitor)
+        if self.config is None:  # the command line compares its configurations
+            self._settings = settings_of(pl_module.settings())
+            before = self.run.notes().get("settings", {}) if self._start else {}
+            for change in changes_on_resume(before, self._settings) if before else ():
+                rank_zero_info(f"  {change}")
         self._flag.install()
         self._saved_time = time.monotonic()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Restore the random generators; run a validation that a signal skipped."""
         self._flag.install()
+        if trainer.is_global_zero and self._settings:
+            self.run.note(settings=self._settings)
         self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
             restore_random_state(self._generators[trainer.global_rank])
@@ -405,39 +413,40 @@ def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
     return [name for callback in known for name in callback.metric_names(trainer, module)]
 
 
-def check_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -> None:
-    """Compare the monitored metric with those that validation will log; warn if it validates too seldom or never.
+def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
+    """Compare monitored metrics with those that validation will log; warn if it validates too seldom or never.
 
     Args:
-        trainer: the trainer that will fit.
+        trainer: the trainer that will fit; a callback other than :class:`Checkpointing` may monitor what training logs.
         pl_module: the module to fit.
-        monitor: the metric that says which checkpoint is the best, if there is one.
 
     Raises:
-        UsageError: nothing logs it. A module or callback of the user's own may, so that there it is a warning.
+        UsageError: nothing logs one. A module or callback of the user's own may, so that there it is a warning.
     """
-    if trainer.limit_val_batches == 0:
-        if monitor is not None:
-            rank_zero_warn(
-                f"trainer.limit_val_batches is 0, so that nothing logs monitor {monitor}: no checkpoint is best"
-            )
-        return
-    every, clock = trainer.val_check_interval, pl_module.clock
-    if trainer.check_val_every_n_epoch is None and isinstance(every, int) and every > (clock.limit or every):
+    every, clock, validates = trainer.val_check_interval, pl_module.clock, trainer.limit_val_batches != 0
+    often = not isinstance(every, int) or every <= (clock.limit or every)
+    if validates and trainer.check_val_every_n_epoch is None and not often:
         rank_zero_warn(
             f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
             "Lower val_check_interval for a curve"
         )
+    parts = (pl_module, *trainer.callbacks)
+    own = [one for one in parts if not type(one).__module__.startswith(("lit_rl.", "lightning."))]
+    known = metric_names(trainer, pl_module) if validates else []
+    if known and pl_module.metric_prefix:  # what else a loss on texts measures is not listed
+        known.append("val/loss")
     for one in trainer.callbacks:
-        if "pass@" in (getattr(one, "monitor", None) or "") and getattr(one, "mode", "max") == "min":
-            rank_zero_warn(f"{type(one).__name__}.mode is min, and {one.monitor} is better if larger: set mode to max")
-    known = metric_names(trainer, pl_module)
-    prefix = pl_module.metric_prefix
-    if monitor is None or not known or monitor in known or (prefix and f"/{prefix}" in monitor):
-        return
-    near = get_close_matches(monitor, known, n=1, cutoff=0.0)
-    message = f"monitor {monitor} is none of the metrics that validation logs: did you mean {near[0]}?"
-    if any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in (pl_module, *trainer.callbacks)):
-        rank_zero_warn(message)
-    else:
-        raise UsageError(message)
+        name, monitor = type(one).__name__, getattr(one, "monitor", None) or ""
+        if not monitor.startswith("val") and not (monitor and isinstance(one, Checkpointing)):
+            continue
+        if not validates:
+            rank_zero_warn(f"trainer.limit_val_batches is 0, so that nothing logs {name}'s monitor {monitor}")
+        if "pass@" in monitor and getattr(one, "mode", "max") == "min":
+            rank_zero_warn(f"{name}.mode is min, and {monitor} is better if larger: set mode to max")
+        of_texts = pl_module.metric_prefix and monitor.startswith("val/") and "pass@" not in monitor
+        if known and monitor not in known and not of_texts:
+            near = get_close_matches(monitor, known, n=1, cutoff=0.0)
+            message = f"{name}'s monitor {monitor} is none of the metrics that validation logs: did you mean {near[0]}?"
+            if not own:
+                raise UsageError(message)
+            rank_zero_warn(message)

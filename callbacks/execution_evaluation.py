@@ -10,6 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
+from lit_rl.callbacks.checkpointing import check_monitors
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import AssertTests
 from lit_rl.reports.summary import (
@@ -89,7 +90,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         self._tallies: dict[tuple[int, str], _Tally] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Check whether enough is sampled for every k."""
+        """Check whether enough is sampled for every k, and whether what callbacks monitor is logged."""
         samplings = pl_module.validation_sampling
         most = max((sampling.num_samples for sampling in samplings.values()), default=0)
         if most < self.ks[-1]:
@@ -97,6 +98,8 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
                 f"pass@{self.ks[-1]} needs num_samples >= {self.ks[-1]}, got {most}: "
                 "raise num_samples in evaluate.sampling or lower ks"
             )
+        if stage == "fit":
+            check_monitors(trainer, pl_module)
 
     def metric_names(self, trainer: pl.Trainer, pl_module: Any) -> list[str]:
         """The metrics that every validation logs, known before there is one."""

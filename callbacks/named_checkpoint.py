@@ -75,7 +75,8 @@ def doubt_weights(trainer: Any, module: Any) -> None:
         )
     elif isinstance(policy, CausalLM) and policy.config is not None and policy.model is None:
         rank_zero_warn(
-            "this measures random weights: give --ckpt_path (in Python ckpt_path) or model.policy.model to measure others"
+            "this measures random weights: give --ckpt_path (in Python ckpt_path) or model.policy.model to measure "
+            "others"
         )
 
 

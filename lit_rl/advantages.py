@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, require_share
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, require_share, shown
 from lit_rl.functional.masking import (
     SumOverRanks,
     group_sizes,
@@ -111,13 +111,19 @@ class RowAdvantages(RewardAdvantages):
                 f"{num_bad} of {int(valid.sum())} valid scores are NaN or infinite; "
                 "a completion without a score belongs in valid as False"
             )
-        result = self.advantages(scores, valid, group_ids)
-        if result.shape != scores.shape:
-            raise ArgumentError(
-                str(type(self).__name__), f"one number per row, {tuple(scores.shape)}", str(tuple(result.shape))
-            )
+        result = self._one_per_row("advantages", self.advantages(scores, valid, group_ids), scores)
         too_small = group_sizes(group_ids) < self.smallest_group
         return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result
+
+    def _one_per_row(self, method: str, result: Tensor, scores: Tensor) -> Tensor:
+        """Check what a method returned: one number for all rows would be spread over them without a word."""
+        shape = getattr(result, "shape", None)
+        if shape != scores.shape:
+            got = shown(result) if shape is None else f"{tuple(shape)}"
+            raise ArgumentError(
+                f"{type(self).__name__}.{method}", f"a tensor of one number per row, {tuple(scores.shape)}", got
+            )
+        return result
 
     def require_samples(self, num_samples: int, argument: str) -> None:
         """Check whether a problem has enough completions to compare.
@@ -156,9 +162,17 @@ class Baseline(RowAdvantages):
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`."""
 
+    def baselines(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] :meth:`expected`, checked.
+
+        Raises:
+            ArgumentError: it is not one number per row.
+        """
+        return self._one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
+
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] scores minus what was expected, 0 for rows that are not valid."""
-        advantages = scores - self.expected(scores, valid, group_ids).to(scores.dtype)
+        advantages = scores - self.baselines(scores, valid, group_ids)
         return torch.where(valid, advantages, torch.zeros_like(advantages))
 
 

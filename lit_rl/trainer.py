@@ -12,10 +12,10 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.callbacks import EarlyStopping, ProgressBar, Timer
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError, require_arguments, require_at_least, shown
 from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
@@ -96,6 +96,7 @@ class Trainer(pl.Trainer):
         require_training(self)
         if isinstance(model, PolicyModule):
             add_unless_listed(self, ExecutionEvaluation)
+            doubt_end(self, model)
         say_where(self)
         start = where_to_start(self, ckpt_path)
         super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
@@ -286,6 +287,18 @@ def require_training(trainer: pl.Trainer) -> None:
     for name in ("max_epochs", "max_steps", "limit_train_batches"):
         if getattr(trainer, name) == 0:
             raise UsageError(f"trainer.{name} is 0, so there is nothing to train: leave it out, or raise it")
+
+
+def doubt_end(trainer: pl.Trainer, module: PolicyModule) -> None:
+    """Warn of a run that nothing ends and nothing keeps; a callback of the user's own may do either."""
+    callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    limited = module.clock.limit is not None or trainer.max_epochs != -1 or trainer.max_steps != -1
+    own = any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in callbacks)
+    if not (limited or own or any(isinstance(one, Checkpointing | EarlyStopping | Timer) for one in callbacks)):
+        rank_zero_warn(
+            f"nothing ends this run, and no Checkpointing keeps it: give the module max_{module.clock.unit}s, or the "
+            "trainer max_epochs or max_time"
+        )
 
 
 def require_validation(trainer: pl.Trainer) -> None:

@@ -443,6 +443,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         """{"folder": "mistyped", "monitor": "val/gredy/pass@1"}}]'""",
         ("monitor val/gredy/pass@1 is none of the metrics", "did you mean val/greedy/pass@1?"),
     ),
+    "Lightning's usual monitor": (
+        """--trainer.callbacks '[{"class_path": "EarlyStopping", "init_args": {"monitor": "val_loss"}}]'""",
+        ("EarlyStopping's monitor val_loss is none of the metrics that validation logs: did you mean val/",),
+    ),
     "no processes": ("--trainer.devices 0", ("trainer.devices: expected a number of processes from 1 on",)),
     "processes in words": ("--trainer.devices two", ("trainer.devices: expected a number of processes", "got two")),
     # -- the place of a flag or file ---------------------------------------------------------------------------

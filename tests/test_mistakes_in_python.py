@@ -31,13 +31,16 @@ from lit_rl import (
 )
 from lit_rl.arguments import ArgumentError, TypedArguments, arguments_of, fits
 from lit_rl.callbacks import Checkpointing
+from lit_rl.data import Sorting
 from lit_rl.data.rows import Row
 from lit_rl.execution import Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
-from lit_rl.models import ModelTeacher, SeparateCritic
+from lit_rl.models import ModelTeacher, SeparateCritic, SortingPolicy
 from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, Update
-from lit_rl.rewards import LengthPenalty, RewardTerm
+from lit_rl.modules.sft import demonstration
+from lit_rl.rewards import LengthPenalty, OverlongPenalty, RewardTerm, SortingReward
 from lit_rl.rewards.term import TermScore
+from lit_rl.trainer import doubt_end
 
 
 class NoInit(RewardTerm):
@@ -74,6 +77,21 @@ ADAM = torch.optim.AdamW(WEIGHTS)
 POLICY = CausalLM("folder")
 CHECK = AssertTests("assert f()")
 PROBLEM = Problem("a", "def f():", CHECK)
+
+
+def sorting(frozen: bool = False, **own: Any) -> GRPO:
+    """A module that can train, with methods of its own."""
+    policy = SortingPolicy()
+    policy.load()
+    policy.requires_grad_(not frozen)
+    module = GRPO(policy, [SortingReward()], sampling=Sampling(num_samples=2, max_tokens=3), max_rollouts=1)
+    module.collect = lambda batch: pytest.fail("it sampled")  # type: ignore[method-assign]
+    vars(module).update(own)
+    return module
+
+
+def learn(module: GRPO) -> None:
+    quiet(limit_val_batches=0).fit(module, Sorting())
 
 
 def grpo(policy: Any = POLICY, **given: Any) -> GRPO:
@@ -261,6 +279,27 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "nothing to train on": (lambda: quiet().fit(grpo()), ("a task, such as datamodule=Basics()", "got None")),
     "a list of tests": (lambda: AssertTests(["assert f()"]), ("AssertTests.test: expected a text", "join lines")),  # type: ignore[arg-type]
     "weights before there are any": (lambda: POLICY.load_state_dict({}), ("call its load() before",)),
+    "freezing weights before there are any": (lambda: POLICY.requires_grad_(False), ("no weights yet", "load()")),
+    "weights for an optimizer before there are any": (
+        lambda: Update(optimizer=torch.optim.AdamW(POLICY.parameters())),
+        ("CausalLM has no weights yet", "Update(optimizer=partial(AdamW"),
+    ),
+    "a policy that is frozen": (
+        lambda: learn(sorting(frozen=True)),
+        ("no weight of the policy learns: all have requires_grad=False",),
+    ),
+    "an optimizer beside the module's": (
+        lambda: learn(sorting(configure_optimizers=lambda: ADAM)),
+        ("configure_optimizers returned", "give update=Update(optimizer=...)"),
+    ),
+    "a conversion before there are weights": (
+        lambda: grpo(POLICY.to("cpu").half()),
+        ("CausalLM has no weights to convert yet: give it dtype='bfloat16'",),
+    ),
+    "a reference that is a body": (
+        lambda: demonstration(Problem("a", "def f():\n", CHECK, "def f():\n", reference="\n    return 1\n")),
+        ("the reference of problem a is indented, as a body", "begins with program_prefix"),
+    ),
     "a policy that teaches itself": (
         lambda: Distillation(POLICY, [TestsReward()], ModelTeacher(POLICY)),
         ("the teacher's model is the policy itself", "PolicyTeacher or ReferenceTeacher"),
@@ -294,6 +333,10 @@ DOUBTS: dict[str, tuple[Callable[[], Any], str]] = {
     "a penalty that pays": (
         lambda: grpo(rewards=[TestsReward(), LengthPenalty(weight=-0.5)]),
         "the reward term length is -0.5, which pays for long completions",
+    ),
+    "a penalty that is never reached": (
+        lambda: grpo(rewards=[TestsReward(), OverlongPenalty(1024, 512)], sampling=Sampling(2, max_tokens=512)),
+        "OverlongPenalty begins after 512 tokens, and sampling.max_tokens is 512: it takes nothing off",
     ),
     "an absolute bound": (
         lambda: grpo(objective=Objective(loss=Clipped(0.8, 1.28))),
@@ -357,6 +400,25 @@ def test_a_field_that_no_model_of_the_type_has_is_told() -> None:
         CausalLM(config=TINY | {"num_layers": 8}, tokenizer="package:lit_rl/data/basics/tokenizer").load()
 
 
-def test_a_stop_string_whose_line_break_was_not_read_is_told() -> None:
-    with pytest.warns(UserWarning, match=r"stop_strings"):
-        Basics(stop_strings=["\\n"])
+@pytest.mark.parametrize(
+    ("settings", "limit", "told"),
+    [({}, None, 1), ({}, 3, 0), ({"max_time": "00:01:00:00"}, None, 0), ({"max_steps": 5}, None, 0)],
+)
+def test_a_run_that_nothing_ends_and_nothing_keeps_is_told(
+    settings: dict[str, Any], limit: int | None, told: int, recwarn: pytest.WarningsRecorder, tmp_path: Path
+) -> None:
+    for callbacks in ([], [Checkpointing(str(tmp_path))]):
+        doubt_end(Trainer(accelerator="cpu", logger=False, callbacks=callbacks, **settings), grpo(max_rollouts=limit))
+    assert sum("nothing ends this run" in str(one.message) for one in recwarn) == told
+
+
+class Quoted(TaskDataModule):
+    def load_problems(self, split: str) -> list[Problem]:
+        return [Problem(f"{split}{i}", "def f():", CHECK, stop_strings=("\\n\\n",)) for i in range(3)]
+
+
+@pytest.mark.parametrize("task", [Quoted(), Basics(stop_strings=["\\n"], num_train_problems=26)])
+def test_a_stop_string_whose_line_break_was_not_read_is_told_once(task: TaskDataModule) -> None:
+    with pytest.warns(UserWarning, match=r"stop_strings: .* has a backslash and an n") as told:
+        task.problems("train")
+    assert len(told) == 1

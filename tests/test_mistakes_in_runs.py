@@ -5,22 +5,27 @@ from __future__ import annotations
 import copy
 import json
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from lightning.pytorch.callbacks import EarlyStopping
 from support.command_line import BASE, one_line
 
-from lit_rl import AssertTests, Basics, Problem, TaskDataModule
+from lit_rl import GRPO, AssertTests, Basics, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
 from lit_rl.arguments import UsageError
-from lit_rl.callbacks import checkpointing
+from lit_rl.callbacks import Checkpointing, checkpointing
+from lit_rl.data import Sorting
 from lit_rl.data.cut_task import Cut, CutTask
+from lit_rl.models import SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import setup_checks
+from lit_rl.modules import Update, setup_checks
+from lit_rl.rewards import SortingReward
 from lit_rl.training.progress import Clock
 
 OWN = '''
@@ -325,8 +330,26 @@ def test_a_pass_rate_that_is_better_if_smaller_is_told(
     monkeypatch.setattr(checkpointing, "rank_zero_warn", said.append)
     watch = EarlyStopping(monitor=monitor, mode=mode)
     trainer = SimpleNamespace(callbacks=[watch], limit_val_batches=1, val_check_interval=1, check_val_every_n_epoch=1)
-    checkpointing.check_monitor(trainer, SimpleNamespace(clock=Clock("rollout"), metric_prefix=""), None)  # type: ignore[arg-type]
+    checkpointing.check_monitors(trainer, SimpleNamespace(clock=Clock("rollout"), metric_prefix=""))  # type: ignore[arg-type]
     assert len(said) == told and all("EarlyStopping.mode is min" in one for one in said)
+
+
+@pytest.mark.parametrize(
+    ("monitor", "prefix", "meant"),
+    [
+        ("val_loss", "", "val/greedy/pass@1"), ("val_loss", "sft", "val/loss"), ("val/loss", "", "val/greedy/pass@1"),
+        ("val/pass@1", "sft", "val/greedy/pass@1"), ("val/loss", "sft", ""), ("val/margin", "dpo", ""),
+        ("reward/mean", "", ""), ("val/greedy/pass@1", "", ""),
+    ],
+)  # fmt: skip
+def test_a_metric_that_nothing_logs_is_refused_as_a_monitor(monitor: str, prefix: str, meant: str) -> None:
+    watch: Any = EarlyStopping(monitor=monitor, mode="max")
+    watch.metric_names = lambda *_: ["val/greedy/pass@1"]
+    trainer = SimpleNamespace(callbacks=[watch], limit_val_batches=1, val_check_interval=1, check_val_every_n_epoch=1)
+    module: Any = type("Ours", (), {"__module__": "lit_rl.x", "clock": Clock("rollout"), "metric_prefix": prefix})()
+    refusal = pytest.raises(UsageError, match=f"EarlyStopping's monitor {monitor} is none .* did you mean {meant}")
+    with refusal if meant else nullcontext():
+        checkpointing.check_monitors(trainer, module)
 
 
 def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,3 +421,40 @@ def test_a_timer_does_not_keep_a_configuration_from_being_written(
     main(["fit", "--config", "base.yaml", *options])
     config = yaml.safe_load(read_checkpoint(folder / "timed" / "last.ckpt")["config"])
     assert config["trainer"]["callbacks"][0]["init_args"]["interval"] == "step"
+
+
+def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -> Update:
+    return Update(
+        optimizer=lambda of: optimizer(of, lr=lr),
+        lr_scheduler=lambda of: torch.optim.lr_scheduler.LinearLR(of, total_iters=steps),
+    )
+
+
+def go_on(folder: Path, **given: Any) -> None:
+    """A start of a run in Python, as a script has it."""
+    module = GRPO(
+        SortingPolicy(init_seed=0),
+        **{"rewards": [SortingReward()], "sampling": Sampling(num_samples=2, max_tokens=3), "max_rollouts": 1}
+        | {"update": decay()}
+        | given,
+    )
+    trainer = Trainer(accelerator="cpu", limit_val_batches=0, callbacks=[Checkpointing(str(folder))], logger=False)
+    trainer.fit(module, Sorting([[1, 0, 2], [3, 2, 4]], batch_size=1))
+
+
+def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    go_on(tmp_path)
+    go_on(tmp_path)
+    assert "going on from" in caplog.text and "->" not in caplog.text
+    given = {"rewards": [SortingReward(weight=2.0)], "sampling": Sampling(num_samples=4, max_tokens=3)}
+    go_on(tmp_path, **given, max_rollouts=2, update=decay(8, 0.01))
+    assert [one.strip() for one in caplog.messages if "->" in one] == [
+        "model.rewards.terms.SortingReward.weight: 1.0 -> 2.0, in force from now on",
+        "model.sampling.num_samples: 2 -> 4, in force from now on",
+        "model.update.lr_scheduler.total_iters: 9 -> 8, ignored: the checkpoint's schedule keeps its own",
+        "model.update.optimizer.lr: 0.1 -> 0.01, ignored: the checkpoint's optimizer keeps its own",
+        "model.max_rollouts: 1 -> 2, in force from now on",
+    ]
+    with pytest.raises(UsageError, match=r"^model\.update\.optimizer: expected AdamW, .* got SGD; .*lit-rl export"):
+        go_on(tmp_path, max_rollouts=3, update=decay(optimizer=torch.optim.SGD))

@@ -25,10 +25,10 @@ from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.callbacks.named_checkpoint import doubt_weights
 from lit_rl.cli.main import Cli, main
-from lit_rl.cli.run_config import changes_on_resume, with_nulls
+from lit_rl.cli.run_config import with_nulls
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.run_files import read_metrics
+from lit_rl.reports.run_files import changes_on_resume, read_metrics
 from lit_rl.reports.runs import folders_of
 from lit_rl.trainer import Trainer
 
@@ -376,7 +376,7 @@ def test_validation_that_comes_too_late_is_told(write: Callable[..., str], tmp_p
     config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
     for change, told in (
         ({"val_check_interval": 9}, "validation every 9 rollouts, and the run has 4: it runs once, at the end"),
-        ({"limit_val_batches": 0}, "nothing logs monitor val/greedy/reward/mean"),
+        ({"limit_val_batches": 0}, "nothing logs Checkpointing's monitor val/greedy/reward/mean"),
     ):
         config["trainer"] |= change
         with pytest.warns(UserWarning, match=told):
@@ -551,6 +551,7 @@ def test_a_coefficient_that_a_target_moved_is_the_checkpoints() -> None:
         ({"policy": {"config": TINY | {"hidden_act": "gelu"}}}, "model.policy.config.hidden_act: expected not set"),
         ({"policy": {"lora": {"rank": 2}}}, "model.policy.lora.rank: expected not set"),
         ({"algorithm": "lit_rl.modules.PPO"}, "model: expected GRPO"),
+        ({"algorithm": "lit_rl.modules.SFT", "policy": {"config": {}}}, "model: expected GRPO"),
     ],
 )
 def test_what_the_checkpoint_holds_the_state_of_is_refused(changes: dict[str, Any], name: str) -> None:

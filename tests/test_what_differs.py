@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from support.recorded_runs import write_run
 
-from lit_rl.cli.report import report
+from lit_rl.arguments import UsageError
+from lit_rl.cli.report import choose, report
 from lit_rl.reports.html.page import page
 from lit_rl.reports.run_files import differences, read_settings
 from lit_rl.reports.runs import read_runs
@@ -193,3 +195,9 @@ def test_runs_of_other_settings_are_no_seeds_of_one(tmp_path: Path, kl: float, b
     folders = [str(run(tmp_path / "a", config(0), seed=0)), str(run(tmp_path / "b", other, seed=1))]
     text = page(read_runs(folders))
     assert ("(2 seeds)" in text) is bool(bands)
+
+
+def test_a_part_of_a_name_is_answered_by_the_names_that_have_it() -> None:
+    run: Any = SimpleNamespace(folder="run", curves={"reward/std": 0, "reward/mean": 0, "reward/tests": 0, "loss": 0})
+    with pytest.raises(UsageError, match=r"called reward; there are: reward/mean, reward/std, reward/tests$"):
+        choose([run], ["reward"])

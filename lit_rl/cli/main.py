@@ -36,7 +36,6 @@ from lit_rl.cli.replay import replay
 from lit_rl.cli.report import report
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
-    changes_on_resume,
     checkpoint_of,
     follow_length,
     follow_seed,
@@ -53,7 +52,7 @@ from lit_rl.cli.smoke import SmokeTest, shrink, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.reports.run_files import CONFIG_FILE
+from lit_rl.reports.run_files import CONFIG_FILE, changes_on_resume
 from lit_rl.trainer import (
     TRAINER_DEFAULTS,
     check_settings,

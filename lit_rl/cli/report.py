@@ -74,7 +74,9 @@ def choose(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[
     chosen = {str(run.folder): select(run.curves, names) for run in runs}
     if not any(chosen.values()):
         known = sorted({name for run in runs for name in run.curves})
-        near = get_close_matches("".join(names[:1]), known, n=3, cutoff=0.5) or known
+        wanted_first = "".join(names[:1])
+        inside = [name for name in known if wanted_first in name]
+        near = inside or get_close_matches(wanted_first, known, n=3, cutoff=0.5) or known
         shown = ", ".join(near[:12]) + (", ..." if len(near) > 12 else "")
         raise UsageError(f"no metric is called {', '.join(names)}; there are: {shown}")
     for of_run in chosen.values() if wanted is None else ():

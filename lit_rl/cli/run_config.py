@@ -19,7 +19,6 @@ from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, 
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.export import resolve
 from lit_rl.models.loading.checkpoints import require_checkpoint
-from lit_rl.reports.run_files import NOT_SET, differences, settings_of
 from lit_rl.reports.runs import MEASURED_ALONE
 
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
@@ -211,48 +210,6 @@ class SaveConfigInTraining(SaveConfigCallback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write it."""
         super().setup(trainer, pl_module, "fit")
-
-
-_OF_CHECKPOINT = {
-    "model.update.optimizer.": "the checkpoint's optimizer keeps its own",
-    "model.update.lr_scheduler.": "the checkpoint's schedule keeps its own",
-    "model.critic_update.learning_rate": "the checkpoint's optimizer keeps its own",
-}
-"""Beginnings of settings that a checkpoint brings itself, and why a change does nothing."""
-
-_OF_WEIGHTS = ("model.policy.model", "model.policy.init_seed")
-"""Ignored where the checkpoint holds all weights: frozen ones below adapters are not in it."""
-
-_FIXED = re.compile(
-    r"model\.(update\.optimizer|policy\.config(\..*)?|policy\.lora\.(rank|target_modules)|critic(\.config(\..*)?)?)"
-)
-"""Settings that say what a checkpoint's state is the state of."""
-
-
-def changes_on_resume(before: str, now: str) -> list[str]:
-    """One line for each setting that differs from those the run was started with: in force, or ignored and why.
-
-    Args:
-        before: the run's configuration, as YAML.
-        now: that of this start.
-
-    Raises:
-        UsageError: the checkpoint's weights or the state of its optimizer do not fit the new ones.
-    """
-    old, new = settings_of(before), settings_of(now)
-    lines = []
-    for name, _ in differences({"before": old, "now": new}):
-        was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
-        if _FIXED.fullmatch(name) or (name == "model" and "PPO" in (was, given)):
-            remedy = "keep it, or export the run (lit-rl export) and start from the folder, as model.policy.model"
-            raise ArgumentError(name, f"{was}, of which the checkpoint holds the state", given, remedy)
-        why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
-        if name in _OF_WEIGHTS and not any(key.startswith("model.policy.lora.") for key in new):
-            why = "the weights are the checkpoint's"
-        if name == "model.objective.kl_coef" and new.get("model.objective.target_kl", "null") != "null":
-            why = "the checkpoint's coefficient, moved by target_kl, goes on"
-        lines.append(f"{name}: {was} -> {given}, " + (f"ignored: {why}" if why else "in force from now on"))
-    return lines
 
 
 def require_writer(trainer: Any) -> None:

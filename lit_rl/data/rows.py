@@ -177,6 +177,15 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
         RowError: a row that is not a JSON object.
         ValueError: another ending, or a file that cannot be read to its end.
     """
+    empty = True
+    for row in _rows_of(source, subset, split):
+        empty = False
+        yield row
+    if empty:
+        warnings.warn(f"{source} has no rows", stacklevel=2)
+
+
+def _rows_of(source: str, subset: str | None, split: str | None) -> Iterator[Row]:
     path = local_path(source)
     if path.is_dir():
         for file in data_files(path, subset, split):

@@ -79,9 +79,6 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         if chat is not None and not any(PLACEHOLDER in message.get("content", "") for message in chat):
             raise ArgumentError("chat", f"a message with {PLACEHOLDER} in its content", shown(chat))
         self.chat = chat
-        for text in stop_strings or ():
-            if "\\n" in text:
-                rank_zero_warn(f'stop_strings: {shown(text)} has a backslash and an n; YAML\'s line break is "\\n"')
         self.stop_strings = stop_strings
         for task in validation_tasks or ():
             task.extraction = task.extraction or extraction
@@ -144,6 +141,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             loaded = self._require_problems(split)
             self._require_names(loaded, split)
             self._loaded[split] = [self._with_options(problem) for problem in loaded]
+            for text in {text for problem in self._loaded[split] for text in problem.stop_strings if "\\n" in text}:
+                rank_zero_warn(f'stop_strings: {shown(text)} has a backslash and an n; YAML\'s line break is "\\n"')
         return self._loaded[split]
 
     def _require_problems(self, split: Split) -> list[Problem]:

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ import lightning.pytorch as pl
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
 from jsonargparse._common import parsing_settings  # public functions add to the settings, but take nothing back
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import TypedArguments, UsageError, arguments_of
 from lit_rl.models.policy import Policy
 from lit_rl.renamed import migrate
 
@@ -60,6 +63,32 @@ def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Pat
     migrate(config)
     with only_classes_of(trust, str(path), "if you trust who made it, name the module in trust=[...]"):
         return parser.instantiate_classes(parser.parse_object({"model": config["model"]})).model
+
+
+_MOST = 20
+"""Items of a list that a description has: an own task may hold its problems."""
+
+
+def described(part: Any) -> Any:
+    """A part as a configuration has it, from what it keeps under the names of its arguments."""
+    if part is None or isinstance(part, str | int | float):
+        return part
+    if isinstance(part, Mapping):
+        return {str(key): described(one) for key, one in part.items()}
+    if isinstance(part, list | tuple):
+        return [described(one) for one in part[:_MOST]]
+    if hasattr(part, "__qualname__"):  # a class or a function
+        return str(part.__qualname__)
+    arguments: Mapping[str, Any] = {}
+    if isinstance(part, Policy):
+        arguments = part.arguments() or {}
+    elif isinstance(part, Optimizer):
+        arguments = part.defaults
+    elif isinstance(part, TypedArguments | LRScheduler) or is_dataclass(part):
+        kind: Any = type(part)
+        arguments = {one: getattr(part, one) for one in arguments_of(kind) if one != "optimizer" and hasattr(part, one)}
+    is_group = is_dataclass(part) and not isinstance(part, TypedArguments)
+    return described(arguments) if is_group else {"class_path": _path_of(part), "init_args": described(arguments)}
 
 
 _OURS = ("lit_rl", "torch.optim", "bitsandbytes.optim")

@@ -22,7 +22,7 @@ from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.checkpoint import build_from_config, describe_policy, settle_progress
+from lit_rl.modules.checkpoint import build_from_config, describe_policy, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
     require_extendable,
@@ -30,6 +30,7 @@ from lit_rl.modules.setup_checks import (
     require_playable,
     require_problems,
     settle_precision,
+    task_of,
 )
 from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
 from lit_rl.renamed import require_known, value_now
@@ -45,6 +46,10 @@ from lit_rl.types import Problem, Sampling
 
 X_AXIS = "step"
 """Lightning takes what is logged by this name as the place on the x-axis; its own count begins with 0."""
+
+
+_GROUPS = ("policy", "critic")
+"""Names of groups of weights, whose rates some schedules list."""
 
 
 class _TearDownOnException(pl.Callback):
@@ -129,9 +134,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """
         check_strategy(self.trainer.strategy)
         if stage == "fit":  # refuse a rate or schedule that makes no sense before anything is loaded
-            self.build_optimizer(
-                [{"params": [nn.Parameter(torch.zeros(()))], "name": name} for name in ("policy", "critic")]
-            )
+            self.build_trial()
         require_problems(self.trainer, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)
@@ -164,7 +167,17 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
 
     def on_train_start(self) -> None:
-        """Stop if the resumed run has already reached its limit; leave what is loaded out of garbage collections."""
+        """Stop if the resumed run has already reached its limit; leave what is loaded out of garbage collections.
+
+        Raises:
+            UsageError: another optimizer has taken the place of this module's.
+        """
+        optimizer: Any = self.optimizers()
+        if any("name" not in group for group in getattr(optimizer, "param_groups", [{}])):
+            raise UsageError(
+                "configure_optimizers returned an optimizer whose groups of weights have no names, which gradients are "
+                "clipped and logged by: give update=Update(optimizer=...) in its place"
+            )
         begin_training(self.device)
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
@@ -222,13 +235,26 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.gradient_clip_norm
 
     def configure_optimizers(self) -> Any:
-        """One optimizer, one parameter group for each part that learns, the schedule if there is one."""
+        """One optimizer, one parameter group for each part that learns, the schedule if there is one.
+
+        Raises:
+            UsageError: all weights of a part are frozen.
+        """
         rates = self.group_learning_rates()
         groups: list[dict[str, Any]] = [
             {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
             for name, group in self.parameter_groups().items()
         ]
+        for group in groups:
+            if not group["params"]:
+                raise UsageError(
+                    f"no weight of the {group['name']} learns: all have requires_grad=False; unfreeze some"
+                )
         return self.build_optimizer(groups)
+
+    def build_trial(self) -> Any:
+        """What :meth:`build_optimizer` makes, for no weights."""
+        return self.build_optimizer([{"params": [nn.Parameter(torch.zeros(()))], "name": one} for one in _GROUPS])
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them.
@@ -367,6 +393,14 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.log(X_AXIS, float(self.clock.count), rank_zero_only=True)
 
     # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """Return this module and its task as a configuration has them, for a later start of the run to compare."""
+        model = described(self)
+        model["init_args"]["collect"] = described(self.sampler.settings)
+        built = self.build_trial()
+        model["init_args"]["update"] |= described(built if isinstance(built, dict) else {"optimizer": built})
+        return {"model": model, "data": described(task_of(self.trainer))}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store the clock, the version of the weights, with which engines label samples, and what an export needs."""

@@ -43,6 +43,7 @@ from lit_rl.modules.setup_checks import doubt_routing, task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.penalties import OverlongPenalty
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import (
     Collect,
@@ -121,6 +122,12 @@ class RolloutModule(PolicyModule):
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
         objective = objective.settled(self.kl_in)
         self._doubts = [*objective.check(update.aggregate, update.steps), *self.rewards.doubts()]
+        for term in self.rewards.terms if self.sampler.environment.max_turns == 1 else ():
+            if isinstance(term, OverlongPenalty) and term.free_tokens >= sampling.max_tokens:
+                self._doubts.append(
+                    f"OverlongPenalty begins after {term.free_tokens} tokens, and sampling.max_tokens is "
+                    f"{sampling.max_tokens}: it takes nothing off; set its max_tokens to that of the sampling"
+                )
         _require_fresh(collect, objective, sampling)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")

@@ -48,8 +48,8 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
         of_training = sum(trained.get(one.task_id) == one.prompt for one in of.problems("validation"))
         if of_training:
             rank_zero_warn(
-                f"{of_training} of {len(of.problems('validation'))} validation problems of {of.name} are trained on, thus "
-                "not held out: have load_problems return others for the split validation"
+                f"{of_training} of {len(of.problems('validation'))} validation problems of {of.name} are trained on, "
+                "thus not held out: have load_problems return others for the split validation"
             )
     if stage == "fit" and trainer.limit_val_batches and not any(of.problems("validation") for of in measured):
         rank_zero_info(

@@ -69,12 +69,17 @@ def demonstration(problem: Problem) -> str:
     """The completion to imitate: the task's own, or the reference in the form the prompt asks for.
 
     Raises:
-        ValueError: the problem has neither.
+        ValueError: the problem has neither, or a reference that is no whole program.
     """
     if "demonstration" in problem.fields:
         return str(problem.fields["demonstration"])
     if problem.reference is None:
         raise UsageError(
             f"problem {problem.task_id} has neither a demonstration nor a reference: SFT needs one of them"
+        )
+    if problem.continues_program and problem.reference.strip("\n")[:1] in (" ", "\t"):
+        raise UsageError(
+            f"the reference of problem {problem.task_id} is indented, as a body without its head is, and would be "
+            "imitated as a program: give the whole one, which begins with program_prefix"
         )
     return reference_answer(problem)

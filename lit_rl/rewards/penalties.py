@@ -101,10 +101,14 @@ class OverlongPenalty(RewardTerm):
         self.max_tokens = int(require_number(self, "max_tokens", max_tokens, low=1))
         self.buffer_tokens = int(require_number(self, "buffer_tokens", buffer_tokens, 1, max_tokens))
 
+    @property
+    def free_tokens(self) -> int:
+        """Length up to which nothing is taken off."""
+        return self.max_tokens - self.buffer_tokens
+
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
-        free = self.max_tokens - self.buffer_tokens
-        values = (free - completions.lengths).to(torch.float32) / self.buffer_tokens
+        values = (self.free_tokens - completions.lengths).to(torch.float32) / self.buffer_tokens
         return [TermScore(value) for value in values.clamp(-1.0, 0.0).tolist()]
 
 

@@ -221,6 +221,9 @@ class TrainedModule(Protocol):
     def validation_sampling(self) -> dict[str, Sampling]:
         """Sampling settings of validation, by name."""
 
+    def settings(self) -> dict[str, Any]:
+        """Return the module and its task as a configuration has them."""
+
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return the trained parameters, by name."""
 

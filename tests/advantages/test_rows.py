@@ -248,8 +248,18 @@ def test_a_baseline_that_returns_one_number_is_told_so() -> None:
         def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
             return scores.mean()
 
-    with pytest.raises(ValueError, match=r"Wrong: expected one number per row, \(2,\), got \(\)"):
-        Wrong()(torch.zeros(2), torch.ones(2, dtype=torch.bool), torch.zeros(2, dtype=torch.int64))
+    class Short(NoBaseline):
+        def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+            return scores[:1]
+
+    class Listed(NoBaseline):
+        def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+            return [0.0, 0.0]  # type: ignore[return-value]
+
+    for cls, got in ((Wrong, r"advantages: .*, got \(\)"), (Short, r"expected: .*, got \(1,\)"), (Listed, r".*0\.0\]")):
+        with pytest.raises(ValueError, match=rf"{cls.__name__}\.{got}") as refused:
+            cls()(torch.zeros(2), torch.ones(2, dtype=torch.bool), torch.zeros(2, dtype=torch.int64))
+        assert "expected a tensor of one number per row, (2,)" in str(refused.value)
 
 
 def test_values_of_a_wider_dtype_lose_no_digit_beside_rewards() -> None:

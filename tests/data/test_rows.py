@@ -45,6 +45,12 @@ def test_a_folder_gives_the_rows_of_its_files_in_the_order_of_names(tmp_path):
     assert [row.values for row in read_rows(str(tmp_path))] == ROWS
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json"])
+def test_a_file_without_rows_is_told(tmp_path, name):
+    with pytest.warns(UserWarning, match=rf"{name} has no rows"):
+        assert not list(read_rows(write(tmp_path / name, [])))
+
+
 def test_json_lines_are_read_one_by_one(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"name": "a"}\nbroken\n')

@@ -1,13 +1,16 @@
-"""The settings of a run, as LightningCLI saves them with its metrics, and those that differ between runs."""
+"""The settings of a run, as LightningCLI saves them, those that differ between runs, and what a resume does to them."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+
+from lit_rl.arguments import ArgumentError
 
 CONFIG_FILE = "config.yaml"
 NOT_SET = "not set"
@@ -52,9 +55,9 @@ def read_settings(folder: Path) -> dict[str, str]:
         return {}
 
 
-def settings_of(config: str) -> dict[str, str]:
-    """Every setting of a configuration, given as YAML, by its name; where the run is saved is left out."""
-    read = yaml.safe_load(config)
+def settings_of(config: str | Mapping[str, Any]) -> dict[str, str]:
+    """Every setting of a configuration, as YAML or as read, by its name; where the run is saved is left out."""
+    read = yaml.safe_load(config) if isinstance(config, str) else config
     flat = dict(_flat("", read)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 
@@ -89,6 +92,55 @@ def differences(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
         if len(runs) > 1 and not repeats:
             found.append(Difference(name, runs))
     return found
+
+
+_OF_CHECKPOINT = {
+    "model.update.optimizer.": "the checkpoint's optimizer keeps its own",
+    "model.update.lr_scheduler.": "the checkpoint's schedule keeps its own",
+    "model.critic_update.learning_rate": "the checkpoint's optimizer keeps its own",
+}
+"""Beginnings of settings that a checkpoint brings itself, and why a change does nothing."""
+
+_OF_WEIGHTS = ("model.policy.model", "model.policy.init_seed")
+"""Ignored where the checkpoint holds all weights: frozen ones below adapters are not in it."""
+
+_FIXED = re.compile(
+    r"model\.(update\.optimizer|policy\.config(\..*)?|policy\.lora\.(rank|target_modules)|critic(\.config(\..*)?)?)"
+)
+"""Settings that say what a checkpoint's state is the state of."""
+
+_OF_TEXTS = ("SFT", "DPO")
+"""Methods that count updates: their checkpoints count no rollouts."""
+
+
+def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[str]:
+    """One line for each setting that differs from those the run was started with: in force, or ignored and why.
+
+    Args:
+        before: the run's configuration, as :func:`settings_of` takes it.
+        now: that of this start.
+
+    Raises:
+        UsageError: the checkpoint's weights or the state of its optimizer do not fit the new ones.
+    """
+    old, new = settings_of(before), settings_of(now)
+    lines = []
+    for name, _ in differences({"before": old, "now": new}):
+        was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
+        other_kind = "PPO" in (was, given) or (was in _OF_TEXTS) != (given in _OF_TEXTS)
+        if _FIXED.fullmatch(name) or (name == "model" and other_kind):
+            remedy = (
+                "keep it, give this run another folder, or export that one (lit-rl export) and start from what it "
+                "wrote, as model.policy.model"
+            )
+            raise ArgumentError(name, f"{was}, of which the checkpoint holds the state", given, remedy)
+        why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
+        if name in _OF_WEIGHTS and not any(key.startswith("model.policy.lora.") for key in new):
+            why = "the weights are the checkpoint's"
+        if name == "model.objective.kl_coef" and new.get("model.objective.target_kl", "null") != "null":
+            why = "the checkpoint's coefficient, moved by target_kl, goes on"
+        lines.append(f"{name}: {was} -> {given}, " + (f"ignored: {why}" if why else "in force from now on"))
+    return lines
 
 
 def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
