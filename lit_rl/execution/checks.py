@@ -101,9 +101,9 @@ class AssertTests(Check):
 
 
 CALL_TESTS: tuple[Language, ...] = (
-    *("python", "javascript", "typescript", "ruby", "php", "perl", "lua", "go", "java"),
+    *("python", "javascript", "typescript", "ruby", "php", "perl", "lua", "go", "java", "cpp", "rust"),
 )
-"""Languages whose functions can be called. Those of Bash return no value; C, C++ and Rust have no types at run time."""
+"""Languages whose functions can be called. Those of Bash return no value; types of C cannot be told by a program."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class CallTests(Check):
                 "CallTests.language",
                 f"one of {', '.join(CALL_TESTS)}",
                 str(shown(self.language)),
-                "use StdioTests for whole programs, or UnitTests in C++ and Rust",
+                "use StdioTests for whole programs",
             )
         if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
             raise ArgumentError("CallTests.entry_point", "a function or Class.method", f"{self.entry_point!r}")

@@ -172,6 +172,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         main="main",
         builds=(("{program}", *_CPP, "{root}", "-o", "program", "-lm"),),
         builds_tests=(("{program}", *_CPP, "-Wl,--wrap=main", "{sources}", "-o", "program", "-lm"),),
+        error=r"^terminate called after throwing an instance of '(?P<type>.*)'(?:\n  what\(\):  (?P<message>.*))?$",
         parts=("cc1plus", *_GCC_PARTS),
         reserves=False,
     ),

@@ -18,6 +18,7 @@ from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
+    included,
     not_built,
     outcome_of_end,
     prepared,
@@ -35,8 +36,10 @@ from lit_rl.execution.wire.program_messages import Description
 _DRIVERS: dict[Language, str] = {
     **dict.fromkeys(("javascript", "typescript"), "calls.js"),
     **{"ruby": "calls.rb", "php": "calls.php", "perl": "calls.pl", "lua": "calls.lua"},
-    **{"go": "calls.go", "java": "Calls.java"},
+    **{"go": "calls.go", "java": "Calls.java", "cpp": "calls.cpp", "rust": "calls.rs"},
 }
+_INCLUDED: tuple[Language, ...] = ("cpp", "rust")  # the program becomes a part of its driver's file
+_SOLUTION = re.compile(r"\b(?:class|struct|impl)\s+Solution\b")
 _JAVA_CLASS = re.compile(r"\b(?:class|interface|record|enum)\s+(\w+)")
 
 
@@ -57,7 +60,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         language,
         built.binary,
         check.timeout_seconds,
-        "\n".join([_header(source, check), *(json.dumps(args) for args, _ in check.cases)]).encode(),
+        "\n".join([_header(source, check), *(_line(args, language) for args, _ in check.cases)]).encode(),
         len(check.cases),
         answers=True,
         command=spec.calls,
@@ -85,11 +88,27 @@ def _driver(language: Language) -> str:
 
 
 def _files(source: str, check: CallTests) -> Files:
-    """The program, and its driver where that is compiled with it."""
-    file = LANGUAGES[check.language].file
-    if check.language == "go":
+    """The program, and its driver where that is compiled with it: the root first."""
+    file, language = LANGUAGES[check.language].file, check.language
+    if language == "go":
         return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", check.entry_point)}
-    return {file: source, "LitRlCalls.java": _driver("java")} if check.language == "java" else {file: source}
+    if language in _INCLUDED:
+        named = _driver(language).replace("ENTRY", _path(source, check.entry_point))
+        return {_DRIVERS[language]: named, file: included(source) if language == "rust" else source}
+    return {file: source, "LitRlCalls.java": _driver("java")} if language == "java" else {file: source}
+
+
+def _path(source: str, entry_point: str) -> str:
+    """The function's name in C++ and Rust: in ``Solution`` if the program has that, and no such function outside."""
+    outside = rf"^(?!(?:class|struct|impl)\b)(?:\w.*\b)?{entry_point}\s*[(<]"
+    if "." not in entry_point and _SOLUTION.search(source) and not re.search(outside, source, re.M):
+        return f"Solution::{entry_point}"
+    return entry_point.replace(".", "::")
+
+
+def _line(args: tuple[Any, ...], language: Language) -> str:
+    """The arguments of a call. Drivers that have to read JSON by themselves get no escaped letters."""
+    return json.dumps(args, ensure_ascii=language not in _INCLUDED)
 
 
 def _header(source: str, check: CallTests) -> str:
