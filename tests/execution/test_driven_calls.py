@@ -96,8 +96,9 @@ SAME = {
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_values_come_back_as_they_went(sandbox, language):
     right = [(program, [((value,), value) for value in values]) for program, values in SAME[language]]
-    # The same function is wrong where any other value is wanted.
-    wrong = [(program, [((one,), [one]) for one in values]) for program, values in SAME[language]]
+    # The same function is wrong where any other value is wanted. In Perl a list of one result is that result.
+    more = 1 + (language == "perl")
+    wrong = [(program, [((one,), [one] * more) for one in values]) for program, values in SAME[language]]
     outcomes = judge(sandbox, language, right + wrong)
     for outcome, (program, _) in zip(outcomes[: len(right)], right, strict=True):
         assert outcome.passed, (program, outcome)
@@ -252,13 +253,13 @@ ATTACKS = {
         "<?php $lit_rl = fn() => 3; function f() { return 3; }", "<?php function f() { $x = []; $x[] = &$x; return $x; }", "<?php function f() { return null; }",
     ],
     "perl": [
-        "sub f { 1 while 1 }", "exit 0;", "sub f { [3] }", "sub f { 'a3' }", "sub f { 9**9**9 }", "sub f { sub { 3 } }", "sub f { my $x = []; push @$x, $x; $x }",
+        "sub f { 1 while 1 }", "exit 0;", "sub f { (2, 3) }", "sub f { () }", "sub f { [3] }", "sub f { 'a3' }", "sub f { 9**9**9 }", "sub f { sub { 3 } }", "sub f { my $x = []; push @$x, $x; $x }",
         f'sub f {{ open my $o, ">&=3"; syswrite $o, "{FORGED}"; POSIX::_exit(0) }}', "sub f { die {} }", "sub JSON::PP::encode { '3' } sub f { '' }",
         "package X; use overload '0+' => sub { 3 }, '\"\"' => sub { 3 }, '==' => sub { 1 }; package main; sub f { bless {}, 'X' }",
         f'END {{ open my $o, ">&=3"; syswrite $o, "{FORGED}" }} sub f {{ 0 }}', "sub f { undef }", "sub f { kill 9, $$ }", "*CORE::GLOBAL::die = sub { }; sub f { die 1 }",
     ],
     "go": [
-        "func f(a, b int) int { for { } }", "func f(a, b int) int { return f(a, b) }", "func f(a, b int) []int { return []int{3} }",
+        "func f(a, b int) int { for { } }", "func f[T any](a, b T) (c T) { return }", "func f[T int](a, b T) []T { return []T{3} }", "func f[T float64](a, b T) T { return a + b }", "func f(a, b rune) rune { return 3 }", "func f(a, b int) int { return f(a, b) }", "func f(a, b int) []int { return []int{3} }",
         "func f(a, b int) string { return \"3\" }", "import \"math\"\nfunc f(a, b int) float64 { return math.NaN() }", "func f(a, b int) func() { return nil }",
         f'import "os"\nfunc init() {{ os.NewFile(3, "").WriteString("{{}}\\n[0]\\n{FORGED}"); os.Exit(0) }}\nfunc f(a, b int) int {{ return 0 }}',
         f'import "os"\nfunc f(a, b int) int {{ go func() {{ os.NewFile(3, "").WriteString("{FORGED}") }}(); return 0 }}',
@@ -286,7 +287,7 @@ ATTACKS = {
         "class Solution { Object f(int a, int b) { return new java.util.AbstractList<Integer>() { public Integer get(int i) { return 3; } public int size() { System.exit(0); return 1; } public boolean equals(Object o) { return true; } }; } }",
     ],
     "lua": [
-        "function f() while true do end end", "os.exit(0)", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
+        "function f() while true do end end", "os.exit(0)", "function f() return 0, 2, 3 end", "table.pack = function() return {true, 3, n = 2} end function f() end", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
         f"local o = io.open('/proc/self/fd/3', 'w') o:write('{{}}\\n[0]\\n{FORGED}') o:close() os.exit(0)", "function f() error({}) end", "function f() return 0/0 end",
         "string.format = function() return '3' end tostring = string.format function f() return 0 end", "function f() local x = {} x[1] = x return x end",
         "function f() return setmetatable({}, {__eq = function() return true end, __tostring = function() return '3' end}) end", "function f() return '\\xff' end",
@@ -303,7 +304,7 @@ ATTACKS = {
         f'#include <unistd.h>\nextern "C" int dprintf(int, const char *, ...) {{ return write(3, "{FORGED}", 4); }} int f(int a, int b) {{ return 0; }}', 'namespace lit_rl { int g = (answer = [](auto, bool) { return "[3]"; }, 0); } int f(int a, int b) { return 0; }',
         'int f(int a, int b) { lit_rl::answer = [](auto, bool) { return "3]\\n[3"; }; return 0; }', 'template <> void lit_rl::write<int>(std::string &line, const int &) { line += "3"; } int f(int a, int b) { return 0; }', "#undef main\nint main() { return 0; } int f(int a, int b) { return 3; }",
         "#define lit_rl_function x; int y = 3; int z\nint f(int a, int b) { return 0; }", "#define f g\nint f(int a, int b) { return 3; }", "int f(int a, int b) { throw 1; }", "int f(int a, int b) { throw lit_rl::NotCarried(); }", "#include <pthread.h>\nint f(int a, int b) { pthread_exit(0); }", "#include <csignal>\nint f(int a, int b) { raise(SIGKILL); return 3; }",
-        "struct X { operator int() const { return 3; } bool operator==(int) const { return true; } }; X f(int a, int b) { return {}; }", "#include <vector>\nstruct X : std::vector<int> { int *begin() const { throw 3; } }; X f(int a, int b) { return {}; }", "#include <iostream>\nint f(int a, int b) { std::cout << \"[3]\\n\"; return 0; }",
+        "struct X { operator int() const { return 3; } bool operator==(int) const { return true; } }; X f(int a, int b) { return {}; }", "#include <vector>\nstruct X : std::vector<int> { int *begin() const { throw 3; } int *end() const { return 0; } }; X f(int a, int b) { return {}; }", "#include <iostream>\nint f(int a, int b) { std::cout << \"[3]\\n\"; return 0; }",
     ],
     "rust": [
         "fn f(a: i32, b: i32) -> i32 { loop {} }", "fn f(a: i32, b: i32) -> i32 { f(a, b) + 1 }", "fn f(a: i32, b: i32) -> Vec<i32> { vec![3] }", "fn f(a: i32, b: i32) -> &'static str { \"3\" }", "fn f(a: i32, b: i32) -> f64 { f64::NAN }", "fn f(a: i32, b: i32) {}", "fn f(a: i32) -> i32 { 3 }",
@@ -375,6 +376,10 @@ STYLES = {
     "go": [
         ("package solution\nfunc f(a string, b ...any) []any { return append(b, a) }", [(("a",), ["a"]), (("a", 1, "b"), [1, "b", "a"])]),
         ('import ("errors"; "math/big")\ntype P struct { A int `json:"a"`; B []string }\nfunc f(p P) (P, *big.Int, error, error) { return p, big.NewInt(3), errors.New("no"), nil }', [(({"a": 1, "B": ["x"]},), [{"a": 1, "B": ["x"]}, 3, "no", None])]),
+        ("func f(x [][]byte, a byte, b ...rune) ([][]byte, int) { x[0][0] = a; return x, len(b) }", [(([["a", "b"], []], "c"), [[["c", "b"], []], 0]), (([["a"]], "c", "é", "è"), [[["c"]], 2]), (([[1, 2]], 3, 4), [[[3, 2]], 1])]),
+        ("func f(x rune) rune { return x + 1 }", [(("a",), "b"), ((97,), 98)]), ("func f(x []byte) { x[0], x[1] = x[1], x[0] }", CallTests(((([*"ab"],), [*"ba"]),), "f", in_place=True, language="go")),
+        ("type Number interface{ int | float64 }\nfunc f[T Number](x ...T) (sum T) { for _, one := range x { sum += one }; return }", [((1, 2.5), 3.5), ((), 0)]), ("func f[K comparable, V any](x map[K][]V, key K) []V { return x[key] }", [(({"a": ["b"]}, "a"), ["b"])]),
+        ("func f[S ~[]E, E any](x, y S) (S, E) { return append(x, y...), y[0] }", [(([1], [2]), [[1, 2], 2])]), ("func f[T any](x []T) (y *T) { return }", [(([],), None)]),
     ],
     "ruby": [
         ("require 'set'\nclass Solution\ndef self.f(x) = [Set.new(x), (1..2), x.each]\nend", [(([2, 2],), [[2], [1, 2], [2, 2]])]),
@@ -384,7 +389,10 @@ STYLES = {
         ("<?php\nnamespace A\\B;\nfunction f(int ...$x) { foreach ($x as $one) yield $one; }", [((1, 2), [1, 2])]), ("<?php\nnamespace A;\nenum E: string { case X = 'x'; }\nclass Solution { function f() { return E::X; } }", [((), "x")]),
         ("<?php\nnamespace A;\nclass C { static function f($x) { return $x; } }", CallTests((((1,), 1),), "C.f", language="php")),
     ],
-    "perl": [("#!/usr/bin/perl\npackage Util;\nuse bigint;\nsub f { my ($x) = @_; return 2**$x; }\n1;", [((70,), 2**70)])],
+    "perl": [
+        ("#!/usr/bin/perl\npackage Util;\nuse bigint;\nsub f { my ($x) = @_; return 2**$x; }\n1;", [((70,), 2**70)]),
+        ("sub f { map { 2 * $_ } @{$_[0]} }", [(([1, 2],), [2, 4]), (([1],), [2]), (([],), [])]), ("sub f { wantarray ? [1, 2] : 0 }", [((), [1, 2])]), ("sub f { reverse $_[0] }", [(("ab",), "ba")]), ("sub f { $_[0] =~ /(a)/ }", [(("a",), True), (("b",), False)]), ("sub f { return }", [((), None)]),
+    ],
     "cpp": [
         ("#include <vector>\nclass Solution {\n    int last = 0;\npublic:\n    std::vector<int> f(std::vector<int> &x) { x.push_back(last++); return x; }\n};", [(([1],), [1, 0]), (([],), [0])]), ("struct Solution { static long f(const long &x) noexcept { return x; } };", [((1,), 1)]),
         ("struct Solution { int x = 3; int f() const noexcept { return x; } };", [((), 3)]), ("class Solution { };\nint\nf (int a) { return a; }", [((1,), 1)]), ("auto f = [](int x, char y) { return y + x; };", [((1, "a"), 98)]), ("#include <functional>\nstd::function<int(int)> f = [](int x) { return x; };", [((1,), 1)]),
@@ -396,7 +404,10 @@ STYLES = {
         ("struct A;\nimpl A { const fn f(x: u64) -> u64 { crate::g(x) } }\nconst fn g(x: u64) -> u64 { x }", CallTests((((1,), 1),), "A.f", language="rust")), ("use std::collections::HashMap;\ntype Map<'a> = HashMap<&'a str, Vec<usize>>;\nfn f<'a>(x: &'a [&'a str], y: &mut Vec<usize>) -> Map<'a> { y.push(0); x.iter().map(|x| (*x, y.clone())).collect() }", [((["a"], [1]), {"a": [1, 0]})]),
         ("macro_rules! format { () => { 1 } }\n#[derive(Debug)]\nenum Error { Bad }\n#[inline]\nfn f(x: Option<&str>) -> Result<Option<Box<i32>>, Error> { x.map(|x| x.parse().map(Box::new).map_err(|_| Error::Bad)).transpose() }", [((None,), None), (("3",), 3)]), ("const f: fn(i8) -> [u128; 1] = |x| [u128::MAX];", [((1,), [2**128 - 1])]),
     ],
-    "lua": [("#!/usr/bin/env lua\nlocal M = {}\nfunction M.f(...) return select('#', ...) end\nreturn M", [((1, 2), 2), ((), 0)])],
+    "lua": [
+        ("#!/usr/bin/env lua\nlocal M = {}\nfunction M.f(...) return select('#', ...) end\nreturn M", [((1, 2), 2), ((), 0)]),
+        ("function f(x, y) return y, x end", [((1, 2), [2, 1]), ((1, 2), 2), ((None, 2), [2, None])]), ("function f(x) return x:gsub('a', 'b') end", [(("a",), "b")]), ("function f() return {1, 2}, 3 end", [((), [1, 2])]), ("function f() return {1, 2}, {3} end", [((), [[1, 2], [3]])]),
+    ],
 }  # fmt: skip
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
+from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls, matches
 from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
@@ -40,6 +42,7 @@ _DRIVERS: dict[Language, str] = {
 }
 _INCLUDED: tuple[Language, ...] = ("cpp", "rust")  # the program becomes a part of its driver's file
 _SOLUTION = re.compile(r"\b(?:class|struct|impl)\s+Solution\b")
+_GO_GENERIC = r"\s*\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()]*(?:\([^()]*\)[^()]*)*)\)"
 _JAVA_CLASS = re.compile(r"\b(?:class|interface|record|enum)\s+(\w+)")
 
 
@@ -69,7 +72,8 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     ) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, built.binary, run)
-        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _value)
+        value = partial(_value, check=check)
+        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, value)
         wanted = replace(check, cases=tuple((args, _as_json(expected, language)) for args, expected in check.cases))
         cases = answers.of_calls(wanted)
         verdict, error = answers.overall(cases, [(index,) for index in range(len(cases))])
@@ -91,7 +95,8 @@ def _files(source: str, check: CallTests) -> Files:
     """The program, and its driver where that is compiled with it: the root first."""
     file, language = LANGUAGES[check.language].file, check.language
     if language == "go":
-        return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", check.entry_point)}
+        instance = check.entry_point + _instantiated(source, check)
+        return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", instance)}
     if language in _INCLUDED:
         named = _driver(language).replace("ENTRY", _path(source, check.entry_point))
         return {_DRIVERS[language]: named, file: included(source) if language == "rust" else source}
@@ -111,10 +116,55 @@ def _line(args: tuple[Any, ...], language: Language) -> str:
     return json.dumps(args, ensure_ascii=language not in _INCLUDED)
 
 
+def _instantiated(source: str, check: CallTests) -> str:
+    """The types, in brackets, for which a generic function of Go is called: those that its arguments have in JSON."""
+    found = re.search(rf"\bfunc {check.entry_point}{_GO_GENERIC}", source)
+    if not found:
+        return ""
+    bound: dict[str, list[Any]] = {part.split()[0]: [] for part in found[1].split(",")}
+
+    def bind(kind: str, values: list[Any]) -> None:
+        if kind in bound:
+            bound[kind] += values
+        elif kind.startswith("[]"):
+            bind(kind[2:], [item for value in values if isinstance(value, list | tuple) for item in value])
+        elif kind.startswith("map["):
+            key, _, inside = kind[4:].partition("]")
+            maps = [value for value in values if isinstance(value, dict)]
+            bind(key, [str(name) for one in maps for name in one])
+            bind(inside, [item for one in maps for item in one.values()])
+
+    kind = ""
+    for index, part in reversed([*enumerate(found[2].split(","))]):
+        kind = part.strip().partition(" ")[2].strip() or kind  # one type for several names
+        if kind.startswith("..."):
+            bind(kind[3:], [value for args, _ in check.cases for value in args[index:]])
+        else:
+            bind(kind, [args[index] for args, _ in check.cases if index < len(args)])
+    told = [name for name in bound if bound[name] or "~" not in found[1]]  # by another's constraint
+    return f"[{', '.join(_go_type(bound[name]) for name in told)}]"
+
+
+def _go_type(values: list[Any]) -> str:
+    """The type of Go that holds some values of JSON."""
+    kinds = set(map(type, values))
+    if kinds and kinds <= {list, tuple}:
+        return "[]" + _go_type([item for value in values for item in value])
+    if kinds == {dict}:
+        return "map[string]" + _go_type([item for value in values for item in value.values()])
+    names: dict[str, set[type]] = {"int": {int}, "float64": {int, float}, "string": {str}, "bool": {bool}}
+    return next((name for name, held in names.items() if kinds <= held), "any")
+
+
 def _header(source: str, check: CallTests) -> str:
-    """The first line for a driver: the function, whether its first argument is the answer, and the classes of Java."""
-    classes = _JAVA_CLASS.findall(source) if check.language == "java" else ()
-    return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
+    """The first line for a driver: the function, whether its first argument is the answer, and more for some.
+
+    Java's has the classes, Perl's a word if all answers are lists, which says in which context the function is called.
+    """
+    more: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
+    if check.language == "perl" and all(isinstance(expected, list | tuple) for _, expected in check.cases):
+        more = ("lists",)
+    return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(more)])
 
 
 def _as_json(expected: Any, language: Language) -> Any:
@@ -127,16 +177,20 @@ def _as_json(expected: Any, language: Language) -> Any:
     return json.loads(json.dumps(expected), object_hook=listed if language in ("php", "lua") else None)
 
 
-def _value(line: bytes) -> Any:
-    """The value in an answer.
+def _value(line: bytes, expected: Any, check: CallTests) -> Any:
+    """The value in an answer: of several results the first, or their list if a list of as many is expected.
+
+    In Perl one result may be a list of one, too.
 
     Raises:
         NotPlain: if the line holds none.
     """
-    tree = parse(line)
-    if type(tree) is not list or len(tree) != 1:
+    tree, is_perl = parse(line), check.language == "perl"
+    if type(tree) is not list or (len(tree) != 1 and check.language not in ("perl", "lua")):
         raise NotPlain("no value of a call")
-    return tree[0]
+    first = tree[0] if tree else None
+    may_be_list = (is_perl or len(tree) > 1) and isinstance(expected, list) and len(tree) == len(expected)
+    return tree if may_be_list and not matches(first, expected, check) else first
 
 
 def _verdict_of_error(error: Description) -> Verdict:

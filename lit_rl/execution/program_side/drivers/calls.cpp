@@ -126,9 +126,8 @@ template <class T> void write(std::string &line, const T &value) {
         line += '"';
         for (unsigned char one : Json(value)) {
             char code[8];
-            snprintf(code, sizeof code, "\\u%04x", one);
-            if (one < ' ' || one == '"' || one == '\\') line += code;
-            else line += one;
+            if (one >= ' ' && one != '"' && one != '\\') line += one;
+            else line.append(code, snprintf(code, sizeof code, "\\u%04x", one));
         }
         line += '"';
     } else if constexpr (is_optional<T>) {

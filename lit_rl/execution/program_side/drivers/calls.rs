@@ -38,11 +38,14 @@ mod lit_rl {
     }
 
     fn quoted(text: &str) -> String {
-        let escaped = |one| match one {
-            '"' | '\\' | '\0'..='\x1f' => format!("\\u{:04x}", one as u32),
-            _ => one.to_string(),
-        };
-        format!("\"{}\"", text.chars().map(escaped).collect::<String>())
+        let mut line = String::from('"');
+        for one in text.chars() {
+            match one {
+                '"' | '\\' | '\0'..='\x1f' => line += &format!("\\u{:04x}", one as u32),
+                _ => line.push(one),
+            }
+        }
+        line + "\""
     }
 
     fn listed<'a, T: Value + 'a>(all: impl IntoIterator<Item = &'a T>) -> String {
