@@ -69,6 +69,13 @@ SAME = {
             "Map<Integer, Long>": ({1: 2},), "Object": VALUES[:3], "char": ("a",), "Integer": (None, 3),
         }.items()
     ],
+    "c": [
+        (f"#include <stdbool.h>\n#include <stdint.h>\n{kind}f({kind}x) {{ return x; }}", values)
+        for kind, values in {
+            "int ": (3, -(2**31)), "long ": (-(2**53) + 1, 3), "unsigned long long int ": (3,), "short\t": (-1,), "uint8_t ": (0, 255), "bool ": (True, False), "_Bool ": (True,),
+            "double ": (2.5, 1e300, 3), "float ": (0.1,), "char ": ("a", '"'), "const char *": VALUES[7:9], "char* ": VALUES[7:9],
+        }.items()
+    ],
     "cpp": [
         (f"#include <array>\n#include <list>\n#include <map>\n#include <set>\n#include <string>\n#include <tuple>\n#include <unordered_map>\n#include <unordered_set>\nusing namespace std;\n{kind} f({given} x) {{ return x; }}", values)
         for kind, given, values in [
@@ -165,6 +172,14 @@ PROGRAMS = {
         "class Solution { int f(int a, int b) { System.exit(0); return 0; } }",
         "import java.util.*;\nclass Solution { int f(int[] x) { Arrays.sort(x); return x.length; } }",
     ),
+    "c": (
+        "#include <stdio.h>\nstatic int f(int a, int b) { puts(\"x\"); return a + b; }\nint main(void) { int new = 3; return f(1, new); }",
+        ("#include <assert.h>\nint f(int a, int b) {\nassert(a != 10); return a + b; }", "SIGABRT"),
+        "int g(void) { return 1; }",
+        "int f(int a, int b) { return a; }\n\nint b = = 2;",
+        "#include <stdlib.h>\nint f(int a, int b) { exit(0); }",
+        "#include <string.h>\nint f(char *x) { x[0] = 98; return strlen(x); }",
+    ),
     "cpp": (
         "#include <iostream>\n#define int long long\nint f(int a, int b) { std::cout << 'x'; return a + b; }\nsigned main() { int a; std::cin >> a; }",
         ("#include <stdexcept>\n\nint f(int a, int b) { if (a == 10) throw std::out_of_range(\"no\"); return a + b; }", "std::out_of_range"),
@@ -196,13 +211,15 @@ PROGRAMS = {
 def test_verdicts_are_those_of_call_tests(sandbox, language):
     adds, (fails, name), without, unparsed, leaves, changes = PROGRAMS[language]
     sums = (((1, 2), 3), ((10, 20), 30), ((4, 5), 9))
-    in_place = CallTests(((([3, 1, 2],), [1, 2, 3]),), "f", in_place=True, language=language)
+    cases = [(("ac",), "bc")] if language == "c" else [(([3, 1, 2],), [1, 2, 3])]
+    in_place = CallTests(tuple(cases), "f", in_place=True, language=language)
     wanted = [(adds, sums), (adds, (((1, 2), 3), ((1, 2), 4))), (fails, sums), (without, sums), (unparsed, sums)]
     outcomes = judge(sandbox, language, [*wanted, (leaves, (((1, 2), 3),)), (changes, in_place)])
     right, wrong, failed, missing, broken, left, changed = outcomes
     assert right.passed and right.cases == ("passed",) * 3, right
     assert (wrong.verdict, wrong.failed_case) == ("wrong_answer", FailedCase(2, "f(1, 2)", "4", "3"))
-    assert failed.cases == ("passed", "exception", "passed"), failed
+    after = "exception" if language == "c" else "passed"  # which has no exceptions: a process fails
+    assert failed.cases == ("passed", "exception", after), failed
     line = None if language == "cpp" else 3  # which an exception of C++ does not know
     assert (failed.line, failed.exception_type) == (line, name), failed
     assert failed.failed_case == FailedCase(2, "f(10, 20)", "30")
@@ -259,7 +276,7 @@ ATTACKS = {
         f'END {{ open my $o, ">&=3"; syswrite $o, "{FORGED}" }} sub f {{ 0 }}', "sub f { undef }", "sub f { kill 9, $$ }", "*CORE::GLOBAL::die = sub { }; sub f { die 1 }",
     ],
     "go": [
-        "func f(a, b int) int { for { } }", "func f[T any](a, b T) (c T) { return }", "func f[T int](a, b T) []T { return []T{3} }", "func f[T float64](a, b T) T { return a + b }", "func f(a, b rune) rune { return 3 }", "func f(a, b int) int { return f(a, b) }", "func f(a, b int) []int { return []int{3} }",
+        "func f(a, b int) int { for { } }", "func f[T any](a, b T) (c T) { return }", "func f[,](a, b int) int { return 3 }", "func f[](a, b, , " + "[]" * 100000 + "T) int { return 3 }", "func f[T any](a " + "map[T]" * 100000 + "T, b T) int { return 3 }", "func f[T int](a, b T) []T { return []T{3} }", "func f[T float64](a, b T) T { return a + b }", "func f(a, b rune) rune { return 3 }", "func f(a, b int) int { return f(a, b) }", "func f(a, b int) []int { return []int{3} }",
         "func f(a, b int) string { return \"3\" }", "import \"math\"\nfunc f(a, b int) float64 { return math.NaN() }", "func f(a, b int) func() { return nil }",
         f'import "os"\nfunc init() {{ os.NewFile(3, "").WriteString("{{}}\\n[0]\\n{FORGED}"); os.Exit(0) }}\nfunc f(a, b int) int {{ return 0 }}',
         f'import "os"\nfunc f(a, b int) int {{ go func() {{ os.NewFile(3, "").WriteString("{FORGED}") }}(); return 0 }}',
@@ -292,6 +309,14 @@ ATTACKS = {
         "string.format = function() return '3' end tostring = string.format function f() return 0 end", "function f() local x = {} x[1] = x return x end",
         "function f() return setmetatable({}, {__eq = function() return true end, __tostring = function() return '3' end}) end", "function f() return '\\xff' end",
         "function f() return f end", "function f() return nil end", "getmetatable('').__index = nil function f() return '' end", "table.concat = 1 function f() return {} end",
+    ],
+    "c": [
+        "int f(int a, int b) { for (;;); }", "int f(int a, int b) { return f(a, b) + 1; }", "const char *f(int a, int b) { return \"3\"; }", "double f(int a, int b) { return 0.0 / 0; }", "char *f(int a, int b) { return 0; }", "char *f(int a, int b) { return (char *)8; }",
+        "void f(int a, int b) { }", "int f(int a) { return 3; }", "int *f(int a, int b) { return 0; }", "int f(void) { return 3; }", "char f(int a, int b) { return 255; }", "typedef int I;\nI f(I a, I b) { return a + b; }", "#define int long\nint f(int a, int b) { return 3; }",
+        f'#include <stdio.h>\n#include <unistd.h>\n__attribute__((constructor)) void g() {{ dprintf(3, "{{}}\\n[0]\\n{FORGED}"); _exit(0); }}\nint f(int a, int b) {{ return 0; }}', f'#include <stdio.h>\n#include <stdlib.h>\nvoid g() {{ dprintf(3, "{FORGED}"); }}\nint f(int a, int b) {{ atexit(g); return 0; }}',
+        f'#include <unistd.h>\nint f(int a, int b) {{ ftruncate(3, 0); lseek(3, 0, 0); write(3, "{{}}\\n[3]\\n{FORGED}", 11); _exit(0); }}', f'#include <unistd.h>\nint dprintf(int d, const char *f, ...) {{ return write(3, "{FORGED}", 4); }}\nint f(int a, int b) {{ return 0; }}',
+        "#include <unistd.h>\nint f(int a, int b) { dup2(1, 3); return a + b; }", "int f(int a, int b) { return 0; }\nint lit_rl_entry(int a, int b) { return a + b; }", "int f(int a, int b) { __builtin_trap(); }", "#include <stdio.h>\nint f(int a, int b) { puts(\"[3]\"); return 0; }", "int _ZN6lit_rl6answerE[9] = {3};\nint f(int a, int b) { return 0; }",
+        "#include <stdlib.h>\nint f(int a, int b) { quick_exit(0); }", "#include <setjmp.h>\nint f(int a, int b) { jmp_buf j = {0}; longjmp(j, 3); }", "#define f g\nint f(int a, int b) { return 3; }", "int f(int a, int b) { return a + b; } /*", "int f(int a, int b) { return a + b; }\n#if 0",
     ],
     "cpp": [
         "int f(int a, int b) { for (;;); }", "int f(int a, int b) { return f(a, b) + 1; }", "#include <vector>\nstd::vector<int> f(int a, int b) { return {3}; }", "const char *f(int a, int b) { return \"3\"; }",
@@ -393,6 +418,10 @@ STYLES = {
         ("#!/usr/bin/perl\npackage Util;\nuse bigint;\nsub f { my ($x) = @_; return 2**$x; }\n1;", [((70,), 2**70)]),
         ("sub f { map { 2 * $_ } @{$_[0]} }", [(([1, 2],), [2, 4]), (([1],), [2]), (([],), [])]), ("sub f { wantarray ? [1, 2] : 0 }", [((), [1, 2])]), ("sub f { reverse $_[0] }", [(("ab",), "ba")]), ("sub f { $_[0] =~ /(a)/ }", [(("a",), True), (("b",), False)]), ("sub f { return }", [((), None)]),
     ],
+    "c": [
+        ("static inline unsigned long int f(unsigned char c, unsigned n) { return c + n; }", [((1, 2), 3)]), ("double f(const double x, float const y)\n{\n    return x + y;\n}", [((1, 0.5), 1.5)]), ("int f(void);\nint f(void) { return 3; }", [((), 3)]), ("void f() { }", [((), None)]),
+        ("#include <stdlib.h>\n#include <string.h>\nchar* f(const char* s, int n) { char *t = malloc(n + 1); t[n] = 0; return memcpy(t, s, n); }\nint main() { }", [(("abc", 2), "ab")]),
+    ],
     "cpp": [
         ("#include <vector>\nclass Solution {\n    int last = 0;\npublic:\n    std::vector<int> f(std::vector<int> &x) { x.push_back(last++); return x; }\n};", [(([1],), [1, 0]), (([],), [0])]), ("struct Solution { static long f(const long &x) noexcept { return x; } };", [((1,), 1)]),
         ("struct Solution { int x = 3; int f() const noexcept { return x; } };", [((), 3)]), ("class Solution { };\nint\nf (int a) { return a; }", [((1,), 1)]), ("auto f = [](int x, char y) { return y + x; };", [((1, "a"), 98)]), ("#include <functional>\nstd::function<int(int)> f = [](int x) { return x; };", [((1,), 1)]),
@@ -442,6 +471,7 @@ PARTICULARS = {
         ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];", [((), LARGE)], ["passed"]),
     ],
     "lua": [("function f(a, b, c) return c or b or a end", [((None, 2), 2), ((None, None, 3), 3), ((1, None), 1)], ["passed"] * 3)],
+    "c": [("int f(int x) { return x; }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), (("1",), 1)], ["exception", "exception", "passed", "exception", "exception"]), ("int f(int *x) { return 0; }", [((1,), 0)], []), ("int f(char **x) { return 0; }", [(("",), 0)], [])],
     # Numbers that the type does not hold are refused. One function is called: neither overloaded nor generic.
     "cpp": [
         ("int f(int x) { return x; }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), ((1, 2), 1), (("1",), 1), ((None,), 0)], ["exception", "exception", "passed", *["exception"] * 4]), ("unsigned f(unsigned x) { return x; }", [((-1,), -1), ((-1,), 2**32 - 1)], ["exception"] * 2), ("char f(char x) { return x; }", [(("ab",), "a"), ((97,), "a")], ["exception"] * 2),
@@ -467,7 +497,7 @@ def test_particular_values_and_errors_of_languages(sandbox, language):
 
 @pytest.mark.parametrize(
     ("case", "language"),
-    [(((1,), 1), "bash"), (((1,), 1), "c"), ((({1},), 1), "javascript"), (((1,), {1}), "javascript"),
+    [(((1,), 1), "bash"), ((([1],), 1), "c"), ((({},), 1), "c"), ((({1},), 1), "javascript"), (((1,), {1}), "javascript"),
      (((2**53,), 1), "javascript"), (((math.nan,), 1), "javascript"), (((b"",), 1), "javascript"),
      ((("\ud800",), 1), "javascript"), (((1,), {(1, 2): 1}), "javascript"), (((1,), [10**4300]), "javascript")],
 )  # fmt: skip
@@ -477,7 +507,7 @@ def test_what_no_driver_carries_is_refused(case, language):
 
 
 def test_a_method_is_refused_where_no_driver_finds_one():
-    for language in ("go", "perl", "lua"):
+    for language in ("c", "go", "perl", "lua"):
         with pytest.raises(ArgumentError, match=f"entry_point: expected a function in {language}, got 'A.f'"):
             CallTests((((1,), 1),), "A.f", language=language)
 

@@ -16,7 +16,7 @@ from typing import Any
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls, matches
-from lit_rl.execution.judging.compiling import Files
+from lit_rl.execution.judging.compiling import Files, tools_of
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
@@ -38,10 +38,12 @@ from lit_rl.execution.wire.program_messages import Description
 _DRIVERS: dict[Language, str] = {
     **dict.fromkeys(("javascript", "typescript"), "calls.js"),
     **{"ruby": "calls.rb", "php": "calls.php", "perl": "calls.pl", "lua": "calls.lua"},
-    **{"go": "calls.go", "java": "Calls.java", "cpp": "calls.cpp", "rust": "calls.rs"},
+    **{"go": "calls.go", "java": "Calls.java", "cpp": "calls.cpp", "rust": "calls.rs", "c": "calls.cpp"},
 }
 _INCLUDED: tuple[Language, ...] = ("cpp", "rust")  # the program becomes a part of its driver's file
 _SOLUTION = re.compile(r"\b(?:class|struct|impl)\s+Solution\b")
+_C_NUMBER = r"(?:(?:const|unsigned|signed|long|short|int|double|float|bool|_Bool|void|size_t|u?int\d+_t)\b[ \t]*)+"
+_C_TYPE = rf"(?:{_C_NUMBER}|(?:(?:const|unsigned|signed)[ \t]+)*char\b[ \t]*(?:const\b[ \t]*)?(?:\*[ \t]*)?)"
 _GO_GENERIC = r"\s*\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()]*(?:\([^()]*\)[^()]*)*)\)"
 _JAVA_CLASS = re.compile(r"\b(?:class|interface|record|enum)\s+(\w+)")
 
@@ -55,6 +57,11 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     language, spec = check.language, LANGUAGES[check.language]
     client.on_report()  # from here on the program is read
     source = prepared(program, language)
+    if language == "c":
+        tools_of("cpp")  # its driver is in C++
+        if not _declaration(source, check):
+            message = f"the program defines no {check.entry_point} of numbers, bool, char and char * alone"
+            return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
     built = build(client, _files(source, check), language)
     if built.verdict is not None:
         return not_built(built)
@@ -97,10 +104,25 @@ def _files(source: str, check: CallTests) -> Files:
     if language == "go":
         instance = check.entry_point + _instantiated(source, check)
         return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", instance)}
+    if language == "c":
+        driver = _driver("c").replace("ENTRY", "lit_rl_entry")
+        pointer = f"\n__typeof__(&{check.entry_point}) lit_rl_entry = &{check.entry_point};"
+        declared = driver.replace('#include "program.cpp"', _declaration(source, check))
+        return {"run.cpp": declared, file: source + pointer}
     if language in _INCLUDED:
         named = _driver(language).replace("ENTRY", _path(source, check.entry_point))
         return {_DRIVERS[language]: named, file: included(source) if language == "rust" else source}
     return {file: source, "LitRlCalls.java": _driver("java")} if language == "java" else {file: source}
+
+
+def _declaration(source: str, check: CallTests) -> str:
+    """The declaration of a pointer to the function of C, for its driver; empty if that cannot carry the types."""
+    function = rf"^(?:static |inline )*({_C_TYPE}){check.entry_point}\s*\(([^(){{}};]*)\)\s*\{{"
+    found = re.search(function, source, re.M)
+    parameters = found[2].split(",") if found and found[2] else []
+    if not found or not all(re.fullmatch(rf"\s*{_C_TYPE}\w*\s*", one) for one in parameters):
+        return ""
+    return f'#define _Bool bool\nextern "C" {found[1]} (*lit_rl_entry)({found[2]});'
 
 
 def _path(source: str, entry_point: str) -> str:
@@ -113,7 +135,7 @@ def _path(source: str, entry_point: str) -> str:
 
 def _line(args: tuple[Any, ...], language: Language) -> str:
     """The arguments of a call. Drivers that have to read JSON by themselves get no escaped letters."""
-    return json.dumps(args, ensure_ascii=language not in _INCLUDED)
+    return json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c"))
 
 
 def _instantiated(source: str, check: CallTests) -> str:
@@ -121,14 +143,14 @@ def _instantiated(source: str, check: CallTests) -> str:
     found = re.search(rf"\bfunc {check.entry_point}{_GO_GENERIC}", source)
     if not found:
         return ""
-    bound: dict[str, list[Any]] = {part.split()[0]: [] for part in found[1].split(",")}
+    bound: dict[str, list[Any]] = {part.split()[0]: [] for part in found[1].split(",") if part.strip()}
 
     def bind(kind: str, values: list[Any]) -> None:
         if kind in bound:
             bound[kind] += values
-        elif kind.startswith("[]"):
+        elif values and kind.startswith("[]"):
             bind(kind[2:], [item for value in values if isinstance(value, list | tuple) for item in value])
-        elif kind.startswith("map["):
+        elif values and kind.startswith("map["):
             key, _, inside = kind[4:].partition("]")
             maps = [value for value in values if isinstance(value, dict)]
             bind(key, [str(name) for one in maps for name in one])
