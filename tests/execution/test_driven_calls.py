@@ -77,7 +77,7 @@ SAME = {
         }.items()
     ],
     "cpp": [
-        (f"#include <array>\n#include <list>\n#include <map>\n#include <set>\n#include <string>\n#include <tuple>\n#include <unordered_map>\n#include <unordered_set>\nusing namespace std;\n{kind} f({given} x) {{ return x; }}", values)
+        (f"#include <array>\n#include <cstdint>\n#include <deque>\n#include <optional>\n#include <list>\n#include <map>\n#include <set>\n#include <string>\n#include <tuple>\n#include <unordered_map>\n#include <unordered_set>\nusing namespace std;\n{kind} f({given} x) {{ return x; }}", values)
         for kind, given, values in [
             ("int", "int", (3, -(2**31))), ("long long", "const long long &", (-(2**53) + 1, 3)), ("uint8_t", "uint8_t", (0, 255)), ("bool", "bool &", (True, False)),
             ("double", "double", (2.5, 1e300, 3, -0.1)), ("float", "float", (0.1, 2.5)), ("string", "const string &", VALUES[7:9]), ("string", "const char *", VALUES[7:9]), ("string_view", "string_view", VALUES[7:9]),
@@ -426,7 +426,8 @@ STYLES = {
         ("#include <vector>\nclass Solution {\n    int last = 0;\npublic:\n    std::vector<int> f(std::vector<int> &x) { x.push_back(last++); return x; }\n};", [(([1],), [1, 0]), (([],), [0])]), ("struct Solution { static long f(const long &x) noexcept { return x; } };", [((1,), 1)]),
         ("struct Solution { int x = 3; int f() const noexcept { return x; } };", [((), 3)]), ("class Solution { };\nint\nf (int a) { return a; }", [((1,), 1)]), ("auto f = [](int x, char y) { return y + x; };", [((1, "a"), 98)]), ("#include <functional>\nstd::function<int(int)> f = [](int x) { return x; };", [((1,), 1)]),
         ("namespace a::b { void f(int &&x) noexcept { } }", CallTests((((1,), None),), "a.b.f", language="cpp")), ("struct A { A() = default; A(const A &) = delete; int f(int x) { return x; } };", CallTests((((1,), 1),), "A.f", language="cpp")), ('extern "C" const char *f(char *x) { x[0] = 98; return x; }', [(("a",), "b")]),
-        ("#define for if (0); else for\n#define ll long long\n#define vector int\nconst int N = 1e5;\nint read, next, text, answer, lines;\nusing namespace std;\nll f(ll x) { return x; }", [((1,), 1)]), ("unsigned __int128 f(short x) { return (unsigned __int128)-1; }", [((1,), 2**128 - 1)]),
+        ("#define for if (0); else for\n#define ll long long\n#define vector int\nconst int N = 1e5;\nint read, next, text, answer, lines;\nusing namespace std;\nll f(ll x) { return x; }", [((1,), 1)]), ("#include <iostream>\nusing namespace std;\nint count, sort, bind, function, deque, map, list, optional, stack;\nint f(int x) { count++; return x + count + sort + bind + function + deque + map + list + optional + stack; }", [((1,), 2)]), ("int (*const f)(int) = [](int x) { return x; };", [((1,), 1)]),
+        ("unsigned __int128 f(short x) { return (unsigned __int128)-1; }", [((1,), 2**128 - 1)]),
     ],
     "rust": [
         ("impl Solution {\n    pub fn f(x: Vec<i32>) -> i32 { x.len() as i32 }\n}", [(([1],), 1)]), ("pub struct Solution {}\nimpl Solution { pub fn f(x: i32) -> i32 { f(x) } }\npub fn f(x: i32) -> i32 { x }", [((1,), 1)]), ("#![allow(dead_code)]\n#![deny(warnings)]\nmod m { pub fn f(_: ()) {} }", CallTests(((([],), None),), "m.f", language="rust")),

@@ -1,17 +1,12 @@
 // Makes the calls in standard input, a line each; descriptor 3 takes a line per call. Types are those of the function.
-#include <algorithm>
+// Few headers: a program that is using namespace std may have names of its own that others declare.
 #include <charconv>
 #include <cstdio>
 #include <cxxabi.h>
-#include <deque>
-#include <functional>
 #include <iostream>
-#include <optional>
-#include <stdexcept>
+#include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace lit_rl {
@@ -26,7 +21,6 @@ LIT_RL_HAS(is_map, typename T::mapped_type)
 LIT_RL_HAS(is_list, decltype(std::declval<T>().insert(std::declval<T>().end(), std::declval<typename T::value_type>())))
 LIT_RL_HAS(is_unordered, typename T::hasher)
 template <class T> constexpr bool is_text = std::is_convertible_v<T, std::string_view>;
-static std::deque<std::string> texts;  // that arguments point to
 
 std::string named(const std::type_info &type) {
     int status;
@@ -82,9 +76,9 @@ template <class T> T read(Json &given) {
         if (problem == std::errc() && (given.empty() || Json(",]}").find(given[0]) < 3)) return number;
     } else if constexpr (is_text<T>) {
         if (first == '"') {
-            texts.push_back(text(given = all));
-            if constexpr (std::is_pointer_v<T>) return texts.back().data();
-            else return T(texts.back());
+            std::string &kept = *new std::string(text(given = all));  // for arguments that point to it
+            if constexpr (std::is_pointer_v<T>) return kept.data();
+            else return T(kept);
         }
     } else if constexpr (is_optional<T>) {
         if (first == 'n') return given.remove_prefix(3), T();
@@ -149,9 +143,7 @@ template <class T> void write(std::string &line, const T &value) {
         }
         close(line, '}');
     } else if constexpr (is_unordered<T>) {
-        std::vector<typename T::value_type> sorted(value.begin(), value.end());
-        std::sort(sorted.begin(), sorted.end());
-        write(line, sorted);
+        write(line, std::multiset<typename T::value_type>(value.begin(), value.end()));
     } else if constexpr (is_list<T>) {
         line += '[';
         for (const typename T::value_type &item : value) write(line, item), line += ',';
@@ -159,28 +151,36 @@ template <class T> void write(std::string &line, const T &value) {
     } else throw NotCarried();
 }
 
-std::function<std::string(Json, bool)> answer;
+static std::string (*answer)(Json, bool);
 
+// The function under test: any one that can be called, or a method, for which each call has a new object.
 struct Function {
-    template <class F> Function(F *function) : Function(std::function(*function)) {}
-    template <class R, class C, class... A> Function(R (C::*method)(A...)) : Function(of<R, C, A...>(method)) {}
-    template <class R, class C, class... A> Function(R (C::*method)(A...) const) : Function(of<R, C, A...>(method)) {}
-    template <class R, class C, class... A, class M> static std::function<R(A...)> of(M method) {
-        return [method](A... given) -> R {
-            static std::optional<C> owner;
-            return (owner.emplace().*method)(std::forward<A>(given)...);
+    template <class R, class... A> Function(R (*function)(A...)) { set<R, A...>(function); }
+    template <class R, class... A> Function(R (*const *function)(A...)) { set<R, A...>(*function); }
+    template <class F, class = decltype(&F::operator())> Function(F *object) { set(*object, &F::operator()); }
+    template <class R, class C, class... A> Function(R (C::*method)(A...)) { set<R, A...>(on_new<C>(method)); }
+    template <class R, class C, class... A> Function(R (C::*method)(A...) const) { set<R, A...>(on_new<C>(method)); }
+    template <class F, class R, class C, class... A> void set(F &object, R (C::*)(A...) const) {
+        set<R, A...>([&object](A... given) -> R { return object(std::forward<A>(given)...); });
+    }
+    template <class C, class M> static auto on_new(M method) {
+        return [method](auto &&...given) -> decltype(auto) {
+            static C *owner = nullptr;
+            delete owner, owner = nullptr;
+            return ((owner = new C())->*method)(std::forward<decltype(given)>(given)...);
         };
     }
-    template <class R, class... A> Function(std::function<R(A...)> function) {
-        answer = [function](Json given, bool in_place) {
+    template <class R, class... A, class F> void set(F function) {
+        static F called = function;
+        answer = [](Json given, bool in_place) {
             auto values = read<std::tuple<std::decay_t<A>...>>(given);
-            auto called = [&](auto &...value) -> R {
-                return function(static_cast<std::conditional_t<std::is_rvalue_reference_v<A>, A, decltype(value)>>(value)...);
+            auto call = [](auto &...value) -> R {
+                return called(static_cast<std::conditional_t<std::is_rvalue_reference_v<A>, A, decltype(value)>>(value)...);
             };
             std::string line;
-            if constexpr (std::is_void_v<R>) std::apply(called, values), line = in_place ? "" : "null";
-            else if (in_place) std::apply(called, values);
-            else write<std::decay_t<R>>(line, std::apply(called, values));
+            if constexpr (std::is_void_v<R>) std::apply(call, values), line = in_place ? "" : "null";
+            else if (in_place) std::apply(call, values);
+            else write<std::decay_t<R>>(line, std::apply(call, values));
             if constexpr (sizeof...(A) > 0) if (in_place) write(line, std::get<0>(values));
             return "[" + line + "]";
         };
@@ -209,7 +209,8 @@ int main() {
             send(R"({"types":["NotCarried"],"message":"no JSON"})");
         } catch (...) {
             send(R"({"types":[]})");
-            if (!std::exchange(told, true)) lit_rl::tell();
+            if (!told) lit_rl::tell();
+            told = true;
         }
     return 0;
 }
