@@ -101,9 +101,9 @@ class AssertTests(Check):
 
 
 CALL_TESTS: tuple[Language, ...] = (
-    *("python", "javascript", "typescript", "ruby", "php", "perl", "lua", "go", "java"),
+    *("python", "javascript", "typescript", "ruby", "php", "perl", "lua", "go", "java", "cpp", "rust", "c"),
 )
-"""Languages whose functions can be called. Those of Bash return no value; C, C++ and Rust have no types at run time."""
+"""Languages whose functions can be called. Those of Bash return no value."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ class CallTests(Check):
     Args:
         cases: ``((args, expected), ...)``: a tuple of positional arguments and the expected value, both plain
             data (None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict); in languages other
-            than Python, what JSON holds: a tuple is a list there, and a key of a dict a text.
-        entry_point: name of the function, or ``Class.method`` (the instance is built without arguments; not in Go, Perl
-            and Lua).
+            than Python, what JSON holds: a tuple is a list there, and a key of a dict a text; C takes neither.
+        entry_point: name of the function, or ``Class.method`` (the instance is built without arguments; not in C, Go,
+            Perl and Lua).
         timeout_seconds: CPU seconds for one case.
         tolerance: largest difference between floats, absolute or relative, that still counts as equal.
         tuples_are_lists: a tuple equals a list of the same items, at any depth.
@@ -143,11 +143,11 @@ class CallTests(Check):
                 "CallTests.language",
                 f"one of {', '.join(CALL_TESTS)}",
                 str(shown(self.language)),
-                "use StdioTests for whole programs, or UnitTests in C++ and Rust",
+                "use StdioTests for whole programs",
             )
         if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
             raise ArgumentError("CallTests.entry_point", "a function or Class.method", f"{self.entry_point!r}")
-        if self.language in ("go", "perl", "lua") and "." in str(self.entry_point):
+        if self.language in ("c", "go", "perl", "lua") and "." in str(self.entry_point):
             raise ArgumentError("CallTests.entry_point", f"a function in {self.language}", f"{self.entry_point!r}")
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
@@ -159,6 +159,8 @@ class CallTests(Check):
             if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
                 kind = "JSON (in arguments, integers below 2**53 and finite numbers)"
                 raise ArgumentError(f"CallTests.cases[{index}]", f"{kind} in {self.language}", value_text(case))
+            if self.language == "c" and any(isinstance(value, list | tuple | dict) for value in case[0]):
+                raise ArgumentError(f"CallTests.cases[{index}]", "numbers, bools and texts in C", value_text(case))
 
     @property
     def wall_budget_seconds(self) -> float:

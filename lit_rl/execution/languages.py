@@ -135,6 +135,7 @@ def _go(package: str, *files: str) -> tuple[str, ...]:
 
 
 _GO_LINK = ("{home}/pkg/tool/{go}/link", "-s", "-w", "-o", "program", "-L", ".", "-L", "{home}/pkg/{go}", "main.a")
+_C = ("-x", "c", "-std=gnu17", *_C_FLAGS)
 _CPP = ("-x", "c++", "-std=gnu++17", *_C_FLAGS)
 LANGUAGES: dict[Language, LanguageSpec] = {
     "python": LanguageSpec(
@@ -157,8 +158,12 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=_C_LIKE,
         good='#include <math.h>\n#include <stdio.h>\nint main(int n, char **v) { puts(sqrt(n) > 0 ? "good" : ""); }\n',
         main="main",
-        builds=(("{program}", "-x", "c", "-std=gnu17", *_C_FLAGS, "program.c", "-o", "program", "-lm"),),
-        parts=("cc1", *_GCC_PARTS),
+        builds=(("{program}", *_C, "program.c", "-o", "program", "-lm"),),
+        builds_tests=(
+            ("{program}", *_C, "-Dmain=main_", "-c", "program.c"),
+            ("{program}", *_CPP, "{root}", "-x", "none", "program.o", "-o", "program", "-lstdc++", "-lm"),
+        ),
+        parts=("cc1", "cc1plus", *_GCC_PARTS),
         reserves=False,
     ),
     "cpp": LanguageSpec(
@@ -172,6 +177,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         main="main",
         builds=(("{program}", *_CPP, "{root}", "-o", "program", "-lm"),),
         builds_tests=(("{program}", *_CPP, "-Wl,--wrap=main", "{sources}", "-o", "program", "-lm"),),
+        error=r"^terminate called after throwing an instance of '(?P<type>.*)'(?:\n  what\(\):  (?P<message>.*))?$",
         parts=("cc1plus", *_GCC_PARTS),
         reserves=False,
     ),

@@ -115,7 +115,8 @@ def run_language(tier, kind, language, every=1):
         expected = (one for _, one in whole_attacks.CASES)
         cases = tuple(zip(whole_attacks.PAIRS, expected, strict=True))
         check = CallTests(cases, "solve", 0.5, language=language)
-        attacks = [(source, check) for source in whole_attacks.CALLS[language] + whole_attacks.WHOLE[language]]
+        mains = [source + whole_attacks.MAINS.get(language, "") for source in whole_attacks.WHOLE[language]]
+        attacks = [(source, check) for source in whole_attacks.CALLS[language] + mains]
         right = [(whole_attacks.CALLED[language], CallTests(cases, "solve", 5.0, language=language))]
     else:
         check = StdioTests(whole_attacks.CASES, language, 0.5)

@@ -69,6 +69,33 @@ SAME = {
             "Map<Integer, Long>": ({1: 2},), "Object": VALUES[:3], "char": ("a",), "Integer": (None, 3),
         }.items()
     ],
+    "c": [
+        (f"#include <stdbool.h>\n#include <stdint.h>\n{kind}f({kind}x) {{ return x; }}", values)
+        for kind, values in {
+            "int ": (3, -(2**31)), "long ": (-(2**53) + 1, 3), "unsigned long long int ": (3,), "short\t": (-1,), "uint8_t ": (0, 255), "bool ": (True, False), "_Bool ": (True,),
+            "double ": (2.5, 1e300, 3), "float ": (0.1,), "char ": ("a", '"'), "const char *": VALUES[7:9], "char* ": VALUES[7:9],
+        }.items()
+    ],
+    "cpp": [
+        (f"#include <array>\n#include <cstdint>\n#include <deque>\n#include <optional>\n#include <list>\n#include <map>\n#include <set>\n#include <string>\n#include <tuple>\n#include <unordered_map>\n#include <unordered_set>\nusing namespace std;\n{kind} f({given} x) {{ return x; }}", values)
+        for kind, given, values in [
+            ("int", "int", (3, -(2**31))), ("long long", "const long long &", (-(2**53) + 1, 3)), ("uint8_t", "uint8_t", (0, 255)), ("bool", "bool &", (True, False)),
+            ("double", "double", (2.5, 1e300, 3, -0.1)), ("float", "float", (0.1, 2.5)), ("string", "const string &", VALUES[7:9]), ("string", "const char *", VALUES[7:9]), ("string_view", "string_view", VALUES[7:9]),
+            ("vector<vector<int>>", "vector<vector<int>> &&", ([], [[1], [], [2, 3]])), ("vector<bool>", "vector<bool> &", ([True, False],)), ("map<string, vector<optional<double>>>", "map<string, vector<optional<double>>>", ({}, {"k": [1.5, None]})),
+            ("unordered_map<int, char>", "unordered_map<int, char> &", ({1: "a", -2: '"'},)), ("optional<string>", "optional<string>", (None, "", "null")), ("tuple<int, pair<bool, string>>", "tuple<int, pair<bool, string>>", ([1, [True, "a,]"]],)),
+            ("deque<list<char>>", "deque<list<char>>", ([["a"], []],)), ("array<int, 2>", "array<int, 2>", ([1, 2],)), ("set<string>", "set<string>", (["a", "b"],)), ("unordered_set<int>", "unordered_set<int>", ([2, 3, 10],)),
+        ]
+    ],
+    "rust": [
+        (f"use std::collections::*;\nfn f(x: {given}) -> {kind} {{ x{made} }}", values)
+        for kind, given, made, values in [
+            ("i32", "i32", "", (3, -(2**31))), ("i64", "&i64", ".clone()", (-(2**53) + 1, 3)), ("u8", "u8", "", (0, 255)), ("usize", "usize", "", (2**53 - 1,)), ("i128", "i128", "", (-3,)), ("bool", "bool", "", (True, False)),
+            ("f64", "f64", "", (2.5, 1e300, 3, -0.1)), ("f32", "f32", "", (0.1, 2.5)), ("String", "&str", ".to_string()", VALUES[7:9]), ("&String", "&String", "", VALUES[7:9]), ("&'static str", "&'static str", "", VALUES[7:9]), ("char", "char", "", ("a", '"', "é")),
+            ("Vec<Vec<i32>>", "Vec<Vec<i32>>", "", ([], [[1], [], [2, 3]])), ("Vec<bool>", "&[bool]", ".to_vec()", ([True, False],)), ("Vec<&'static str>", "&[&'static str]", ".to_vec()", (["a", "b"],)), ("BTreeMap<String, Vec<Option<f64>>>", "BTreeMap<String, Vec<Option<f64>>>", "", ({}, {"k": [1.5, None]})),
+            ("HashMap<i32, char>", "&HashMap<i32, char>", ".clone()", ({1: "a", -2: '"'},)), ("Option<String>", "Option<String>", "", (None, "", "null")), ("(i32, (bool, String))", "(i32, (bool, String))", "", ([1, [True, "a,]"]],)), ("Result<u8, String>", "Result<u8, String>", "", (3,)),
+            ("&mut Vec<u64>", "&mut Vec<u64>", "", ([1],)), ("[i32; 2]", "[i32; 2]", "", ([1, 2],)), ("BTreeSet<String>", "BTreeSet<String>", "", (["a", "b"],)), ("HashSet<i32>", "HashSet<i32>", "", ([2, 3, 10],)), ("VecDeque<Box<i8>>", "VecDeque<Box<i8>>", "", ([-1],)),
+        ]
+    ],
     "lua": [(f"{one} return x end{rest}", VALUES_OF_LUA) for one, rest in (("function f(x)", ""), ("local function f(x)", ""), ("local M = {} function M.f(x)", " return M"))],
 }  # fmt: skip
 
@@ -76,8 +103,9 @@ SAME = {
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_values_come_back_as_they_went(sandbox, language):
     right = [(program, [((value,), value) for value in values]) for program, values in SAME[language]]
-    # The same function is wrong where any other value is wanted.
-    wrong = [(program, [((one,), [one]) for one in values]) for program, values in SAME[language]]
+    # The same function is wrong where any other value is wanted. In Perl a list of one result is that result.
+    more = 1 + (language == "perl")
+    wrong = [(program, [((one,), [one] * more) for one in values]) for program, values in SAME[language]]
     outcomes = judge(sandbox, language, right + wrong)
     for outcome, (program, _) in zip(outcomes[: len(right)], right, strict=True):
         assert outcome.passed, (program, outcome)
@@ -144,6 +172,30 @@ PROGRAMS = {
         "class Solution { int f(int a, int b) { System.exit(0); return 0; } }",
         "import java.util.*;\nclass Solution { int f(int[] x) { Arrays.sort(x); return x.length; } }",
     ),
+    "c": (
+        "#include <stdio.h>\nstatic int f(int a, int b) { puts(\"x\"); return a + b; }\nint main(void) { int new = 3; return f(1, new); }",
+        ("#include <assert.h>\nint f(int a, int b) {\nassert(a != 10); return a + b; }", "SIGABRT"),
+        "int g(void) { return 1; }",
+        "int f(int a, int b) { return a; }\n\nint b = = 2;",
+        "#include <stdlib.h>\nint f(int a, int b) { exit(0); }",
+        "#include <string.h>\nint f(char *x) { x[0] = 98; return strlen(x); }",
+    ),
+    "cpp": (
+        "#include <iostream>\n#define int long long\nint f(int a, int b) { std::cout << 'x'; return a + b; }\nsigned main() { int a; std::cin >> a; }",
+        ("#include <stdexcept>\n\nint f(int a, int b) { if (a == 10) throw std::out_of_range(\"no\"); return a + b; }", "std::out_of_range"),
+        "int g() { return 1; }",
+        "int a = 1;\n\nint b = = 2;",
+        "#include <cstdlib>\nint f(int a, int b) { exit(0); }",
+        "#include <algorithm>\n#include <vector>\nint f(std::vector<int> &x) { std::sort(x.begin(), x.end()); return x.size(); }",
+    ),
+    "rust": (
+        '//! Adds.\n#![forbid(unsafe_code)]\nfn f(a: i32, b: i32) -> i32 { println!("x"); a + b }\nfn main() { println!("{}", f(1, 2)); }',
+        ("fn f(a: i32, b: i32) -> i32 {\n\nif a == 10 { let x: Vec<i32> = vec![]; return x[a as usize]; } a + b }", "panicked"),
+        "fn g() {}",
+        "fn g() {}\n\nlet b = = 2;",
+        "fn f(a: i32, b: i32) -> i32 { std::process::exit(0) }",
+        "fn f(x: &mut [i32]) -> usize { x.sort(); x.len() }",
+    ),
     "lua": (
         "local function f(a, b) print('x') return a + b end",
         ("function f(a, b)\n\nif a == 10 then error('no') end return a + b end", None),
@@ -159,14 +211,17 @@ PROGRAMS = {
 def test_verdicts_are_those_of_call_tests(sandbox, language):
     adds, (fails, name), without, unparsed, leaves, changes = PROGRAMS[language]
     sums = (((1, 2), 3), ((10, 20), 30), ((4, 5), 9))
-    in_place = CallTests(((([3, 1, 2],), [1, 2, 3]),), "f", in_place=True, language=language)
+    cases = [(("ac",), "bc")] if language == "c" else [(([3, 1, 2],), [1, 2, 3])]
+    in_place = CallTests(tuple(cases), "f", in_place=True, language=language)
     wanted = [(adds, sums), (adds, (((1, 2), 3), ((1, 2), 4))), (fails, sums), (without, sums), (unparsed, sums)]
     outcomes = judge(sandbox, language, [*wanted, (leaves, (((1, 2), 3),)), (changes, in_place)])
     right, wrong, failed, missing, broken, left, changed = outcomes
     assert right.passed and right.cases == ("passed",) * 3, right
     assert (wrong.verdict, wrong.failed_case) == ("wrong_answer", FailedCase(2, "f(1, 2)", "4", "3"))
-    assert failed.cases == ("passed", "exception", "passed"), failed
-    assert (failed.line, failed.exception_type) == (3, name), failed
+    after = "exception" if language == "c" else "passed"  # which has no exceptions: a process fails
+    assert failed.cases == ("passed", "exception", after), failed
+    line = None if language == "cpp" else 3  # which an exception of C++ does not know
+    assert (failed.line, failed.exception_type) == (line, name), failed
     assert failed.failed_case == FailedCase(2, "f(10, 20)", "30")
     assert missing.verdict in ("exception", "syntax_error"), missing
     assert (broken.verdict, broken.line, broken.failed_case) == ("syntax_error", 3, None), broken
@@ -215,13 +270,13 @@ ATTACKS = {
         "<?php $lit_rl = fn() => 3; function f() { return 3; }", "<?php function f() { $x = []; $x[] = &$x; return $x; }", "<?php function f() { return null; }",
     ],
     "perl": [
-        "sub f { 1 while 1 }", "exit 0;", "sub f { [3] }", "sub f { 'a3' }", "sub f { 9**9**9 }", "sub f { sub { 3 } }", "sub f { my $x = []; push @$x, $x; $x }",
+        "sub f { 1 while 1 }", "exit 0;", "sub f { (2, 3) }", "sub f { () }", "sub f { [3] }", "sub f { 'a3' }", "sub f { 9**9**9 }", "sub f { sub { 3 } }", "sub f { my $x = []; push @$x, $x; $x }",
         f'sub f {{ open my $o, ">&=3"; syswrite $o, "{FORGED}"; POSIX::_exit(0) }}', "sub f { die {} }", "sub JSON::PP::encode { '3' } sub f { '' }",
         "package X; use overload '0+' => sub { 3 }, '\"\"' => sub { 3 }, '==' => sub { 1 }; package main; sub f { bless {}, 'X' }",
         f'END {{ open my $o, ">&=3"; syswrite $o, "{FORGED}" }} sub f {{ 0 }}', "sub f { undef }", "sub f { kill 9, $$ }", "*CORE::GLOBAL::die = sub { }; sub f { die 1 }",
     ],
     "go": [
-        "func f(a, b int) int { for { } }", "func f(a, b int) int { return f(a, b) }", "func f(a, b int) []int { return []int{3} }",
+        "func f(a, b int) int { for { } }", "func f[T any](a, b T) (c T) { return }", "func f[,](a, b int) int { return 3 }", "func f[](a, b, , " + "[]" * 100000 + "T) int { return 3 }", "func f[T any](a " + "map[T]" * 100000 + "T, b T) int { return 3 }", "func f[T int](a, b T) []T { return []T{3} }", "func f[T float64](a, b T) T { return a + b }", "func f(a, b rune) rune { return 3 }", "func f(a, b int) int { return f(a, b) }", "func f(a, b int) []int { return []int{3} }",
         "func f(a, b int) string { return \"3\" }", "import \"math\"\nfunc f(a, b int) float64 { return math.NaN() }", "func f(a, b int) func() { return nil }",
         f'import "os"\nfunc init() {{ os.NewFile(3, "").WriteString("{{}}\\n[0]\\n{FORGED}"); os.Exit(0) }}\nfunc f(a, b int) int {{ return 0 }}',
         f'import "os"\nfunc f(a, b int) int {{ go func() {{ os.NewFile(3, "").WriteString("{FORGED}") }}(); return 0 }}',
@@ -249,11 +304,44 @@ ATTACKS = {
         "class Solution { Object f(int a, int b) { return new java.util.AbstractList<Integer>() { public Integer get(int i) { return 3; } public int size() { System.exit(0); return 1; } public boolean equals(Object o) { return true; } }; } }",
     ],
     "lua": [
-        "function f() while true do end end", "os.exit(0)", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
+        "function f() while true do end end", "os.exit(0)", "function f() return 0, 2, 3 end", "table.pack = function() return {true, 3, n = 2} end function f() end", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
         f"local o = io.open('/proc/self/fd/3', 'w') o:write('{{}}\\n[0]\\n{FORGED}') o:close() os.exit(0)", "function f() error({}) end", "function f() return 0/0 end",
         "string.format = function() return '3' end tostring = string.format function f() return 0 end", "function f() local x = {} x[1] = x return x end",
         "function f() return setmetatable({}, {__eq = function() return true end, __tostring = function() return '3' end}) end", "function f() return '\\xff' end",
         "function f() return f end", "function f() return nil end", "getmetatable('').__index = nil function f() return '' end", "table.concat = 1 function f() return {} end",
+    ],
+    "c": [
+        "int f(int a, int b) { for (;;); }", "int f(int a, int b) { return f(a, b) + 1; }", "const char *f(int a, int b) { return \"3\"; }", "double f(int a, int b) { return 0.0 / 0; }", "char *f(int a, int b) { return 0; }", "char *f(int a, int b) { return (char *)8; }",
+        "void f(int a, int b) { }", "int f(int a) { return 3; }", "int *f(int a, int b) { return 0; }", "int f(void) { return 3; }", "char f(int a, int b) { return 255; }", "typedef int I;\nI f(I a, I b) { return a + b; }", "#define int long\nint f(int a, int b) { return 3; }",
+        f'#include <stdio.h>\n#include <unistd.h>\n__attribute__((constructor)) void g() {{ dprintf(3, "{{}}\\n[0]\\n{FORGED}"); _exit(0); }}\nint f(int a, int b) {{ return 0; }}', f'#include <stdio.h>\n#include <stdlib.h>\nvoid g() {{ dprintf(3, "{FORGED}"); }}\nint f(int a, int b) {{ atexit(g); return 0; }}',
+        f'#include <unistd.h>\nint f(int a, int b) {{ ftruncate(3, 0); lseek(3, 0, 0); write(3, "{{}}\\n[3]\\n{FORGED}", 11); _exit(0); }}', f'#include <unistd.h>\nint dprintf(int d, const char *f, ...) {{ return write(3, "{FORGED}", 4); }}\nint f(int a, int b) {{ return 0; }}',
+        "#include <unistd.h>\nint f(int a, int b) { dup2(1, 3); return a + b; }", "int f(int a, int b) { return 0; }\nint lit_rl_entry(int a, int b) { return a + b; }", "int f(int a, int b) { __builtin_trap(); }", "#include <stdio.h>\nint f(int a, int b) { puts(\"[3]\"); return 0; }", "int _ZN6lit_rl6answerE[9] = {3};\nint f(int a, int b) { return 0; }",
+        "#include <stdlib.h>\nint f(int a, int b) { quick_exit(0); }", "#include <setjmp.h>\nint f(int a, int b) { jmp_buf j = {0}; longjmp(j, 3); }", "#define f g\nint f(int a, int b) { return 3; }", "int f(int a, int b) { return a + b; } /*", "int f(int a, int b) { return a + b; }\n#if 0",
+    ],
+    "cpp": [
+        "int f(int a, int b) { for (;;); }", "int f(int a, int b) { return f(a, b) + 1; }", "#include <vector>\nstd::vector<int> f(int a, int b) { return {3}; }", "const char *f(int a, int b) { return \"3\"; }",
+        "#include <cmath>\ndouble f(int a, int b) { return NAN; }", "const char *f(int a, int b) { return nullptr; }", "char f(int a, int b) { return '\\xff'; }", "void f(int a, int b) { }", "int f(int a) { return 3; }", "int *f(int a, int b) { return new int(3); }",
+        f'#include <unistd.h>\nstruct X {{ X() {{ (void)!write(3, "{{}}\\n[0]\\n{FORGED}", 11); _exit(0); }} }} x; int f(int a, int b) {{ return 0; }}',
+        f'#include <cstdio>\n#include <unistd.h>\n__attribute__((constructor)) void g() {{ dprintf(3, "{{}}\\n[0]\\n{FORGED}"); _exit(0); }} int f(int a, int b) {{ return 0; }}',
+        f'#include <cstdio>\n#include <cstdlib>\nint f(int a, int b) {{ atexit([] {{ dprintf(3, "{FORGED}"); }}); return 0; }}', f'#include <cstdio>\nstruct X {{ ~X() {{ dprintf(3, "{FORGED}"); }} }} x; int f(int a, int b) {{ return 0; }}',
+        f'#include <cstdio>\n#include <thread>\nint f(int a, int b) {{ std::thread([] {{ for (;;) dprintf(3, "{FORGED}"); }}).detach(); return 0; }}',
+        f'#include <unistd.h>\nint f(int a, int b) {{ ftruncate(3, 0); lseek(3, 0, 0); write(3, "{{}}\\n[3]\\n{FORGED}", 11); _exit(0); }}', "#include <unistd.h>\nint f(int a, int b) { dup2(1, 3); return a + b; }",
+        f'#include <unistd.h>\nextern "C" int dprintf(int, const char *, ...) {{ return write(3, "{FORGED}", 4); }} int f(int a, int b) {{ return 0; }}', 'namespace lit_rl { int g = (answer = [](auto, bool) { return "[3]"; }, 0); } int f(int a, int b) { return 0; }',
+        'int f(int a, int b) { lit_rl::answer = [](auto, bool) { return "3]\\n[3"; }; return 0; }', 'template <> void lit_rl::write<int>(std::string &line, const int &) { line += "3"; } int f(int a, int b) { return 0; }', "#undef main\nint main() { return 0; } int f(int a, int b) { return 3; }",
+        "#define lit_rl_function x; int y = 3; int z\nint f(int a, int b) { return 0; }", "#define f g\nint f(int a, int b) { return 3; }", "int f(int a, int b) { throw 1; }", "int f(int a, int b) { throw lit_rl::NotCarried(); }", "#include <pthread.h>\nint f(int a, int b) { pthread_exit(0); }", "#include <csignal>\nint f(int a, int b) { raise(SIGKILL); return 3; }",
+        "struct X { operator int() const { return 3; } bool operator==(int) const { return true; } }; X f(int a, int b) { return {}; }", "#include <vector>\nstruct X : std::vector<int> { int *begin() const { throw 3; } int *end() const { return 0; } }; X f(int a, int b) { return {}; }", "#include <iostream>\nint f(int a, int b) { std::cout << \"[3]\\n\"; return 0; }",
+    ],
+    "rust": [
+        "fn f(a: i32, b: i32) -> i32 { loop {} }", "fn f(a: i32, b: i32) -> i32 { f(a, b) + 1 }", "fn f(a: i32, b: i32) -> Vec<i32> { vec![3] }", "fn f(a: i32, b: i32) -> &'static str { \"3\" }", "fn f(a: i32, b: i32) -> f64 { f64::NAN }", "fn f(a: i32, b: i32) {}", "fn f(a: i32) -> i32 { 3 }",
+        "fn f(a: i32, b: i32) -> i32 { panic!() }", "fn f(a: i32, b: i32) -> i32 { std::process::abort() }", "fn f(a: i32, b: i32) -> i32 { std::panic::resume_unwind(Box::new(3)) }", "fn f(a: i32, b: i32) -> String { unsafe { String::from_utf8_unchecked(vec![255]) } }", "fn f(a: i32, b: i32) -> Result<i32, i32> { Err(3) }",
+        f'use std::{{fs::File, io::Write, os::fd::FromRawFd}};\nextern "C" fn g() {{ unsafe {{ File::from_raw_fd(3).write_all(b"{{}}\\n[0]\\n{FORGED}"); }} std::process::exit(0) }}\n#[used]\n#[link_section = ".init_array"]\nstatic G: extern "C" fn() = g;\nfn f(a: i32, b: i32) -> i32 {{ 0 }}',
+        f'use std::{{fs::File, io::Write}};\nfn f(a: i32, b: i32) -> i32 {{ std::thread::spawn(|| loop {{ File::options().append(true).open("/proc/self/fd/3").unwrap().write_all(b"{FORGED}"); }}); 0 }}',
+        f'use std::{{fs::File, io::Write}};\nfn f(a: i32, b: i32) -> i32 {{ File::create("/proc/self/fd/3").unwrap().write_all(b"{{}}\\n[3]\\n{FORGED}"); std::process::exit(0) }}', 'extern "C" { fn dup2(a: i32, b: i32) -> i32; }\nfn f(a: i32, b: i32) -> i32 { unsafe { dup2(1, 3); } a + b }',
+        f'extern "C" {{ fn atexit(g: extern "C" fn()) -> i32; fn write(d: i32, t: *const u8, n: usize) -> isize; }}\nextern "C" fn g() {{ unsafe {{ write(3, "{FORGED}".as_ptr(), 4); }} }}\nfn f(a: i32, b: i32) -> i32 {{ unsafe {{ atexit(g); }} 0 }}',
+        'struct X;\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { "3]\\n[3".into() } }\nfn f(a: i32, b: i32) -> X { X }', "struct X;\nimpl lit_rl::Function<(i32, i32)> for X { fn call(&self, _: (i32, i32), _: bool) -> String { \"3\".into() } }\nconst f: X = X;",
+        "mod lit_rl { pub fn run(_: fn()) {} }\nfn f() {}", "fn main_() {}\nfn main() {}\nfn f(a: i32, b: i32) -> i32 { a + b }", "}\nfn f(a: i32, b: i32) -> i32 { a + b }\nmod x {", "fn f(a: i32, b: i32) -> i32 { std::panic::set_hook(Box::new(|_| std::process::exit(0))); panic!() }",
+        '#[no_mangle]\npub extern "C" fn write(_: i32, _: *const u8, n: usize) -> isize { n as isize }\nfn f(a: i32, b: i32) -> i32 { a + b }', "struct X(i32);\nimpl Drop for X { fn drop(&mut self) { std::process::exit(0) } }\nfn f(a: i32, b: i32) -> i32 { X(a).0 + b }", "fn f(a: i32, b: i32) -> i32 { unsafe { *(8 as *const i32) } }",
+        'fn f(a: i32, b: i32) -> i32 { println!("[3]"); 0 }', "use std::{fs::File, os::fd::FromRawFd};\nfn f(a: i32, b: i32) -> i32 { drop(unsafe { File::from_raw_fd(3) }); a + b }",
     ],
 }  # fmt: skip
 ATTACKS["typescript"] = ATTACKS["javascript"]
@@ -271,7 +359,7 @@ def test_a_program_can_forge_no_more_than_answers_of_its_own(sandbox, language):
     assert bad == {}
 
 
-# Results that JSON does not hold.
+# Results that JSON does not hold. Rust's compiler refuses them.
 NOT_JSON = {
     "javascript": "const f = () => { const a = []; a.push(a); return a; };",
     "typescript": "const f = () => f;",
@@ -281,10 +369,11 @@ NOT_JSON = {
     "lua": "function f() return f end",
     "go": "func f() func() { return nil }",
     "java": "class Solution { Object f() { return this; } }",
+    "cpp": "int (*f())() { return nullptr; }",
 }
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", slow_but(("javascript",), NOT_JSON))
 def test_what_json_does_not_hold_is_a_wrong_answer_that_says_so(sandbox, language):
     (outcome,) = judge(sandbox, language, [(NOT_JSON[language], [((), {}), ((), [])])])
     assert outcome.cases == ("wrong_answer", "wrong_answer"), outcome
@@ -312,6 +401,10 @@ STYLES = {
     "go": [
         ("package solution\nfunc f(a string, b ...any) []any { return append(b, a) }", [(("a",), ["a"]), (("a", 1, "b"), [1, "b", "a"])]),
         ('import ("errors"; "math/big")\ntype P struct { A int `json:"a"`; B []string }\nfunc f(p P) (P, *big.Int, error, error) { return p, big.NewInt(3), errors.New("no"), nil }', [(({"a": 1, "B": ["x"]},), [{"a": 1, "B": ["x"]}, 3, "no", None])]),
+        ("func f(x [][]byte, a byte, b ...rune) ([][]byte, int) { x[0][0] = a; return x, len(b) }", [(([["a", "b"], []], "c"), [[["c", "b"], []], 0]), (([["a"]], "c", "é", "è"), [[["c"]], 2]), (([[1, 2]], 3, 4), [[[3, 2]], 1])]),
+        ("func f(x rune) rune { return x + 1 }", [(("a",), "b"), ((97,), 98)]), ("func f(x []byte) { x[0], x[1] = x[1], x[0] }", CallTests(((([*"ab"],), [*"ba"]),), "f", in_place=True, language="go")),
+        ("type Number interface{ int | float64 }\nfunc f[T Number](x ...T) (sum T) { for _, one := range x { sum += one }; return }", [((1, 2.5), 3.5), ((), 0)]), ("func f[K comparable, V any](x map[K][]V, key K) []V { return x[key] }", [(({"a": ["b"]}, "a"), ["b"])]),
+        ("func f[S ~[]E, E any](x, y S) (S, E) { return append(x, y...), y[0] }", [(([1], [2]), [[1, 2], 2])]), ("func f[T any](x []T) (y *T) { return }", [(([],), None)]),
     ],
     "ruby": [
         ("require 'set'\nclass Solution\ndef self.f(x) = [Set.new(x), (1..2), x.each]\nend", [(([2, 2],), [[2], [1, 2], [2, 2]])]),
@@ -321,8 +414,30 @@ STYLES = {
         ("<?php\nnamespace A\\B;\nfunction f(int ...$x) { foreach ($x as $one) yield $one; }", [((1, 2), [1, 2])]), ("<?php\nnamespace A;\nenum E: string { case X = 'x'; }\nclass Solution { function f() { return E::X; } }", [((), "x")]),
         ("<?php\nnamespace A;\nclass C { static function f($x) { return $x; } }", CallTests((((1,), 1),), "C.f", language="php")),
     ],
-    "perl": [("#!/usr/bin/perl\npackage Util;\nuse bigint;\nsub f { my ($x) = @_; return 2**$x; }\n1;", [((70,), 2**70)])],
-    "lua": [("#!/usr/bin/env lua\nlocal M = {}\nfunction M.f(...) return select('#', ...) end\nreturn M", [((1, 2), 2), ((), 0)])],
+    "perl": [
+        ("#!/usr/bin/perl\npackage Util;\nuse bigint;\nsub f { my ($x) = @_; return 2**$x; }\n1;", [((70,), 2**70)]),
+        ("sub f { map { 2 * $_ } @{$_[0]} }", [(([1, 2],), [2, 4]), (([1],), [2]), (([],), [])]), ("sub f { wantarray ? [1, 2] : 0 }", [((), [1, 2])]), ("sub f { reverse $_[0] }", [(("ab",), "ba")]), ("sub f { $_[0] =~ /(a)/ }", [(("a",), True), (("b",), False)]), ("sub f { return }", [((), None)]),
+    ],
+    "c": [
+        ("static inline unsigned long int f(unsigned char c, unsigned n) { return c + n; }", [((1, 2), 3)]), ("double f(const double x, float const y)\n{\n    return x + y;\n}", [((1, 0.5), 1.5)]), ("int f(void);\nint f(void) { return 3; }", [((), 3)]), ("void f() { }", [((), None)]),
+        ("#include <stdlib.h>\n#include <string.h>\nchar* f(const char* s, int n) { char *t = malloc(n + 1); t[n] = 0; return memcpy(t, s, n); }\nint main() { }", [(("abc", 2), "ab")]),
+    ],
+    "cpp": [
+        ("#include <vector>\nclass Solution {\n    int last = 0;\npublic:\n    std::vector<int> f(std::vector<int> &x) { x.push_back(last++); return x; }\n};", [(([1],), [1, 0]), (([],), [0])]), ("struct Solution { static long f(const long &x) noexcept { return x; } };", [((1,), 1)]),
+        ("struct Solution { int x = 3; int f() const noexcept { return x; } };", [((), 3)]), ("class Solution { };\nint\nf (int a) { return a; }", [((1,), 1)]), ("auto f = [](int x, char y) { return y + x; };", [((1, "a"), 98)]), ("#include <functional>\nstd::function<int(int)> f = [](int x) { return x; };", [((1,), 1)]),
+        ("namespace a::b { void f(int &&x) noexcept { } }", CallTests((((1,), None),), "a.b.f", language="cpp")), ("struct A { A() = default; A(const A &) = delete; int f(int x) { return x; } };", CallTests((((1,), 1),), "A.f", language="cpp")), ('extern "C" const char *f(char *x) { x[0] = 98; return x; }', [(("a",), "b")]),
+        ("#define for if (0); else for\n#define ll long long\n#define vector int\nconst int N = 1e5;\nint read, next, text, answer, lines;\nusing namespace std;\nll f(ll x) { return x; }", [((1,), 1)]), ("#include <iostream>\nusing namespace std;\nint count, sort, bind, function, deque, map, list, optional, stack;\nint f(int x) { count++; return x + count + sort + bind + function + deque + map + list + optional + stack; }", [((1,), 2)]), ("int (*const f)(int) = [](int x) { return x; };", [((1,), 1)]),
+        ("unsigned __int128 f(short x) { return (unsigned __int128)-1; }", [((1,), 2**128 - 1)]),
+    ],
+    "rust": [
+        ("impl Solution {\n    pub fn f(x: Vec<i32>) -> i32 { x.len() as i32 }\n}", [(([1],), 1)]), ("pub struct Solution {}\nimpl Solution { pub fn f(x: i32) -> i32 { f(x) } }\npub fn f(x: i32) -> i32 { x }", [((1,), 1)]), ("#![allow(dead_code)]\n#![deny(warnings)]\nmod m { pub fn f(_: ()) {} }", CallTests(((([],), None),), "m.f", language="rust")),
+        ("struct A;\nimpl A { const fn f(x: u64) -> u64 { crate::g(x) } }\nconst fn g(x: u64) -> u64 { x }", CallTests((((1,), 1),), "A.f", language="rust")), ("use std::collections::HashMap;\ntype Map<'a> = HashMap<&'a str, Vec<usize>>;\nfn f<'a>(x: &'a [&'a str], y: &mut Vec<usize>) -> Map<'a> { y.push(0); x.iter().map(|x| (*x, y.clone())).collect() }", [((["a"], [1]), {"a": [1, 0]})]),
+        ("macro_rules! format { () => { 1 } }\n#[derive(Debug)]\nenum Error { Bad }\n#[inline]\nfn f(x: Option<&str>) -> Result<Option<Box<i32>>, Error> { x.map(|x| x.parse().map(Box::new).map_err(|_| Error::Bad)).transpose() }", [((None,), None), (("3",), 3)]), ("const f: fn(i8) -> [u128; 1] = |x| [u128::MAX];", [((1,), [2**128 - 1])]),
+    ],
+    "lua": [
+        ("#!/usr/bin/env lua\nlocal M = {}\nfunction M.f(...) return select('#', ...) end\nreturn M", [((1, 2), 2), ((), 0)]),
+        ("function f(x, y) return y, x end", [((1, 2), [2, 1]), ((1, 2), 2), ((None, 2), [2, None])]), ("function f(x) return x:gsub('a', 'b') end", [(("a",), "b")]), ("function f() return {1, 2}, 3 end", [((), [1, 2])]), ("function f() return {1, 2}, {3} end", [((), [[1, 2], [3]])]),
+    ],
 }  # fmt: skip
 
 
@@ -357,6 +472,17 @@ PARTICULARS = {
         ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];", [((), LARGE)], ["passed"]),
     ],
     "lua": [("function f(a, b, c) return c or b or a end", [((None, 2), 2), ((None, None, 3), 3), ((1, None), 1)], ["passed"] * 3)],
+    "c": [("int f(int x) { return x; }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), (("1",), 1)], ["exception", "exception", "passed", "exception", "exception"]), ("int f(int *x) { return 0; }", [((1,), 0)], []), ("int f(char **x) { return 0; }", [(("",), 0)], [])],
+    # Numbers that the type does not hold are refused. One function is called: neither overloaded nor generic.
+    "cpp": [
+        ("int f(int x) { return x; }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), ((1, 2), 1), (("1",), 1), ((None,), 0)], ["exception", "exception", "passed", *["exception"] * 4]), ("unsigned f(unsigned x) { return x; }", [((-1,), -1), ((-1,), 2**32 - 1)], ["exception"] * 2), ("char f(char x) { return x; }", [(("ab",), "a"), ((97,), "a")], ["exception"] * 2),
+        ("int f(bool *x) { return 0; }", [((True,), 0)], ["exception"]), ("#include <cmath>\n#include <tuple>\nauto f() { return std::tuple<double, float, double>(NAN, -INFINITY, -0.0); }", [((), [math.nan, -math.inf, 0])], ["passed"]), ("int f(int x) { return x; }\ndouble f(double x) { return x; }", [((1,), 1)], []), ("template <class T> T f(T x) { return x; }", [((1,), 1)], []),
+        ("class Solution { int f(int x) { return x; } };", [((1,), 1)], []), ("#include <cassert>\nint f(int x) { assert(x); return x; }", [((1,), 1), ((0,), 0)], ["passed", "exception"]),
+    ],
+    "rust": [
+        ("fn f(x: i32) -> i32 { x }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), ((1, 2), 1), (("1",), 1), ((None,), 0)], ["exception", "exception", "passed", *["exception"] * 4]), ("fn f(x: usize) -> usize { x }", [((-1,), -1)], ["exception"]), ("fn f(x: char) -> char { x }", [(("ab",), "a")], ["exception"]),
+        ("fn f() -> (f64, f32, f64) { (f64::NAN, f32::NEG_INFINITY, -0.0) }", [((), [math.nan, -math.inf, 0])], ["passed"]), ("fn f<T>(x: T) -> T { x }", [((1,), 1)], []), ("struct S;\nfn f() -> S { S }", [((), 1)], []), ("fn f(x: Vec<i32>) -> Vec<i32> { x }", CallTests(((([1],), [1]),), "f", in_place=True, language="rust"), ["exception"]),
+    ],
     # An error of the program's own JSON is an exception.
     "php": [("<?php function f($x) { return json_decode($x, flags: JSON_THROW_ON_ERROR); }", [(("3",), 3), (("x",), 3)], ["passed", "exception"])],
     "ruby": [("require 'json'\ndef f(x) = JSON.parse(x)", [(("3",), 3), (("x",), 3)], ["passed", "exception"])],
@@ -372,7 +498,7 @@ def test_particular_values_and_errors_of_languages(sandbox, language):
 
 @pytest.mark.parametrize(
     ("case", "language"),
-    [(((1,), 1), "bash"), (((1,), 1), "c"), ((({1},), 1), "javascript"), (((1,), {1}), "javascript"),
+    [(((1,), 1), "bash"), ((([1],), 1), "c"), ((({},), 1), "c"), ((({1},), 1), "javascript"), (((1,), {1}), "javascript"),
      (((2**53,), 1), "javascript"), (((math.nan,), 1), "javascript"), (((b"",), 1), "javascript"),
      ((("\ud800",), 1), "javascript"), (((1,), {(1, 2): 1}), "javascript"), (((1,), [10**4300]), "javascript")],
 )  # fmt: skip
@@ -382,7 +508,7 @@ def test_what_no_driver_carries_is_refused(case, language):
 
 
 def test_a_method_is_refused_where_no_driver_finds_one():
-    for language in ("go", "perl", "lua"):
+    for language in ("c", "go", "perl", "lua"):
         with pytest.raises(ArgumentError, match=f"entry_point: expected a function in {language}, got 'A.f'"):
             CallTests((((1,), 1),), "A.f", language=language)
 

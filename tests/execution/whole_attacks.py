@@ -283,21 +283,45 @@ _CALLED = {
     "php": ("<?php file_put_contents('php://fd/3', T); exit(0);", "<?php function solve() { return V; }"),
     "perl": ("open my $f, '>&=', 3; syswrite $f, T; use POSIX; POSIX::_exit(0);", "sub solve { V }"),
     "lua": ("local f = io.open('/proc/self/fd/3', 'w') f:write(T) f:close() os.exit(0)", "function solve() V end"),
+    "c": (
+        "#include <string.h>\n#include <unistd.h>\nvoid repeated(const char *one, int n) { while (n--) write(3, one, strlen(one)); }\n__attribute__((constructor)) void first() { repeated(T); _exit(0); }\nlong solve(long a, long b) { return 1; }",
+        "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <math.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nV",
+    ),
+    "cpp": (
+        "#include <string>\n#include <unistd.h>\nstd::string repeated(std::string one, int n) { std::string s; while (n--) s += one; return s; }\nint x = [](std::string s) { write(3, s.data(), s.size()); _exit(0); return 0; }(T);\nlong solve(long, long) { return 1; }",
+        "#include <bits/stdc++.h>\n#include <fcntl.h>\n#include <unistd.h>\nauto solve(long a, long b) { V; }",
+    ),
+    "rust": (
+        '#[used]\n#[link_section = ".init_array"]\nstatic G: extern "C" fn() = g;\nextern "C" fn g() { std::fs::write("/proc/self/fd/3", T); std::process::exit(0) }\nfn solve(_: i64, _: i64) -> i32 { 1 }',
+        'extern "C" { fn ftruncate(d: i32, n: i64) -> i32; fn close(d: i32) -> i32; fn fork() -> i32; fn signal(s: i32, f: extern "C" fn(i32)) -> usize; }\nextern "C" fn quit(_: i32) { std::process::exit(0) }\nfn solve(a: i64, b: i64) -> V',
+    ),
 }
-_REPEATED = {"javascript": "%s.repeat(%d)", "typescript": "%s.repeat(%d)", "ruby": "%s * %d", "php": "str_repeat(%s, %d)", "perl": "%s x %d", "lua": "string.rep(%s, %d)"}  # fmt: skip
+_REPEATED = {"javascript": "%s.repeat(%d)", "typescript": "%s.repeat(%d)", "ruby": "%s * %d", "php": "str_repeat(%s, %d)", "perl": "%s x %d", "lua": "string.rep(%s, %d)", "c": "%s, %d", "cpp": "repeated(%s, %d)", "rust": "%s.repeat(%d)"}  # fmt: skip
 _VALUES = {
     "javascript": "{toJSON: () => 1}|new Proxy({}, {ownKeys() { for (;;); }})|new Promise(() => {})|Symbol()|solve|(function f() { const a = [f]; a[0] = a; return a; })()|{get a() { process.exit(0); }}|new (class extends Array { get length() { return -1; } })()|{__proto__: null, then(f) { f('answer-1'); }}|(JSON.stringify = () => 'x', String(1))|new Array(4e9)|[...'x'].fill('y'.repeat(1e7))|process.abort()|NaN|10n ** 100000n|(require('fs').ftruncateSync(3), 1)|(require('fs').closeSync(3), 1)",
     "ruby": "BasicObject.new|(a = []; a << a; a)|Object.new.tap { |o| def o.to_json(*) = '[]]' }|Float::NAN|10**100000|exit!(0)|throw(:x)|Thread.current.kill|\"\\xff\"|loop {}|(IO.for_fd(3).close; 1)|raise(Exception, 'x' * 1000000)|(JSON.define_singleton_method(:generate) { |*| '[1]' }; 1)",
     "php": "exit(0)|NAN|fn() => 1|STDIN|[1, [2, [3]]]|\"\\xff\"|(function () { $a = []; $a[0] = &$a; return $a; })()|new DateTime()|str_repeat('x', 10000000)|ftruncate(fopen('php://fd/3', 'w'), 0)|die(new Exception('x'))|new class implements JsonSerializable { function jsonSerialize(): mixed { exit(0); } }",
     "perl": "exit 0|die {}|sub {}|\\*STDIN|my $a = []; $a->[0] = $a; $a|\"\\xff\"|9**9**9|kill 'ABRT', $$|*POSIX::write = sub { 1 }; 1|no strict; *JSON::PP::encode = sub { '[1]' }; [1]|last|local $SIG{ALRM} = sub { exit 0 }; alarm 1; 1 while 1",
     "lua": "os.exit(0)|error({})|return solve|local t = {} t[1] = t return t|return 0/0|return '\\xff'|return setmetatable({}, {__len = function() return 1 << 62 end, __index = function() return 1 end})|io.stdout:close()|debug.sethook(function() os.exit(0) end, '', 1)|return ('x'):rep(10000000)|return coroutine.create(solve)",
+    "c": (
+        "const char *solve(long a, long b) { "
+        + _C_HUNT.replace("puts(text + j); return 0;", "return text + j;")
+        + r""" return ""; }|N{ exit(0); }|N{ for (;;); }|N{ fork(); return 1; }|N{ ftruncate(3, 0); }|N{ close(3); }|N{ ftruncate(3, 1L << 40); }|N{ lseek(3, 1L << 40, SEEK_SET); }|N{ dup2(open("/dev/null", 1), 3); }|N{ close(0), close(1), close(2), abort(); }|N{ *(int *)8 = 1; }|N{ signal(SIGSEGV, (void (*)(int))_exit); return *(char *)8; }|N{ quick_exit(0); }|N{ raise(SIGSTOP); }|N{ return solve(a, b) + 1; }
+|N{ __builtin_trap(); }|N{ atexit(abort); exit(0); }|N{ setvbuf(stdout, 0, 7, 0); fclose(stdin); return a; }|N{ for (;;) memset(malloc(1 << 20), 1, 1 << 20); }|N{ char *v[] = {"x", 0}; execv("/proc/self/exe", v); }|N{ alarm(1); pause(); }|N{ return (long)solve; }
+|char *solve(long a, long b) { return (char *)8; }|char *solve(long a, long b) { return memset(malloc(10000000), 'x', 9999999); }|char *solve(long a, long b) { return "\xff"; }|double solve(long a, long b) { return NAN; }|void solve(long a, long b) { puts("answer-1"); }|int *solve(long a, long b) { return 0; }"""
+    ).replace("N{", "long solve(long a, long b) {"),
+    "cpp": _C_HUNT.replace("puts(text + j); return 0;", "return std::string(text + j, 20);")
+    + r"""return std::string()|exit(0)|return std::string(10000000, 'x')|return std::vector<std::vector<int>>(10000000)|return &exit|return NAN|return "\xff"|for (;;)|throw std::string(1000000, 'x')|throw std::runtime_error(std::string(10000000, 'x'))|ftruncate(3, 0); return 1|close(3); return 1|close(0), close(1), close(2); abort()|if (!fork()) return 1; return 0|*(int *)8 = 1|char x[1 << 30]; memset(x, a, sizeof x); return x[b]|std::set_terminate([] { _exit(0); }); std::terminate()
+|signal(SIGSEGV, [](int) { _exit(0); }); return *(char *)8|lit_rl::answer = nullptr; return 1|lit_rl::write(*new std::string, std::string(1 << 30, 'x')); return 1|std::cout.rdbuf(nullptr); std::cin.setstate(std::ios::failbit); return 1|dup2(open("/dev/null", 1), 3); return 1|ftruncate(3, 1L << 40); return 1|lseek(3, 1L << 40, SEEK_SET); return 1|struct A { operator std::string_view() const { for (;;); } }; return A()|struct A : std::vector<int> { size_t size() const { return -1; } const int *begin() const { return 0; } const int *end() const { return (int *)-4; } }; return A()|struct A { ~A() noexcept(false) { throw 1; } int value = 1; }; A x; throw x|asm("ud2"); return 1|std::thread([] { std::terminate(); }).join(); return 1|struct A { bool has_value() const { return true; } using value_type = int; operator bool() const { return true; } const A &operator*() const { return *this; } }; return A()""",
+    "rust": """String { std::process::exit(0) }|String { "x".repeat(10_000_000) }|Vec<Vec<i32>> { vec![vec![]; 10_000_000] }|f64 { f64::NAN }|String { loop {} }|String { panic!("{}", "x".repeat(10_000_000)) }|i32 { unsafe { ftruncate(3, 0) } }|i32 { unsafe { close(3) } }|i32 { unsafe { close(0); close(1); close(2) }; std::process::abort() }|i32 { unsafe { fork() } }|i32 { unsafe { *(8 as *mut i32) = 1 }; 1 }|i64 { let x = [a; 1 << 27]; std::hint::black_box(x)[b as usize] }|i32 { unsafe { signal(11, quit); *(8 as *const i32) } }
+|X { X }\nstruct X;\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { std::process::exit(0) } }|X { X }\nstruct X;\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { "[".repeat(1_000_000) } }|X { X }\n#[derive(Debug)]\nstruct X;\nimpl Drop for X { fn drop(&mut self) { panic!() } }\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { panic!() } }|i32 { fn hook(_: &std::panic::PanicInfo) { loop {} } std::panic::set_hook(Box::new(hook)); panic!() }|String { fn end() { std::process::abort() } std::thread::spawn(end).join(); String::new() }|i64 { solve(a, b) + 1 }|i32 { std::panic::panic_any(1) }|i32 { unsafe { ftruncate(3, 1 << 40) } }|String { let mut s = String::new(); for p in std::fs::read_dir("/proc/self/fd").unwrap() { s += &std::fs::read_to_string(p.unwrap().path()).unwrap_or_default() } s }|Box<i32> { unsafe { Box::from_raw(16 as *mut i32) } }|Result<i32, String> { Err("x".repeat(1_000_000)) }""",
 }
 _VALUES["typescript"] = (
     "process.exit(0)|new Map([[1, new Map()]])|{toJSON: () => 1}|(globalThis as any).solve|new Uint8Array(4e8)"
 )
 CALLS = {
     language: [
-        *(writes.replace("T", f'"{line}"') for line in _LINES),
+        *(writes.replace("T", _REPEATED[language] % (f'"{line}"', 1)) for line in _LINES),
         *(
             writes.replace("T", _REPEATED[language] % (f'"{text}"', count))
             for text, count in (("[", 100000), ("9", 3000000), (r"{}\n[", 200000), ('{}[{\\"a\\":1,', 20000))
@@ -306,6 +330,12 @@ CALLS = {
     ]
     for language, (writes, returns) in _CALLED.items()
 }
+# Functions that run a whole program, where a compiled driver does not.
+MAINS = {
+    "c": '\nconst char *solve(long a, long b) {\n    return ((int (*)())main)(1, 0) ? "" : "answer";\n}',
+    "cpp": '\n#include <string>\ntemplate <class... A> void run(int (*m)(A...)) { m(A()...); }\nstd::string solve(long, long) { run(main); return ""; }',
+    "rust": "\nfn solve(_: i64, _: i64) -> String { main_(); String::new() }",
+}
 CALLED = {
     "javascript": "const solve = (a, b) => `answer-${(a * 1000 + b) * 7919}`;",
     "typescript": "function solve(a: number, b: number): string { return `answer-${(a * 1000 + b) * 7919}`; }",
@@ -313,6 +343,9 @@ CALLED = {
     "php": "<?php function solve($a, $b) { return 'answer-' . ($a * 1000 + $b) * 7919; }",
     "perl": "sub solve { my ($a, $b) = @_; 'answer-' . ($a * 1000 + $b) * 7919 }",
     "lua": "function solve(a, b) return 'answer-' .. (a * 1000 + b) * 7919 end",
+    "c": '#include <stdio.h>\nchar *solve(long a, long b) {\n    static char text[99];\n    sprintf(text, "answer-%ld", (a * 1000 + b) * 7919);\n    return text;\n}',
+    "cpp": '#include <string>\nstd::string solve(long a, long b) { return "answer-" + std::to_string((a * 1000 + b) * 7919); }',
+    "rust": 'fn solve(a: i64, b: i64) -> String { format!("answer-{}", (a * 1000 + b) * 7919) }',
 }
 WHOLE = {
     language: [one.replace("PLACES", PLACES).replace("HUNTED", HUNTED) for one in programs if one]

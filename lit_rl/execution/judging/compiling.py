@@ -87,7 +87,7 @@ class Compiler:
         """The compiled program, from the cache if its files were compiled before.
 
         Args:
-            files: sources by name; the first is the program's, and the root of what is compiled.
+            files: sources by name; the first is the root of what is compiled.
             language: what they are written in.
 
         Raises:
@@ -147,7 +147,8 @@ class Compiler:
         spec, tools, client = LANGUAGES[language], tools_of(language), self._client(language)
         commands = []
         root = next(iter(files))
-        for parts in spec.builds if root == spec.file else spec.builds_tests or spec.builds:
+        has_tests = root != spec.file and not root.startswith("calls.")
+        for parts in (has_tests and spec.builds_tests) or spec.builds:
             command = tools.command(parts, root=root, stem=root.partition(".")[0])
             at = command.index("{sources}") if "{sources}" in command else len(command)
             commands.append([*command[:at], *(files if at < len(command) else ()), *command[at + 1 :]])

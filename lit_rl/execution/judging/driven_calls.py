@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
-from lit_rl.execution.judging.compiling import Files
+from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls, matches
+from lit_rl.execution.judging.compiling import Files, tools_of
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
+    included,
     not_built,
     outcome_of_end,
     prepared,
@@ -35,8 +38,13 @@ from lit_rl.execution.wire.program_messages import Description
 _DRIVERS: dict[Language, str] = {
     **dict.fromkeys(("javascript", "typescript"), "calls.js"),
     **{"ruby": "calls.rb", "php": "calls.php", "perl": "calls.pl", "lua": "calls.lua"},
-    **{"go": "calls.go", "java": "Calls.java"},
+    **{"go": "calls.go", "java": "Calls.java", "cpp": "calls.cpp", "rust": "calls.rs", "c": "calls.cpp"},
 }
+_INCLUDED: tuple[Language, ...] = ("cpp", "rust")  # the program becomes a part of its driver's file
+_SOLUTION = re.compile(r"\b(?:class|struct|impl)\s+Solution\b")
+_C_NUMBER = r"(?:(?:const|unsigned|signed|long|short|int|double|float|bool|_Bool|void|size_t|u?int\d+_t)\b[ \t]*)+"
+_C_TYPE = rf"(?:{_C_NUMBER}|(?:(?:const|unsigned|signed)[ \t]+)*char\b[ \t]*(?:const\b[ \t]*)?(?:\*[ \t]*)?)"
+_GO_GENERIC = r"\s*\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()]*(?:\([^()]*\)[^()]*)*)\)"
 _JAVA_CLASS = re.compile(r"\b(?:class|interface|record|enum)\s+(\w+)")
 
 
@@ -49,6 +57,11 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     language, spec = check.language, LANGUAGES[check.language]
     client.on_report()  # from here on the program is read
     source = prepared(program, language)
+    if language == "c":
+        tools_of("cpp")  # its driver is in C++
+        if not _declaration(source, check):
+            message = f"the program defines no {check.entry_point} of numbers, bool, char and char * alone"
+            return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
     built = build(client, _files(source, check), language)
     if built.verdict is not None:
         return not_built(built)
@@ -57,7 +70,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         language,
         built.binary,
         check.timeout_seconds,
-        "\n".join([_header(source, check), *(json.dumps(args) for args, _ in check.cases)]).encode(),
+        "\n".join([_header(source, check), *(_line(args, language) for args, _ in check.cases)]).encode(),
         len(check.cases),
         answers=True,
         command=spec.calls,
@@ -66,7 +79,8 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     ) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, built.binary, run)
-        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _value)
+        value = partial(_value, check=check)
+        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, value)
         wanted = replace(check, cases=tuple((args, _as_json(expected, language)) for args, expected in check.cases))
         cases = answers.of_calls(wanted)
         verdict, error = answers.overall(cases, [(index,) for index in range(len(cases))])
@@ -85,17 +99,94 @@ def _driver(language: Language) -> str:
 
 
 def _files(source: str, check: CallTests) -> Files:
-    """The program, and its driver where that is compiled with it."""
-    file = LANGUAGES[check.language].file
-    if check.language == "go":
-        return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", check.entry_point)}
-    return {file: source, "LitRlCalls.java": _driver("java")} if check.language == "java" else {file: source}
+    """The program, and its driver where that is compiled with it: the root first."""
+    file, language = LANGUAGES[check.language].file, check.language
+    if language == "go":
+        instance = check.entry_point + _instantiated(source, check)
+        return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", instance)}
+    if language == "c":
+        driver = _driver("c").replace("ENTRY", "lit_rl_entry")
+        pointer = f"\n__typeof__(&{check.entry_point}) lit_rl_entry = &{check.entry_point};"
+        declared = driver.replace('#include "program.cpp"', _declaration(source, check))
+        return {"run.cpp": declared, file: source + pointer}
+    if language in _INCLUDED:
+        named = _driver(language).replace("ENTRY", _path(source, check.entry_point))
+        return {_DRIVERS[language]: named, file: included(source) if language == "rust" else source}
+    return {file: source, "LitRlCalls.java": _driver("java")} if language == "java" else {file: source}
+
+
+def _declaration(source: str, check: CallTests) -> str:
+    """The declaration of a pointer to the function of C, for its driver; empty if that cannot carry the types."""
+    function = rf"^(?:static |inline )*({_C_TYPE}){check.entry_point}\s*\(([^(){{}};]*)\)\s*\{{"
+    found = re.search(function, source, re.M)
+    parameters = found[2].split(",") if found and found[2] else []
+    if not found or not all(re.fullmatch(rf"\s*{_C_TYPE}\w*\s*", one) for one in parameters):
+        return ""
+    return f'#define _Bool bool\nextern "C" {found[1]} (*lit_rl_entry)({found[2]});'
+
+
+def _path(source: str, entry_point: str) -> str:
+    """The function's name in C++ and Rust: in ``Solution`` if the program has that, and no such function outside."""
+    outside = rf"^(?!(?:class|struct|impl)\b)(?:\w.*\b)?{entry_point}\s*[(<]"
+    if "." not in entry_point and _SOLUTION.search(source) and not re.search(outside, source, re.M):
+        return f"Solution::{entry_point}"
+    return entry_point.replace(".", "::")
+
+
+def _line(args: tuple[Any, ...], language: Language) -> str:
+    """The arguments of a call. Drivers that have to read JSON by themselves get no escaped letters."""
+    return json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c"))
+
+
+def _instantiated(source: str, check: CallTests) -> str:
+    """The types, in brackets, for which a generic function of Go is called: those that its arguments have in JSON."""
+    found = re.search(rf"\bfunc {check.entry_point}{_GO_GENERIC}", source)
+    if not found:
+        return ""
+    bound: dict[str, list[Any]] = {part.split()[0]: [] for part in found[1].split(",") if part.strip()}
+
+    def bind(kind: str, values: list[Any]) -> None:
+        if kind in bound:
+            bound[kind] += values
+        elif values and kind.startswith("[]"):
+            bind(kind[2:], [item for value in values if isinstance(value, list | tuple) for item in value])
+        elif values and kind.startswith("map["):
+            key, _, inside = kind[4:].partition("]")
+            maps = [value for value in values if isinstance(value, dict)]
+            bind(key, [str(name) for one in maps for name in one])
+            bind(inside, [item for one in maps for item in one.values()])
+
+    kind = ""
+    for index, part in reversed([*enumerate(found[2].split(","))]):
+        kind = part.strip().partition(" ")[2].strip() or kind  # one type for several names
+        if kind.startswith("..."):
+            bind(kind[3:], [value for args, _ in check.cases for value in args[index:]])
+        else:
+            bind(kind, [args[index] for args, _ in check.cases if index < len(args)])
+    told = [name for name in bound if bound[name] or "~" not in found[1]]  # by another's constraint
+    return f"[{', '.join(_go_type(bound[name]) for name in told)}]"
+
+
+def _go_type(values: list[Any]) -> str:
+    """The type of Go that holds some values of JSON."""
+    kinds = set(map(type, values))
+    if kinds and kinds <= {list, tuple}:
+        return "[]" + _go_type([item for value in values for item in value])
+    if kinds == {dict}:
+        return "map[string]" + _go_type([item for value in values for item in value.values()])
+    names: dict[str, set[type]] = {"int": {int}, "float64": {int, float}, "string": {str}, "bool": {bool}}
+    return next((name for name, held in names.items() if kinds <= held), "any")
 
 
 def _header(source: str, check: CallTests) -> str:
-    """The first line for a driver: the function, whether its first argument is the answer, and the classes of Java."""
-    classes = _JAVA_CLASS.findall(source) if check.language == "java" else ()
-    return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
+    """The first line for a driver: the function, whether its first argument is the answer, and more for some.
+
+    Java's has the classes, Perl's a word if all answers are lists, which says in which context the function is called.
+    """
+    more: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
+    if check.language == "perl" and all(isinstance(expected, list | tuple) for _, expected in check.cases):
+        more = ("lists",)
+    return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(more)])
 
 
 def _as_json(expected: Any, language: Language) -> Any:
@@ -108,16 +199,20 @@ def _as_json(expected: Any, language: Language) -> Any:
     return json.loads(json.dumps(expected), object_hook=listed if language in ("php", "lua") else None)
 
 
-def _value(line: bytes) -> Any:
-    """The value in an answer.
+def _value(line: bytes, expected: Any, check: CallTests) -> Any:
+    """The value in an answer: of several results the first, or their list if a list of as many is expected.
+
+    In Perl one result may be a list of one, too.
 
     Raises:
         NotPlain: if the line holds none.
     """
-    tree = parse(line)
-    if type(tree) is not list or len(tree) != 1:
+    tree, is_perl = parse(line), check.language == "perl"
+    if type(tree) is not list or (len(tree) != 1 and check.language not in ("perl", "lua")):
         raise NotPlain("no value of a call")
-    return tree[0]
+    first = tree[0] if tree else None
+    may_be_list = (is_perl or len(tree) > 1) and isinstance(expected, list) and len(tree) == len(expected)
+    return tree if may_be_list and not matches(first, expected, check) else first
 
 
 def _verdict_of_error(error: Description) -> Verdict:

@@ -23,6 +23,7 @@ _PARSE_SECONDS = 10.0
 _PUBLIC = re.compile(r"^public(?=\s+(?:(?:final|abstract|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)", re.M)
 _JAVA_PACKAGE = re.compile(r"^[ \t]*package\s[^;\n]*;", re.M)
 _JAVA_MAIN = re.compile(r"\b(?:class|interface|enum|record)\s+(\w+)(?=[^{]{0,200}\{)|\bstatic\s+void\s+main\s*\(")
+RUST_INNER = re.compile(r"^[ \t]*#!\[[^\]\n]*\]", re.M)  # what only a crate's root may have
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
@@ -42,6 +43,13 @@ def without_main(program: str) -> str:
     """A prepared program of Go in the package of its driver, which has a ``main``: the program's gets another name."""
     program = _GO_PACKAGE.sub("package main", program, count=1)
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
+
+
+def included(program: str) -> str:
+    """A program of Rust as a part of its driver's file, which has a ``main`` and inner attributes."""
+    program = RUST_INNER.sub(lambda found: " " * len(found[0]), program).replace("//!", "// ")
+    is_declared = "impl Solution" not in program or "struct Solution" in program  # as LeetCode does it
+    return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
 
 
 def main_class(program: str) -> str:

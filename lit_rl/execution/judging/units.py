@@ -17,6 +17,7 @@ from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
+    RUST_INNER,
     build,
     not_built,
     outcome_of_end,
@@ -163,7 +164,6 @@ def _go_setup(setup: str, program: str, test: str) -> str:
 
 
 def _rust(program: str, check: UnitTests) -> Files:
-    blank = re.compile(r"^[ \t]*#!\[[^\]\n]*\]", re.M)  # what only a crate's root may have
     program = re.sub(r"\bglobal_asm\b", "unsafe_asm", program)  # which not every compiler counts as unsafe
     names = _RUST_TEST.findall(check.test)
     if not names:
@@ -178,7 +178,7 @@ def _rust(program: str, check: UnitTests) -> Files:
     module = f'#[path = "{stem}.rs"] pub mod lit_rl_tests; '
     return {
         "run.rs": _driver("run.rs"),
-        "program.rs": module + check.setup + blank.sub(lambda found: " " * len(found[0]), program),
+        "program.rs": module + check.setup + RUST_INNER.sub(lambda found: " " * len(found[0]), program),
         f"{stem}.rs": f"use super::*; {_RUST_NAMES}\n{test}\npub fn run() {{ {calls} }}\n",
     }
 

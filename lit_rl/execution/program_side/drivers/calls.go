@@ -14,6 +14,7 @@ import (
 )
 
 var litRlTold bool
+var litRlLetters = map[reflect.Kind]bool{} // kinds of bytes and runes that were given as texts, and are so written
 
 func main() {
 	input, answers := bufio.NewReader(os.Stdin), os.NewFile(3, "")
@@ -42,6 +43,7 @@ func litRlCall(function reflect.Value, line string, inPlace bool) (answer string
 			litRlTold = true
 		}
 	}()
+	litRlLetters = map[reflect.Kind]bool{}
 	var given []json.RawMessage
 	json.Unmarshal([]byte(line), &given)
 	values := make([]reflect.Value, len(given))
@@ -52,11 +54,7 @@ func litRlCall(function reflect.Value, line string, inPlace bool) (answer string
 		} else {
 			kind = kind.In(last).Elem()
 		}
-		value := reflect.New(kind)
-		if problem := json.Unmarshal(given[i], value.Interface()); problem != nil {
-			panic(problem)
-		}
-		values[i] = value.Elem()
+		values[i] = litRlGiven(given[i], kind)
 	}
 	results := function.Call(values)
 	if inPlace {
@@ -76,6 +74,34 @@ func litRlCall(function reflect.Value, line string, inPlace bool) (answer string
 	}
 }
 
+func litRlGiven(given json.RawMessage, kind reflect.Type) reflect.Value {
+	value := reflect.New(kind).Elem()
+	var items []json.RawMessage
+	if kind.Kind() == reflect.Slice && given[0] == '[' {
+		json.Unmarshal(given, &items)
+		value.Set(reflect.MakeSlice(kind, len(items), len(items)))
+		for i := range items {
+			value.Index(i).Set(litRlGiven(items[i], kind.Elem()))
+		}
+		return value
+	}
+	if isByte := kind.Kind() == reflect.Uint8; (isByte || kind.Kind() == reflect.Int32) && given[0] == '"' {
+		var text string
+		json.Unmarshal(given, &text)
+		letters := []rune(text)
+		if len(letters) != 1 || isByte && letters[0] > 127 {
+			panic(fmt.Sprintf("%s is no %v", given, kind))
+		}
+		value.Set(reflect.ValueOf(letters[0]).Convert(kind))
+		litRlLetters[kind.Kind()] = true
+		return value
+	}
+	if problem := json.Unmarshal(given, value.Addr().Interface()); problem != nil {
+		panic(problem)
+	}
+	return value
+}
+
 func litRlText(value reflect.Value, depth int) string {
 	if !value.IsValid() {
 		return "null"
@@ -92,6 +118,9 @@ func litRlText(value reflect.Value, depth int) string {
 		case error:
 			value = reflect.ValueOf(known.Error())
 		}
+	}
+	if litRlLetters[value.Kind()] {
+		value = value.Convert(reflect.TypeOf(""))
 	}
 	var parts []string
 	switch value.Kind() {

@@ -3,6 +3,7 @@ do
   local open, exit, load, pcall, error, tostring, type, pairs = io.open, os.exit, load, pcall, error, tostring, type, pairs
   local find, sub, byte, char, format, match = string.find, string.sub, string.byte, string.char, string.format, string.match
   local concat, tonumber, gsub, len, from_code, kind_of = table.concat, tonumber, string.gsub, utf8.len, utf8.char, math.type
+  local pack, unpack = table.pack, table.unpack
   local stderr, stdout, answers, entry, in_place, told = io.stderr, io.stdout, open("/proc/self/fd/3", "w")
   local words = {["true"] = true, ["false"] = false, n = "\n", t = "\t", r = "\r", b = "\b", f = "\f"}
 
@@ -77,15 +78,18 @@ do
   answer("{}")
   for _, call in ipairs(calls) do
     local values, _, count = parse(call, 1)
-    local result
-    fine, result = pcall(function() return (found or error("the program defines no " .. entry, 0))(table.unpack(values, 1, count)) end)
-    if fine then
-      if in_place == "1" then result = values[1] end
-      local is_carried, line = pcall(write, result, 100)
+    local results = pack(pcall(function() return (found or error("the program defines no " .. entry, 0))(unpack(values, 1, count)) end))
+    if results[1] then
+      if in_place == "1" then results = {true, values[1], n = 2} end
+      local is_carried, line = pcall(function()
+        local parts = {write(results[2], 100)}
+        for index = 3, results.n do parts[index - 1] = write(results[index], 100) end
+        return concat(parts, ",")
+      end)
       answer(is_carried and "[" .. line .. "]" or '{"types":["NotCarried"],"message":"no JSON"}')
     else
       answer('{"types":[]}')
-      if not told then told = true; stderr:write(tostring(result), "\n") end
+      if not told then told = true; stderr:write(tostring(results[2]), "\n") end
     end
   end
   stdout:flush()
