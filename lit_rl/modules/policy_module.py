@@ -253,7 +253,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.build_optimizer(groups)
 
     def build_trial(self) -> Any:
-        """What :meth:`build_optimizer` makes, for no weights."""
+        """Optimizer and schedule over no weights, to see what they are before anything is loaded."""
         return self.build_optimizer([{"params": [nn.Parameter(torch.zeros(()))], "name": one} for one in _GROUPS])
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
