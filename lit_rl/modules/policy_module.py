@@ -253,7 +253,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.build_optimizer(groups)
 
     def build_trial(self) -> Any:
-        """Build the optimizer for one number each, which says whether its settings make sense."""
+        """Optimizer and schedule over no weights, to see what they are before anything is loaded."""
         return self.build_optimizer([{"params": [nn.Parameter(torch.zeros(()))], "name": one} for one in _GROUPS])
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
