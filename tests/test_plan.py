@@ -17,6 +17,7 @@ from support.ranks import on_ranks
 from support.small_runs import EvenBytes, fit
 from torch.profiler import ProfilerActivity, profile
 
+from lit_rl.arguments import UsageError
 from lit_rl.cli.main import main
 from lit_rl.cli.plan import job_of, moments_of, shape_of
 from lit_rl.cli.trace import trace
@@ -403,7 +404,12 @@ def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
 def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
     module, strategy = small_run("two ranks"), FSDP2Strategy(replicas=2)
     job = replace(job_of(module, strategy, 1, 8, 4), prompt_tokens=64)
-    traced = trace(module, strategy, job)
+    try:
+        traced = trace(module, strategy, job)
+    except UsageError as error:  # with torch 2.10
+        if "leave --trace out" not in str(error) or not torch.__version__.startswith("2.10."):
+            raise
+        pytest.skip(str(error))
     assert traced.held.moments == pytest.approx(8 * job.shape.parameters / 4, rel=0.01)
     assert traced.gathered == pytest.approx(4 * job.shape.parameters, rel=0.01)
     between = 2 * 1 / 2 * 4 * job.shape.parameters / 4  # a ring of two replicas sums each rank's share

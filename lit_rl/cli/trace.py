@@ -12,12 +12,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedOperatorException
 from torch.distributed.device_mesh import init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from lit_rl.arguments import UsageError
 from lit_rl.functional import linear_head
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.planning.job import Job
@@ -84,12 +85,20 @@ def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) 
         strategy: of its trainer.
         job: ranks, rows and tokens.
         on_cpu: step as the optimizer does on a CPU, parameter by parameter, not as on an accelerator.
+
+    Raises:
+        UsageError: this release of torch cannot compute a step without memory.
     """
-    with _ranks(job.num_ranks):
-        fake = FakeTensorMode(allow_non_fake_inputs=True)
-        _load(module, strategy, job, fake)
-        with _WithoutMemory(fake), _blocks(on_cpu):
-            return _Step(module, job, on_cpu).count()
+    try:
+        with _ranks(job.num_ranks):
+            fake = FakeTensorMode(allow_non_fake_inputs=True)
+            _load(module, strategy, job, fake)
+            with _WithoutMemory(fake), _blocks(on_cpu):
+                return _Step(module, job, on_cpu).count()
+    except UnsupportedOperatorException as error:
+        raise UsageError(
+            f"torch {torch.__version__} has no {error} without memory: update torch, or leave --trace out"
+        ) from None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -117,6 +118,8 @@ def test_limits_on_time_steps_that_only_modules_have_are_lifted(
     policy.load()
     assert policy.model.config.time_step_limit == (0.0, float("inf"))
     monkeypatch.setattr(weights, "free_time_steps", lambda model: False)
+    if metadata.version("transformers").startswith("5.10."):
+        pytest.skip("transformers 5.10 limits time steps in sampling, too")
     with pytest.raises(UnsupportedModelError, match="wrong log-probabilities"):
         built(byte_tokenizer, config_of("mamba2")).load()
 
