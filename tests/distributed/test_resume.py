@@ -183,6 +183,9 @@ def test_a_sharded_checkpoint_of_another_model_is_refused_in_one_line(byte_token
         made = build(GRPO, policy(byte_tokenizer, lora=True, num_hidden_layers=1), max_rollouts=3)
         return run(made, "fsdp2", Checkpointing(str(own), 1), devices=2)
 
+    with pytest.raises(AssertionError, match="model: expected PPO, of which the checkpoint holds the state, got GRPO"):
+        on_ranks(on_two)
+    (own / "run.json").unlink()  # as of a run that noted no settings
     with pytest.raises(AssertionError, match=r"UsageError: the checkpoint is of another model: \d+ weights differ"):
         on_ranks(on_two)
 
