@@ -413,6 +413,9 @@ def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
     return [name for callback in known for name in callback.metric_names(trainer, module)]
 
 
+_BETTER_IF_LARGER = ("pass@", "reward/mean", "execution/pass_rate")
+
+
 def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
     """Compare monitored metrics with those that validation will log; warn if it validates too seldom or never.
 
@@ -437,12 +440,12 @@ def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
         known.append("val/loss")
     for one in trainer.callbacks:
         name, monitor = type(one).__name__, getattr(one, "monitor", None) or ""
+        if getattr(one, "mode", "max") == "min" and any(part in monitor for part in _BETTER_IF_LARGER):
+            rank_zero_warn(f"{name}.mode is min, and {monitor} is better if larger: set mode to max")
         if not monitor.startswith("val") and not (monitor and isinstance(one, Checkpointing)):
             continue
         if not validates:
             rank_zero_warn(f"trainer.limit_val_batches is 0, so that nothing logs {name}'s monitor {monitor}")
-        if "pass@" in monitor and getattr(one, "mode", "max") == "min":
-            rank_zero_warn(f"{name}.mode is min, and {monitor} is better if larger: set mode to max")
         of_texts = pl_module.metric_prefix and monitor.startswith("val/") and "pass@" not in monitor
         if known and monitor not in known and not of_texts:
             near = get_close_matches(monitor, known, n=1, cutoff=0.0)

@@ -120,6 +120,28 @@ def _check(cls: type, args: Sequence[Any], given: Mapping[str, Any], hint: Calla
             raise misfit(f"{cls.__name__}.{name}", one.annotation, _NOTHING)
 
 
+_RESUMES = (
+    "the same command resumes by itself where Checkpointing keeps the run; another checkpoint is ckpt_path of fit"
+)
+_ELSEWHERE = {
+    "max_rollouts": "the module takes it: model.max_rollouts in a configuration",
+    "resume": _RESUMES,
+    "resume_from_checkpoint": _RESUMES,
+    "timeout": "a program is limited by timeout_seconds of its check, such as AssertTests(..., timeout_seconds=2.0)",
+}
+"""Names that other places or libraries have, and where to give that here."""
+
+
+def seed_or_global(seed: int | None) -> int:
+    """Return a seed that is given, else that of Lightning's ``seed_everything`` if it was called, else 0."""
+    return int(os.environ.get("PL_GLOBAL_SEED", 0)) if seed is None else seed
+
+
+def elsewhere(name: str) -> str:
+    """Where an argument that is unknown here is given, after a colon; empty where that is not known."""
+    return f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+
+
 def require_arguments(cls: type, given: Mapping[str, Any], hint: Callable[[str, object], str] | None = None) -> None:
     """Compare the arguments of a constructor with its annotations.
 
@@ -137,6 +159,7 @@ def require_arguments(cls: type, given: Mapping[str, Any], hint: Callable[[str, 
         if name not in known:
             near = get_close_matches(name, list(known), n=1)
             meant = f"; did you mean {near[0]}?" if near else f": it takes {', '.join(known)}"
+            meant = elsewhere(name) or meant
             raise UnknownArgumentError(f"{cls.__name__} has no argument {name}{meant}")
         if not (fits(value, known[name].annotation) or value is known[name].default):
             remedy = hint(name, value).removeprefix("; ") if hint is not None else ""
@@ -274,6 +297,9 @@ def _remedy(kinds: Sequence[Any], value: object) -> str:
     for kind in ours:
         if isinstance(value, Mapping) and value.keys() <= arguments_of(kind).keys() and not inspect.isabstract(kind):
             return f"write {kind.__name__}({', '.join(f'{key}={shown(one, 30)}' for key, one in value.items())})"
+    if inspect.isfunction(value) and (base := next((kind for kind in ours if inspect.isabstract(kind)), None)):
+        methods = ", ".join(sorted(base.__abstractmethods__))  # type: ignore[attr-defined]
+        return f"write a class derived from {base.__name__} with {methods}: lit-rl docs own shows one"
     known = sorted({one.__name__ for kind in ours for one in _built_of(kind)})
     given = value if isinstance(value, str) else type(value).__name__
     near = get_close_matches(given, known, n=1) or known[:_MOST_CLASSES]

@@ -50,6 +50,7 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup() -> None:
     """Begin every test with the same random numbers, whichever tests ran before it in this process."""
     random.seed(0)
+    os.environ.pop("PL_GLOBAL_SEED", None)  # what Lightning leaves of a test's seed_everything
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
 

@@ -32,6 +32,7 @@ FILES = {
     "empty.yaml": "",
     "comment.yaml": "# nothing else\n",
     "list.yaml": "- a\n",
+    "relative.yaml": "model: {init_args: {policy: {class_path: CausalLM, init_args: {model: ../m.0}}}}\n",
     "tab.yaml": "model:\n\tclass_path: x\n",
     "text.yaml": "hello\n",
     "rows.yaml": "data: a/rows.jsonl\n",
@@ -80,6 +81,14 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "an empty file": ("fit --config empty.yaml", ("empty.yaml is empty", "model and data")),
     "a file of comments": ("fit --config comment.yaml", ("comment.yaml is empty",)),
     "a list": ("fit --config list.yaml", ("list.yaml is not a configuration", "got ['a']")),
+    "a relative path with a dot": (
+        "fit --config basics_grpo --config relative.yaml --trainer.max_rollouts 2",
+        ("trainer.max_rollouts is unknown: the module takes it: model.max_rollouts",),
+    ),
+    "names with a comma": (
+        "fit --config basics_grpo --model.rewards TestsReward,LengthPenalty",
+        ("model.rewards: expected a list, got TestsReward,LengthPenalty; write [TestsReward,LengthPenalty]",),
+    ),
     "a decimal comma": (
         "fit --config comma.yaml",
         ("model.sampling", "got 7", "0.7, not 0,7"),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
+import lightning.pytorch as pl
 import pytest
 import torch
 from support.command_line import TINY
@@ -30,17 +33,21 @@ from lit_rl import (
     evaluate,
 )
 from lit_rl.arguments import ArgumentError, TypedArguments, arguments_of, fits
-from lit_rl.callbacks import Checkpointing
+from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.data import Sorting
 from lit_rl.data.rows import Row
-from lit_rl.execution import Checker, SandboxFusionClient
+from lit_rl.execution import CallTests, Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
 from lit_rl.models import ModelTeacher, SeparateCritic, SortingPolicy
-from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, Update
+from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, Update, setup_checks
 from lit_rl.modules.sft import demonstration
 from lit_rl.rewards import LengthPenalty, OverlongPenalty, RewardTerm, SortingReward
 from lit_rl.rewards.term import TermScore
 from lit_rl.trainer import doubt_end
+
+
+def reward_of_trl(completions: list[str], **_: Any) -> list[float]:
+    return [0.0 for _ in completions]
 
 
 class NoInit(RewardTerm):
@@ -112,6 +119,17 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: grpo(rewards=[NoInit()]),
         ("NoInit has no name and weight: have NoInit.__init__ call super().__init__(",),
     ),
+    "a reward of TRL": (
+        lambda: grpo(rewards=[reward_of_trl]),
+        ("GRPO.rewards", "write a class derived from RewardTerm with score: lit-rl docs own"),
+    ),
+    "a pair for a case": (lambda: CallTests(((2, 4),), "f"), ("cases[0]", "got (2, 4)", "f(2) == 4 is ((2,), 4)")),
+    "rollouts for a trainer": (lambda: Trainer(max_rollouts=2), ("no argument max_rollouts: the module takes it",)),
+    "a resume of older versions": (
+        lambda: Trainer(resume_from_checkpoint="a.ckpt"),
+        ("no argument resume_from_checkpoint: the same command resumes by itself",),
+    ),
+    "a time limit of the sandbox": (lambda: Sandbox(timeout=5), ("no argument timeout: ", "timeout_seconds")),
     "sampling as a dict": (
         lambda: grpo(sampling={"num_samples": 4}),
         ("GRPO.sampling: expected Sampling, got {'num_samples': 4}; write Sampling(num_samples=4)",),
@@ -426,3 +444,21 @@ def test_a_stop_string_whose_line_break_was_not_read_is_told_once(task: TaskData
     with pytest.warns(UserWarning, match=r"stop_strings: .* has a backslash and an n") as told:
         task.problems("train")
     assert len(told) == 1
+
+
+def test_the_seed_of_lightning_is_the_run_s_unless_it_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = partial(CausalLM, config=TINY, tokenizer="package:lit_rl/data/basics/tokenizer")
+    assert grpo().seed == Basics().seed == policy().init_seed == 0
+    monkeypatch.setenv("PL_GLOBAL_SEED", "7")  # what seed_everything(7) leaves
+    assert grpo().seed == Basics().seed == policy().init_seed == 7
+    assert grpo(seed=0).seed == Basics(seed=0).seed == 0
+
+
+@pytest.mark.parametrize("callbacks", [[], [ExecutionEvaluation()], [type("Own", (pl.Callback,), {})()]])
+def test_a_validation_that_measures_nothing_is_told(callbacks: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(setup_checks, "rank_zero_warn", told.append)
+    for limit in (0, 1.0):
+        trainer: Any = SimpleNamespace(callbacks=callbacks, limit_val_batches=limit)
+        setup_checks.doubt_measuring(trainer)
+    assert len(told) == (not callbacks)

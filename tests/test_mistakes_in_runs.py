@@ -322,7 +322,9 @@ def test_a_task_without_validation_problems_is_told(monkeypatch: pytest.MonkeyPa
 OVERLAP = {"train": [("a", "1"), ("b", "2"), ("c", "3")], "validation": [("c", "3"), ("a", "1"), ("b", "4")]}
 
 
-@pytest.mark.parametrize(("monitor", "mode", "told"), [("val/a/pass@1", "min", 1), ("val/a/pass@1", "max", 0)])
+@pytest.mark.parametrize(
+    ("monitor", "mode", "told"), [("val/a/pass@1", "min", 1), ("val/a/pass@1", "max", 0), ("reward/mean", "min", 1)]
+)
 def test_a_pass_rate_that_is_better_if_smaller_is_told(
     monkeypatch: pytest.MonkeyPatch, monitor: str, mode: str, told: int
 ) -> None:

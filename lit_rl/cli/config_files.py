@@ -244,6 +244,8 @@ _HOMES = (
 
 def _class_of(path: str) -> type | None:
     """Return a class of this package or of Lightning by its path or short name; ``None`` for any other."""
+    if not all(part.isidentifier() for part in path.split(".")):  # ../a.b is no module
+        return None
     module, _, name = path.rpartition(".")
     homes = [module] if module else [f"lit_rl.{home}" for home in _HOMES]
     for home in homes if module.partition(".")[0] in ("", "lit_rl", "lightning") else ():

@@ -218,9 +218,14 @@ class Cli(LightningCLI):
         """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
         require_training(self.trainer)
         say_where(self.trainer)
+        savers = savers_of(self.trainer)
+        if not savers and not getattr(self.trainer, "fast_dev_run", False):
+            rank_zero_info(
+                "no Checkpointing among trainer.callbacks, so that the same command does not resume: list it, or add "
+                "--run_dir FOLDER"
+            )
         options = self.config_init["fit"]
         given = options.get("ckpt_path")
-        savers = savers_of(self.trainer)
         if options.get("validate_first"):
             require_validation(self.trainer)
         if options.get("validate_first") and given is None and not any(one.run.checkpoints() for one in savers):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, get_origin
 
 import yaml
 
-from lit_rl.arguments import alternatives, arguments_of, misfit
+from lit_rl.arguments import alternatives, arguments_of, elsewhere, misfit
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.renamed import REMOVED_LATER, arguments_at, hint_of_key, value_now
 
@@ -146,6 +146,8 @@ def causes_of(message: str) -> list[Cause]:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``did you mean a?`` if a known name is similar, and the known names."""
+    if remedy := elsewhere(name):
+        return remedy
     names = list(dict.fromkeys(known))
     in_lower_case = {one.lower(): one for one in names}
     near = [in_lower_case[one] for one in get_close_matches(name.lower(), in_lower_case, n=2, cutoff=0.6)]
@@ -186,7 +188,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     if found:
         now = value_now(where.rpartition(".")[2], found[1])
         known = _our_classes(cause.keys)
-        if found[1] in known:  # of the items
+        if {*found[1].split(",")} <= {*known}:  # of the items
             return f"{where}: expected a list, got {found[1]}; write [{found[1]}]"
         of, key = ("data set", "path") if cause.keys[-1:] in (("data",), ("held_out",)) else ("model", "model")
         folder = f"; a {of}'s folder or hub id goes below a class, as its {key}" if "/" in found[1] else ""
@@ -277,6 +279,8 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
         keys |= {f"{section}.{key}" for of in _our_classes((section,)) for key in arguments_at(f"{home}.{of}")}
     if owners := sorted(key for key in keys if key.partition(".")[2] == name):
         return f"{name} is unknown; did you mean --{' or --'.join(owners)}?"
+    if remedy := elsewhere(name.removeprefix("trainer.")):
+        return f"{name} is unknown{remedy}"
     near = get_close_matches(name, known_keys, n=2, cutoff=0.7)
     near = near or get_close_matches(name.partition(".")[0], {key.partition(".")[0] for key in known_keys}, n=1)
     return f"{name} is unknown" + (f"; did you mean {' or '.join(near)}?" if near else "; --help lists what there is")

@@ -12,7 +12,15 @@ from typing import Any, Literal, TypedDict
 import lightning.pytorch as pl
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, shown, typed_arguments
+from lit_rl.arguments import (
+    ArgumentError,
+    TypedArguments,
+    UsageError,
+    require_at_least,
+    seed_or_global,
+    shown,
+    typed_arguments,
+)
 from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
 from lit_rl.execution.program import Extraction
 from lit_rl.types import Problem
@@ -32,7 +40,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     Args:
         batch_size: training problems per rollout on one rank.
         validation_batch_size: problems per validation batch on one rank.
-        seed: seed of the order of training problems; on the command line ``seed_everything`` unless it is set, else 0.
+        seed: seed of the order of training problems; that of Lightning's ``seed_everything`` unless set, else 0.
         max_train_problems: at most this many training problems, the first ones.
         max_validation_problems: at most this many problems of the validation split, and of the test split.
         prefer: take training problems more often that are solved now and then, see
@@ -70,7 +78,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         require_at_least(0, max_validation_problems=max_validation_problems)
         self.batch_size = batch_size
         self.validation_batch_size = validation_batch_size
-        self.seed = seed or 0
+        self.seed = seed_or_global(seed)
         self.max_train_problems = max_train_problems
         self.max_validation_problems = max_validation_problems
         self.validation_tasks = validation_tasks

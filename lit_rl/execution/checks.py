@@ -152,7 +152,10 @@ class CallTests(Check):
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
                 raise ArgumentError(
-                    f"CallTests.cases[{index}]", "a tuple of arguments and the expected value", str(shown(case))
+                    f"CallTests.cases[{index}]",
+                    "(arguments, expected), of which the arguments are a tuple",
+                    str(shown(case)),
+                    "f(2) == 4 is ((2,), 4)",
                 )
             require_carried(case[0], f"CallTests.cases[{index}]: an argument")
             require_carried(case[1], f"CallTests.cases[{index}]: the expected value")

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least, shown
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least, seed_or_global, shown
 from lit_rl.functional.logprobs import (
     Compare,
     TokenLogits,
@@ -56,8 +56,8 @@ class CausalLM(Policy):
         dtype: of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32 masters,
             see :mod:`lit_rl.training.precision`.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
-        init_seed: seed of the initial weights of a model from scratch and of new adapters; on the command line
-            ``seed_everything`` unless it is set, else 0.
+        init_seed: seed of the initial weights of a model from scratch and of new adapters; that of Lightning's
+            ``seed_everything`` unless set, else 0.
         chunk_tokens: tokens whose logits exist at the same time; by default as many as fit in 256 MiB
             of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
         pack_tokens: put several rows in one sequence of at most this many tokens: no padding, the same numbers;
@@ -120,7 +120,7 @@ class CausalLM(Policy):
         self.lora = lora
         self.dtype = dtype
         self.attention = attention
-        self.init_seed = init_seed or 0
+        self.init_seed = seed_or_global(init_seed)
         require_at_least(1, chunk_tokens=chunk_tokens, pack_tokens=pack_tokens)
         self.chunk_tokens = chunk_tokens
         self.pack_tokens = pack_tokens

@@ -96,7 +96,7 @@ class Distillation(GRPO):
         update: how a rollout is learned from; ``refresh_reference_every`` and ``_share`` move a ``ReferenceTeacher``.
         evaluate: how the policy is measured.
         max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
+        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
 
     Source:
         Agarwal et al. 2023 (GKD), https://arxiv.org/abs/2306.13649; Hübotter et al. 2026 (SDPO),

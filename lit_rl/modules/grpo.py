@@ -43,7 +43,7 @@ class GRPO(RolloutModule):
         update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
         evaluate: how the policy is measured.
         max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
+        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
 
     Source:
         Shao et al. 2024, section 4.1, https://arxiv.org/abs/2402.03300

@@ -17,7 +17,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lit_rl.arguments import TypedArguments, UsageError, shown
+from lit_rl.arguments import TypedArguments, UsageError, seed_or_global, shown
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
@@ -107,7 +107,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.strict_loading = False  # frozen weights are not in a checkpoint; load_state_dict checks the rest
         self.policy = policy
         self.rewards = rewards if rewards is None or isinstance(rewards, Composite) else Composite(rewards)
-        self.seed = seed or 0
+        self.seed = seed_or_global(seed)
         self.sampler = Sampler(policy, sandbox, collect, self.seed)
         self.update = update
         self.evaluate = evaluate

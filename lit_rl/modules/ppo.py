@@ -68,7 +68,7 @@ class PPO(RolloutModule):
         update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
         evaluate: how the policy is measured.
         max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
+        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
 
     Source:
         Schulman et al. 2017, https://arxiv.org/abs/1707.06347

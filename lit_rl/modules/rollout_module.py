@@ -39,7 +39,7 @@ from lit_rl.modules.rollout_metrics import (
     time_split,
 )
 from lit_rl.modules.settings import Evaluate, Update
-from lit_rl.modules.setup_checks import doubt_routing, task_of
+from lit_rl.modules.setup_checks import doubt_measuring, doubt_routing, task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards.composite import Composite
@@ -472,6 +472,8 @@ class RolloutModule(PolicyModule):
                 f"trainer.max_steps is {self.trainer.max_steps} and counts updates, of which a rollout has several or "
                 "none: a run counts rollouts, set model.max_rollouts"
             )
+        if stage in ("fit", "validate"):
+            doubt_measuring(self.trainer)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
             problems, num_samples = task.problems("train"), self.sampling.num_samples

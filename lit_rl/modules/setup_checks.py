@@ -58,6 +58,17 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
         )
 
 
+def doubt_measuring(trainer: pl.Trainer) -> None:
+    """Warn where validation has nothing that counts what passes; a callback of the user's own may."""
+    callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    own = any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in callbacks)
+    if trainer.limit_val_batches and not (own or any(hasattr(one, "metric_names") for one in callbacks)):
+        rank_zero_warn(
+            "no ExecutionEvaluation among the callbacks, so that validation measures nothing: take lit_rl.Trainer, or "
+            "add the callback"
+        )
+
+
 def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
     """List whose problems, of which split, are sampled in a stage; none without a task.
 
