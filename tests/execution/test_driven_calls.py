@@ -10,6 +10,8 @@ from support.slow_cases import slow_but
 from lit_rl.arguments import ArgumentError
 from lit_rl.execution import CallTests, FailedCase, Sandbox
 from lit_rl.execution.checks import CALL_TESTS
+from lit_rl.execution.judging import driven_calls
+from lit_rl.execution.judging.compiling import _CACHE_BYTES, Compiled, Compiler
 from lit_rl.execution.languages import how_to_install, toolchain
 
 LANGUAGES = slow_but(("javascript",), [name for name in CALL_TESTS if name != "python"])
@@ -419,10 +421,13 @@ STYLES = {
         ("sub f { map { 2 * $_ } @{$_[0]} }", [(([1, 2],), [2, 4]), (([1],), [2]), (([],), [])]), ("sub f { wantarray ? [1, 2] : 0 }", [((), [1, 2])]), ("sub f { reverse $_[0] }", [(("ab",), "ba")]), ("sub f { $_[0] =~ /(a)/ }", [(("a",), True), (("b",), False)]), ("sub f { return }", [((), None)]),
     ],
     "c": [
+        ("// int f(int n) {\n/* int f(int n)\n{ */\nlong long\nf(long long n /* side */) // squares\n{ return n * n; }", [((10**5,), 10**10)]),
         ("static inline unsigned long int f(unsigned char c, unsigned n) { return c + n; }", [((1, 2), 3)]), ("double f(const double x, float const y)\n{\n    return x + y;\n}", [((1, 0.5), 1.5)]), ("int f(void);\nint f(void) { return 3; }", [((), 3)]), ("void f() { }", [((), None)]),
         ("#include <stdlib.h>\n#include <string.h>\nchar* f(const char* s, int n) { char *t = malloc(n + 1); t[n] = 0; return memcpy(t, s, n); }\nint main() { }", [(("abc", 2), "ab")]),
     ],
     "cpp": [
+        ("#include <iostream>\n/*\nso f(n) is 2n\n*/\nclass Solution {\npublic:\nint f(int n) { return 2 * n; }\n};\nint main() { Solution s; std::cout << s.f(21); }\nvoid test() { Solution().f(3); }", [((2,), 4)]),
+        ("class Solution { public: int f(int); };\nint Solution::f(int n) { return n; }", [((1,), 1)]), ("#include <vector>\nusing namespace std;\nint left[9], right[9];\nint f(int n) { return left[0] + n; }", [((1,), 1)]),
         ("#include <vector>\nclass Solution {\n    int last = 0;\npublic:\n    std::vector<int> f(std::vector<int> &x) { x.push_back(last++); return x; }\n};", [(([1],), [1, 0]), (([],), [0])]), ("struct Solution { static long f(const long &x) noexcept { return x; } };", [((1,), 1)]),
         ("struct Solution { int x = 3; int f() const noexcept { return x; } };", [((), 3)]), ("class Solution { };\nint\nf (int a) { return a; }", [((1,), 1)]), ("auto f = [](int x, char y) { return y + x; };", [((1, "a"), 98)]), ("#include <functional>\nstd::function<int(int)> f = [](int x) { return x; };", [((1,), 1)]),
         ("namespace a::b { void f(int &&x) noexcept { } }", CallTests((((1,), None),), "a.b.f", language="cpp")), ("struct A { A() = default; A(const A &) = delete; int f(int x) { return x; } };", CallTests((((1,), 1),), "A.f", language="cpp")), ('extern "C" const char *f(char *x) { x[0] = 98; return x; }', [(("a",), "b")]),
@@ -430,6 +435,8 @@ STYLES = {
         ("unsigned __int128 f(short x) { return (unsigned __int128)-1; }", [((1,), 2**128 - 1)]),
     ],
     "rust": [
+        ("/*! of a crate */\n#![allow(\n    dead_code\n)]\n//! f\n// pub struct Solution;\nimpl Solution { pub fn f(s: &str) -> String { format!(\"{}//!\", s) } }\nfn main() { println!(\"{}\", Solution::f(\"\")); }", [(("a",), "a//!")]),
+        ("struct Solution;\ntrait Solve { fn f(n: i32) -> i32; }\nimpl Solve for Solution { fn f(n: i32) -> i32 { n } }", [((1,), 1)]),
         ("impl Solution {\n    pub fn f(x: Vec<i32>) -> i32 { x.len() as i32 }\n}", [(([1],), 1)]), ("pub struct Solution {}\nimpl Solution { pub fn f(x: i32) -> i32 { f(x) } }\npub fn f(x: i32) -> i32 { x }", [((1,), 1)]), ("#![allow(dead_code)]\n#![deny(warnings)]\nmod m { pub fn f(_: ()) {} }", CallTests(((([],), None),), "m.f", language="rust")),
         ("struct A;\nimpl A { const fn f(x: u64) -> u64 { crate::g(x) } }\nconst fn g(x: u64) -> u64 { x }", CallTests((((1,), 1),), "A.f", language="rust")), ("use std::collections::HashMap;\ntype Map<'a> = HashMap<&'a str, Vec<usize>>;\nfn f<'a>(x: &'a [&'a str], y: &mut Vec<usize>) -> Map<'a> { y.push(0); x.iter().map(|x| (*x, y.clone())).collect() }", [((["a"], [1]), {"a": [1, 0]})]),
         ("macro_rules! format { () => { 1 } }\n#[derive(Debug)]\nenum Error { Bad }\n#[inline]\nfn f(x: Option<&str>) -> Result<Option<Box<i32>>, Error> { x.map(|x| x.parse().map(Box::new).map_err(|_| Error::Bad)).transpose() }", [((None,), None), (("3",), 3)]), ("const f: fn(i8) -> [u128; 1] = |x| [u128::MAX];", [((1,), [2**128 - 1])]),
@@ -518,3 +525,30 @@ def test_a_method_in_ruby_may_have_the_name_of_a_built_in_function(sandbox):
     programs = ["class Solution\ndef format(x) = x + 1\nend", "def format(x) = x + 1", "def other(x) = x"]
     outcomes = judge(sandbox, "ruby", [(program, check) for program in programs])
     assert [outcome.verdict for outcome in outcomes] == ["passed", "passed", "exception"]
+
+
+@pytest.mark.parametrize(
+    ("language", "program"),
+    [
+        ("cpp", "void bad_alloc(); int f(int a) { bad_alloc(); return 0; }"),
+        ("cpp", 'int f(int a) { return 0; }\n#line 1 "zzz"\n#error out of memory'),
+        ("c", "void bad_alloc();\nint f(int a) { bad_alloc(); return 0; }"),
+    ],
+)
+def test_a_program_does_not_choose_that_its_compiler_ran_out_of_memory(sandbox, language, program):
+    (outcome,) = judge(sandbox, language, [(program, [((1,), 1)])])
+    assert outcome.verdict == "syntax_error", outcome
+
+
+def test_blanks_in_a_declaration_of_c_are_read_once():
+    """Were it otherwise, this would take minutes."""
+    check = CallTests((((1,), 1),), "f", language="c")
+    assert not driven_calls._declaration(f"long f(long{' ' * 200_000}!, long b) {{", check)
+    assert driven_calls._declaration(f"long f(long{' ' * 200_000}a) {{", check)
+
+
+def test_a_binary_that_fills_the_cache_alone_is_kept(monkeypatch):
+    compiler = Compiler(None, None)
+    for name, size in (("a", 9), ("b", _CACHE_BYTES), ("c", 9)):
+        monkeypatch.setattr(compiler, "_compile", lambda *_, size=size: Compiled(bytes(size)))
+        assert len(compiler.compile({"f.c": name}, "c").binary) == size

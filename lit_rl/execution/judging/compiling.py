@@ -25,7 +25,12 @@ from lit_rl.execution.spawning import ZygoteSettings
 COMPILE_MEMORY = 768 << 20
 _LONGEST_PROGRAM = 32 << 20
 _CACHE_BYTES = 32 << 20
-_OF_MEMORY = re.compile(r"out of memory|OutOfMemory|memory exhausted|allocate memory|Killed signal|bad_alloc")
+_OF_MEMORY = re.compile(
+    r"^(?:[\w./+-]+: )?(?:(?:fatal |internal compiler )?error: |LLVM ERROR: |runtime: |java\.lang\.)*"
+    r"(?:out of memory|OutOfMemory|virtual memory exhausted|cannot allocate memory|Killed signal|memory allocation of)",
+    re.M | re.I,
+)
+"""As compilers begin a line; what a source makes one print has its own line before it, or the linker's words."""
 
 Files = Mapping[str, str]
 """Source files by name."""
@@ -97,7 +102,7 @@ class Compiler:
         key = hashlib.sha256(repr((language, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
             self._kept[key] = self._compile(files, language)
-            while sum(len(item.binary) + TAIL_BYTES for item in self._kept.values()) > _CACHE_BYTES:
+            while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > _CACHE_BYTES:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
@@ -187,6 +192,10 @@ class Compiler:
                 )
             )
         return self._clients[language]
+
+
+def _size(compiled: Compiled) -> int:
+    return len(compiled.binary) + TAIL_BYTES
 
 
 def failed(language: Language, diagnostics: str) -> CompilerFailed:

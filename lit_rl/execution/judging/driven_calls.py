@@ -22,6 +22,7 @@ from lit_rl.execution.judging.runtimes import (
     build,
     included,
     not_built,
+    only_code,
     outcome_of_end,
     prepared,
     started,
@@ -117,20 +118,21 @@ def _files(source: str, check: CallTests) -> Files:
 
 def _declaration(source: str, check: CallTests) -> str:
     """The declaration of a pointer to the function of C, for its driver; empty if that cannot carry the types."""
-    function = rf"^(?:static |inline )*({_C_TYPE}){check.entry_point}\s*\(([^(){{}};]*)\)\s*\{{"
-    found = re.search(function, source, re.M)
-    parameters = found[2].split(",") if found and found[2] else []
-    if not found or not all(re.fullmatch(rf"\s*{_C_TYPE}\w*\s*", one) for one in parameters):
+    code = re.sub(r"[ \t]+", " ", only_code(source))  # a type may end with blanks, and so may what follows
+    found = re.search(rf"^(?:static |inline )*({_C_TYPE})\s*{check.entry_point}\s*\(([^(){{}};]*)\)\s*\{{", code, re.M)
+    parameters = [" ".join(one.split()) for one in found[2].split(",")] if found and found[2].strip() else []
+    if not found or not all(re.fullmatch(rf"{_C_TYPE}\w*", one) for one in parameters):
         return ""
-    return f'#define _Bool bool\nextern "C" {found[1]} (*lit_rl_entry)({found[2]});'
+    return f'#define _Bool bool\nextern "C" {found[1]} (*lit_rl_entry)({", ".join(parameters)});'
 
 
 def _path(source: str, entry_point: str) -> str:
     """The function's name in C++ and Rust: in ``Solution`` if the program has that, and no such function outside."""
-    outside = rf"^(?!(?:class|struct|impl)\b)(?:\w.*\b)?{entry_point}\s*[(<]"
-    if "." not in entry_point and _SOLUTION.search(source) and not re.search(outside, source, re.M):
-        return f"Solution::{entry_point}"
-    return entry_point.replace(".", "::")
+    code, depth, is_outside = only_code(source), 0, "." in entry_point
+    for found in re.finditer(rf"[{{}}]|(?<![\w.:>]){entry_point}\s*[(<]", code):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        is_outside |= depth == 0 and found[0] not in "{}"
+    return entry_point.replace(".", "::") if is_outside or not _SOLUTION.search(code) else f"Solution::{entry_point}"
 
 
 def _line(args: tuple[Any, ...], language: Language) -> str:

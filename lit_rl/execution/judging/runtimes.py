@@ -23,7 +23,11 @@ _PARSE_SECONDS = 10.0
 _PUBLIC = re.compile(r"^public(?=\s+(?:(?:final|abstract|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)", re.M)
 _JAVA_PACKAGE = re.compile(r"^[ \t]*package\s[^;\n]*;", re.M)
 _JAVA_MAIN = re.compile(r"\b(?:class|interface|enum|record)\s+(\w+)(?=[^{]{0,200}\{)|\bstatic\s+void\s+main\s*\(")
-RUST_INNER = re.compile(r"^[ \t]*#!\[[^\]\n]*\]", re.M)  # what only a crate's root may have
+_RUST_INNER = re.compile(r"^[ \t]*#!\[[^\]]{0,2000}\]", re.M)  # what only a crate's root may have
+_RUST_INNER_DOC = re.compile(r"^([ \t]*/[/*])!", re.M)
+_COMMENT_OR_TEXT = re.compile(
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|[^'\\\n])'""", re.S
+)  # to the end if it is left open, so that no text is searched twice
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
@@ -45,10 +49,25 @@ def without_main(program: str) -> str:
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
 
 
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
+
+
+def only_code(program: str) -> str:
+    """A program in a language like C without its comments and texts, each letter in its place."""
+    return _COMMENT_OR_TEXT.sub(_blank, program)
+
+
+def without_inner(program: str) -> str:
+    """A program of Rust without the attributes that only a crate's root may have."""
+    return _RUST_INNER.sub(_blank, program)
+
+
 def included(program: str) -> str:
     """A program of Rust as a part of its driver's file, which has a ``main`` and inner attributes."""
-    program = RUST_INNER.sub(lambda found: " " * len(found[0]), program).replace("//!", "// ")
-    is_declared = "impl Solution" not in program or "struct Solution" in program  # as LeetCode does it
+    program = _RUST_INNER_DOC.sub(r"\1 ", without_inner(program))
+    code = only_code(program)
+    is_declared = "impl Solution" not in code or "struct Solution" in code  # as LeetCode does it
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
 
 

@@ -17,13 +17,13 @@ from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
-    RUST_INNER,
     build,
     not_built,
     outcome_of_end,
     prepared,
     started,
     verdict_of_end,
+    without_inner,
     without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
@@ -178,7 +178,7 @@ def _rust(program: str, check: UnitTests) -> Files:
     module = f'#[path = "{stem}.rs"] pub mod lit_rl_tests; '
     return {
         "run.rs": _driver("run.rs"),
-        "program.rs": module + check.setup + RUST_INNER.sub(lambda found: " " * len(found[0]), program),
+        "program.rs": module + check.setup + without_inner(program),
         f"{stem}.rs": f"use super::*; {_RUST_NAMES}\n{test}\npub fn run() {{ {calls} }}\n",
     }
 

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cstdio>
 #include <cxxabi.h>
-#include <iostream>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -189,16 +189,18 @@ struct Function {
 
 // What C++ says of an exception that ends a program.
 void tell() try {
-    std::cerr << "terminate called after throwing an instance of '" << named(*abi::__cxa_current_exception_type()) << "'\n";
+    fprintf(stderr, "terminate called after throwing an instance of '%s'\n", named(*abi::__cxa_current_exception_type()).c_str());
     throw;
 } catch (const std::exception &error) {
-    std::cerr << "  what():  " << error.what() << "\n";
+    fprintf(stderr, "  what():  %s\n", error.what());
 } catch (...) {}
 }
 
 int main() {
     std::vector<std::string> lines;  // all before the first call, which may switch how standard input is read
-    for (std::string line; std::getline(std::cin, line);) lines.push_back(line);
+    char *line = nullptr;
+    size_t room = 0;
+    for (ssize_t length; (length = getline(&line, &room, stdin)) > 0;) lines.emplace_back(line, length - (line[length - 1] == '\n'));
     auto send = [](const std::string &line) { dprintf(3, "%s\n", line.c_str()); };
     send("{}");
     bool told = false;
