@@ -138,7 +138,7 @@ def seed_or_global(seed: int | None) -> int:
 
 
 def elsewhere(name: str) -> str:
-    """Where an argument that is unknown here is given, after a colon; empty where that is not known."""
+    """Say where an argument that is unknown here is given, after a colon; empty where that is not known."""
     return f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
 
 
@@ -299,7 +299,7 @@ def _remedy(kinds: Sequence[Any], value: object) -> str:
             return f"write {kind.__name__}({', '.join(f'{key}={shown(one, 30)}' for key, one in value.items())})"
     if inspect.isfunction(value) and (base := next((kind for kind in ours if inspect.isabstract(kind)), None)):
         methods = ", ".join(sorted(base.__abstractmethods__))  # type: ignore[attr-defined]
-        return f"write a class derived from {base.__name__} with {methods}: lit-rl docs own shows one"
+        return f"write a class derived from {base.__name__} with {methods}: lit-rl docs own_task shows one"
     known = sorted({one.__name__ for kind in ours for one in _built_of(kind)})
     given = value if isinstance(value, str) else type(value).__name__
     near = get_close_matches(given, known, n=1) or known[:_MOST_CLASSES]

@@ -121,7 +121,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "a reward of TRL": (
         lambda: grpo(rewards=[reward_of_trl]),
-        ("GRPO.rewards", "write a class derived from RewardTerm with score: lit-rl docs own"),
+        ("GRPO.rewards", "write a class derived from RewardTerm with score: lit-rl docs own_task"),
     ),
     "a pair for a case": (lambda: CallTests(((2, 4),), "f"), ("cases[0]", "got (2, 4)", "f(2) == 4 is ((2,), 4)")),
     "rollouts for a trainer": (lambda: Trainer(max_rollouts=2), ("no argument max_rollouts: the module takes it",)),
