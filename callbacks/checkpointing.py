@@ -149,6 +149,8 @@ class Checkpointing(Checkpoint, TypedArguments):
             before = self.run.notes().get("settings", {}) if self._start else {}
             for change in changes_on_resume(before, self._settings) if before else ():
                 rank_zero_info(f"  {change}")
+                if change.why_ignored:  # noted is what was in force
+                    self._settings[change.name] = change.was
         self._flag.install()
         self._saved_time = time.monotonic()
 

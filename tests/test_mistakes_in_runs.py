@@ -458,5 +458,8 @@ def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest
         "model.update.optimizer.lr: 0.1 -> 0.01, ignored: the checkpoint's optimizer keeps its own",
         "model.max_rollouts: 1 -> 2, in force from now on",
     ]
+    caplog.clear()
+    go_on(tmp_path, **given, max_rollouts=2)  # with the rate that was in force all the time
+    assert "->" not in caplog.text
     with pytest.raises(UsageError, match=r"^model\.update\.optimizer: expected AdamW, .* got SGD; .*lit-rl export"):
         go_on(tmp_path, max_rollouts=3, update=decay(optimizer=torch.optim.SGD))

@@ -28,7 +28,7 @@ from lit_rl.cli.main import Cli, main
 from lit_rl.cli.run_config import with_nulls
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.run_files import changes_on_resume, read_metrics
+from lit_rl.reports.run_files import changes_on_resume, read_metrics, settings_of
 from lit_rl.reports.runs import folders_of
 from lit_rl.trainer import Trainer
 
@@ -530,7 +530,7 @@ def adamw(lr: float, name: str = "AdamW") -> dict[str, Any]:
     ],
 )
 def test_each_change_says_whether_it_is_in_force(changes: dict[str, Any], name: str, in_force: bool) -> None:
-    lines = changes_on_resume(config(), config(**changes))
+    lines = map(str, changes_on_resume(config(), config(**changes)))
     (line,) = [line for line in lines if line.startswith(f"{name}: ")]
     assert ("in force" in line, "ignored" in line) == (in_force, not in_force)
 
@@ -538,9 +538,9 @@ def test_each_change_says_whether_it_is_in_force(changes: dict[str, Any], name: 
 def test_a_coefficient_that_a_target_moved_is_the_checkpoints() -> None:
     before, now = (config(objective={"kl_coef": coef, "kl_in": "reward", "target_kl": 0.1}) for coef in (0.1, 0.2))
     (line,) = changes_on_resume(before, now)
-    assert "0.1 -> 0.2, ignored" in line
+    assert "0.1 -> 0.2, ignored" in str(line)
     before, now = (config(objective={"kl_coef": coef}) for coef in (0.1, 0.2))
-    assert "0.1 -> 0.2, in force" in changes_on_resume(before, now)[0]
+    assert "0.1 -> 0.2, in force" in str(changes_on_resume(before, now)[0])
 
 
 @pytest.mark.parametrize(
@@ -563,7 +563,7 @@ def test_what_the_checkpoint_holds_the_state_of_is_refused(changes: dict[str, An
 
 def test_a_base_below_adapters_is_not_the_checkpoints() -> None:
     before, now = (config(policy={"lora": {"rank": 2}, "model": model}) for model in ("here", "there"))
-    assert "here -> there, in force" in changes_on_resume(before, now)[0]
+    assert "here -> there, in force" in str(changes_on_resume(before, now)[0])
 
 
 def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_refused(
@@ -592,6 +592,10 @@ def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_r
     (last,) = Path("run").rglob("last.ckpt")
     (state,) = torch.load(last, weights_only=False)["optimizer_states"]
     assert {group["lr"] for group in state["param_groups"]} == {0.001}
+    # Recorded is what was in force, so that a start with the true value is not told of a change.
+    (recorded,) = Path("run").rglob("config.yaml")
+    for text in (recorded.read_text(), torch.load(last, weights_only=False)["config"]):
+        assert settings_of(text)["model.update.optimizer.lr"] == "0.001"
     assert "has finished" not in caplog.text
     main(["fit", "--config", "base.yaml", *run.split(), *more, "--model.objective.kl_coef", "0.1"])
     assert "model.objective.kl_coef: 0.0 -> 0.1, in force" in caplog.text

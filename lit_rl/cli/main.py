@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from importlib import import_module
+from operator import getitem
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -52,7 +53,7 @@ from lit_rl.cli.smoke import SmokeTest, shrink, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.reports.run_files import CONFIG_FILE, changes_on_resume
+from lit_rl.reports.run_files import CONFIG_FILE, NOT_SET, changes_on_resume, keys_of
 from lit_rl.trainer import (
     TRAINER_DEFAULTS,
     check_settings,
@@ -239,16 +240,24 @@ class Cli(LightningCLI):
             self.find_checkpoint()
 
     def _tell_changes(self, callback: Checkpointing) -> None:
-        """Print which settings differ from those of the start before, and release the folder if one is refused."""
-        before = Path(self.trainer.log_dir or ".") / CONFIG_FILE
+        """Print which settings differ from those of the start before, and release the folder if one is refused.
+
+        What is ignored is recorded as it was, so that config.yaml and checkpoints say what was in force.
+        """
+        before, config = Path(self.trainer.log_dir or ".") / CONFIG_FILE, self.config["fit"]
+        if not before.is_file():
+            return
+        old = yaml.safe_load(before.read_text("utf-8"))
         try:
-            for change in (
-                changes_on_resume(before.read_text("utf-8"), callback.config or "") if before.is_file() else ()
-            ):
+            for change in changes_on_resume(old, callback.config or ""):
                 rank_zero_info(f"  {change}")
+                if change.why_ignored and change.was != NOT_SET:
+                    keys = keys_of(old, change.name)
+                    config[".".join(keys)] = reduce(getitem, keys, old)
         except UsageError:
             callback.run.unlock()
             raise
+        callback.config = self._parser("fit").dump(config, skip_none=False)
 
     def before_predict(self) -> None:
         """Keep no predictions in memory: callbacks write them, and the copy is never read."""

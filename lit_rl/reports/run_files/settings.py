@@ -43,6 +43,27 @@ class Difference(NamedTuple):
     runs: Mapping[str, Sequence[str]]
 
 
+class Change(NamedTuple):
+    """A setting that a resumed run was given otherwise than the start before.
+
+    Args:
+        name: as the command line takes it.
+        was: its text at the start before, or :data:`NOT_SET`.
+        given: its text now.
+        why_ignored: empty if it is in force from now on.
+    """
+
+    name: str
+    was: str
+    given: str
+    why_ignored: str
+
+    def __str__(self) -> str:
+        """Return the line that is printed."""
+        effect = f"ignored: {self.why_ignored}" if self.why_ignored else "in force from now on"
+        return f"{self.name}: {self.was} -> {self.given}, {effect}"
+
+
 def read_settings(folder: Path) -> dict[str, str]:
     """Every setting of a run by its name; empty for a run that was made in Python, or whose file cannot be read.
 
@@ -113,8 +134,8 @@ _OF_TEXTS = ("SFT", "DPO")
 """Methods that count updates: their checkpoints count no rollouts."""
 
 
-def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[str]:
-    """One line for each setting that differs from those the run was started with: in force, or ignored and why.
+def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[Change]:
+    """Return each setting that differs from those of the start before: in force, or ignored and why.
 
     Args:
         before: the run's configuration, as :func:`settings_of` takes it.
@@ -124,7 +145,7 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
         UsageError: the checkpoint's weights or the state of its optimizer do not fit the new ones.
     """
     old, new = settings_of(before), settings_of(now)
-    lines = []
+    changes = []
     for name, _ in differences({"before": old, "now": new}):
         was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
         other_kind = "PPO" in (was, given) or (was in _OF_TEXTS) != (given in _OF_TEXTS)
@@ -139,8 +160,23 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
             why = "the weights are the checkpoint's"
         if name == "model.objective.kl_coef" and new.get("model.objective.target_kl", "null") != "null":
             why = "the checkpoint's coefficient, moved by target_kl, goes on"
-        lines.append(f"{name}: {was} -> {given}, " + (f"ignored: {why}" if why else "in force from now on"))
-    return lines
+        changes.append(Change(name, was, given, why))
+    return changes
+
+
+def keys_of(config: Mapping[str, Any], name: str) -> list[str]:
+    """Return the keys that lead to a setting in a configuration, by its name; the names hold no list.
+
+    Raises:
+        KeyError: the configuration has no such setting.
+    """
+    keys: list[str] = []
+    for key in name.split("."):
+        steps = ["init_args", key] if "class_path" in config else [key]
+        for step in steps:
+            config = config[step]
+        keys += steps
+    return keys
 
 
 def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
