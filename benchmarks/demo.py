@@ -8,6 +8,7 @@ what changed. Started again, it goes on where it stopped; when it had finished, 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -16,12 +17,17 @@ from pathlib import Path
 
 # Two threads gain nothing on tensors this small, and lose a lot where anything else runs; programs use the other core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As lit-rl does: what imports make stays, and looking through it again and again would cost a second.
+gc.disable()
 
-import lit_rl.cli.main  # noqa: F401  # short class names
-from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.cli.main import Cli
-from lit_rl.cli.report import draw, select
-from lit_rl.reports.runs import read_curves
+import lit_rl.cli.main  # noqa: E402, F401  # short class names
+from lit_rl.callbacks import ExecutionEvaluation  # noqa: E402
+from lit_rl.cli.main import Cli  # noqa: E402
+from lit_rl.cli.report import draw, select  # noqa: E402
+from lit_rl.reports.runs import read_curves  # noqa: E402
+
+gc.freeze()
+gc.enable()
 
 FOLDER = Path("runs/basics")
 MODEL = FOLDER / "sft" / "model"

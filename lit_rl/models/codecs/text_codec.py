@@ -227,7 +227,7 @@ class TextCodec(Codec):
         token.
         """
         for before in ("", "\n", "a"):
-            ids = self._ids(before + text)[len(self._ids(before)) :]
+            ids = self._ids(before + text)[len(self._ids(before)) if before else 0 :]
             if self.decode(ids, StopReason.LENGTH, ())[0] == text:
                 return tuple(ids)
         return tuple(self._ids(text))
