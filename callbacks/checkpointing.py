@@ -62,7 +62,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         keep: int = 2,
         resume: bool = True,
     ) -> None:
-        require_above(0, every_n_rollouts=every_n_rollouts, every_minutes=every_minutes, keep=keep)
+        require_above(0, self, every_n_rollouts=every_n_rollouts, every_minutes=every_minutes, keep=keep)
         self.run = RunFolder(folder)
         if any((self.run.path / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
             raise ArgumentError("Checkpointing.folder", "a folder of the run's own", f"{folder}, which holds a model")
@@ -447,7 +447,7 @@ def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
         if not monitor.startswith("val") and not (monitor and isinstance(one, Checkpointing)):
             continue
         if not validates:
-            rank_zero_warn(f"trainer.limit_val_batches is 0, so that nothing logs {name}'s monitor {monitor}")
+            rank_zero_warn(f"trainer.limit_val_batches is 0, so that nothing logs {name}'s monitor {monitor}: raise it")
         of_texts = pl_module.metric_prefix and monitor.startswith("val/") and "pass@" not in monitor
         if known and monitor not in known and not of_texts:
             near = get_close_matches(monitor, known, n=1, cutoff=0.0)

@@ -35,7 +35,7 @@ class CompletionLog(pl.Callback, TypedArguments):
     """
 
     def __init__(self, num_problems: int = 4, num_samples: int = 1, groups_every: int = 10) -> None:
-        require_at_least(0, groups_every=groups_every)
+        require_at_least(0, self, groups_every=groups_every)
         self.num_problems, self.num_samples, self.groups_every = num_problems, num_samples, groups_every
         self._shown: dict[int, int] = {}
 

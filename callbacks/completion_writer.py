@@ -47,7 +47,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
 
     def __init__(self, path: str | None = None) -> None:
         if path is not None and not path.endswith(".jsonl.gz"):
-            raise ArgumentError("path", "a file ending in .jsonl.gz", path)
+            raise ArgumentError("CompletionWriter.path", "a file ending in .jsonl.gz", path)
         self.path = path
         self._made_of: dict[str, Any] = {}
         self._file: Path | None = None  # on the first rank, while something is written

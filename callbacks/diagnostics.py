@@ -39,7 +39,7 @@ class Diagnostics(pl.Callback, TypedArguments):
     """
 
     def __init__(self, patience: int = 10, rules: Sequence[Rule] = (), leave_out: Sequence[str] = ()) -> None:
-        require_at_least(1, patience=patience)
+        require_at_least(1, self, patience=patience)
         self.patience = patience
         self.rules = chosen_rules(rules, leave_out)
         self.found: list[Diagnosis] = []

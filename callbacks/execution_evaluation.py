@@ -84,7 +84,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
 
     def __init__(self, ks: Sequence[int] = (1,), prefix: str = "val") -> None:
         if not ks or min(ks) < 1:
-            raise ArgumentError("ks", "positive numbers", str(list(ks)))
+            raise ArgumentError("ExecutionEvaluation.ks", "positive numbers", str(list(ks)))
         self.ks = sorted(set(ks))
         self.prefix = prefix
         self._tallies: dict[tuple[int, str], _Tally] = {}

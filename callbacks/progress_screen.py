@@ -45,8 +45,8 @@ class ProgressScreen(pl.Callback, TypedArguments):
     """
 
     def __init__(self, live: bool | None = None, refresh_seconds: float = 1.0, lines_every: int = 1) -> None:
-        require_above(0, refresh_seconds=refresh_seconds)
-        require_at_least(0, lines_every=lines_every)
+        require_above(0, self, refresh_seconds=refresh_seconds)
+        require_at_least(0, self, lines_every=lines_every)
         self.live, self.refresh_seconds, self.lines_every = live, refresh_seconds, lines_every
         self.view = RunView(Progress())
         self._drawing: _Drawing | None = None

@@ -58,8 +58,8 @@ class RunRecord(pl.Callback, TypedArguments):
         every_n_rollouts: int = 1,
         max_megabytes: float = 150.0,
     ) -> None:
-        require_at_least(0, num_groups=num_groups, max_megabytes=max_megabytes)
-        require_at_least(1, num_rows=num_rows, every_n_rollouts=every_n_rollouts)
+        require_at_least(0, self, num_groups=num_groups, max_megabytes=max_megabytes)
+        require_at_least(1, self, num_rows=num_rows, every_n_rollouts=every_n_rollouts)
         self.folder, self.num_groups, self.num_rows = folder, num_groups, num_rows
         self.every_n_rollouts = every_n_rollouts
         self.max_bytes = int(max_megabytes * 1e6)

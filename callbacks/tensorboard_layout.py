@@ -78,7 +78,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
     """
 
     def __init__(self, histograms_every: int = 10) -> None:
-        require_at_least(0, histograms_every=histograms_every)
+        require_at_least(0, self, histograms_every=histograms_every)
         self.histograms_every = histograms_every
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:

@@ -223,7 +223,7 @@ class GroupMean(Baseline):
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        require_at_least(0, eps=self.eps)
+        require_at_least(0, self, eps=self.eps)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] scores over their group's mean; unitless if normalized."""
@@ -367,9 +367,9 @@ class RunningMean(Baseline):
     mean: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        require_share(decay=self.decay)
+        require_share(self, decay=self.decay)
         if self.decay == 1:
-            raise ArgumentError("decay", "a number below 1", "1", "the baseline would stay that of the first rollout")
+            raise ArgumentError("RunningMean.decay", "a number below 1", "1", "it would stay the first rollout's")
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] the mean before this rollout, which is then counted."""
@@ -468,7 +468,7 @@ class TurnReturns(TurnAdvantages):
     baseline: RowAdvantages = field(default_factory=GroupMean)
 
     def __post_init__(self) -> None:
-        require_share(gamma=self.gamma)
+        require_share(self, gamma=self.gamma)
 
     def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
         """[N, K] discounted sums."""
@@ -577,7 +577,7 @@ class GAE(TokenAdvantages):
     whiten: bool = True
 
     def __post_init__(self) -> None:
-        require_share(gamma=self.gamma, gae_lambda=self.gae_lambda)
+        require_share(self, gamma=self.gamma, gae_lambda=self.gae_lambda)
 
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor

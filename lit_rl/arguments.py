@@ -19,6 +19,8 @@ _ENVIRONMENT_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _MOST_CLASSES = 3
 """Named in the answer to a value of another type."""
 
+_HOMES = ("lit_rl.", "lightning.pytorch.callbacks.", "lightning.pytorch.loggers.")  # of the classes named there
+
 
 class LitRLError(Exception):
     """An error of this library's own: one line that says what is wrong and what to do.
@@ -110,7 +112,8 @@ def _check(cls: type, args: Sequence[Any], given: Mapping[str, Any], hint: Calla
     placed = [name for name, one in known.items() if one.kind is not inspect.Parameter.KEYWORD_ONLY]
     if len(args) > len(placed):
         taken = f"{', '.join(placed)} by position" if placed else "its arguments by name"
-        named = next((name for name in known if name not in placed), "")
+        fitting = (name for name, one in known.items() if fits(args[len(placed)], one.annotation))
+        named = next((name for name in fitting if name not in placed), "")
         remedy = f"; write the others by name, such as {named}={shown(args[len(placed)], 30)}" if named else ""
         raise UnknownArgumentError(f"{cls.__name__} takes {taken}, got {len(args)} values{remedy}")
     named_values = dict(zip(placed, args, strict=False)) | dict(given)
@@ -275,7 +278,7 @@ def _described(hint: Any) -> str:
     if origin in (dict, Mapping):
         return "a dict" if inner[1] is Any else f"a dict of {_described(inner[1])} by name"
     if origin is Callable:
-        returned = getattr(inner[1], "__name__", "") if inner else ""
+        returned = " or ".join(map(_described, alternatives(inner[1]))) if inner else ""
         return f"a function that returns an object of {returned}" if returned else "a function"
     return str(getattr(hint, "__name__", hint))
 
@@ -291,7 +294,11 @@ def _remedy(kinds: Sequence[Any], value: object) -> str:
         return f"write {value} without quotes"
     if any(get_origin(kind) is Callable and fits(value, get_args(kind)[1]) for kind in kinds):
         return f"give a function that builds it, such as lambda it: {type(value).__name__}(it)"
-    ours = [kind for kind in kinds if isinstance(kind, type) and kind.__module__.startswith("lit_rl.")]
+    if any(get_origin(kind) in (dict, Mapping) and fits(value, get_args(kind)[1]) for kind in kinds):
+        return "put it into a dict under a name, such as {'greedy': ...}"
+    ours = [kind for kind in kinds if isinstance(kind, type) and kind.__module__.startswith(_HOMES)]
+    if any(isinstance(getattr(value, "policy", None), kind) for kind in ours):
+        return f"give its policy, {type(value).__name__}(...).policy"
     if hasattr(value, "problems") and any(kind.__name__ == "Problem" for kind in ours):
         return f"give {type(value).__name__}(...).problems('validation')"
     for kind in ours:
@@ -300,72 +307,54 @@ def _remedy(kinds: Sequence[Any], value: object) -> str:
     if inspect.isfunction(value) and (base := next((kind for kind in ours if inspect.isabstract(kind)), None)):
         methods = ", ".join(sorted(base.__abstractmethods__))  # type: ignore[attr-defined]
         return f"write a class derived from {base.__name__} with {methods}: lit-rl docs own_task shows one"
-    known = sorted({one.__name__ for kind in ours for one in _built_of(kind)})
+    built = sorted({(".toys." in of.__module__, of.__name__) for kind in ours for of in _built_of(kind)})
+    known = {name.lower(): name for _, name in built}
     given = value if isinstance(value, str) else type(value).__name__
-    near = get_close_matches(given, known, n=1) or known[:_MOST_CLASSES]
+    near = [known[one] for one in get_close_matches(given.lower(), known, n=1) or list(known)[:_MOST_CLASSES]]
     return f"give an object such as {' or '.join(f'{name}(...)' for name in near)}" if near else ""
 
 
 def _built_of(kind: type) -> Iterator[type]:
     """Yield the public classes of this package that are of a kind and can be built."""
-    if not inspect.isabstract(kind) and kind.__module__.startswith("lit_rl.") and kind.__name__[0] != "_":
+    if not inspect.isabstract(kind) and kind.__module__.startswith(_HOMES) and kind.__name__[0] != "_":
         yield kind
     below: type
     for below in kind.__subclasses__():
         yield from _built_of(below)
 
 
-def require_at_least(least: float, **values: float | None) -> None:
-    """Check whether numbers are large enough; ``None`` is ignored, NaN is too small.
-
-    Raises:
-        ArgumentError: one is below; the message names it.
-    """
-    _require_each(values, f"at least {least}", lambda value: value >= least)
+def require_at_least(least: float, owner: object = None, /, **values: float | None) -> None:
+    """Raise ArgumentError, which names the owner's class, unless numbers are large enough; NaN is not, None is."""
+    _require_each(owner, values, f"at least {least}", lambda value: value >= least)
 
 
-def require_above(bound: float, **values: float | None) -> None:
-    """Check whether numbers are above a bound; ``None`` is ignored.
-
-    Raises:
-        ArgumentError: one is not; the message names it.
-    """
-    _require_each(values, f"a number above {bound}", lambda value: value > bound)
+def require_above(bound: float, owner: object = None, /, **values: float | None) -> None:
+    """Raise ArgumentError unless numbers are above a bound; ``None`` is ignored, NaN is not above it."""
+    _require_each(owner, values, f"a number above {bound}", lambda value: value > bound)
 
 
-def require_share(**values: float | None) -> None:
-    """Check whether numbers are from 0 to 1; ``None`` is ignored.
-
-    Raises:
-        ArgumentError: one is not; the message names it.
-    """
-    _require_each(values, "a number from 0 to 1", lambda value: 0 <= value <= 1)
+def require_share(owner: object, /, **values: float | None) -> None:
+    """Raise ArgumentError unless numbers are from 0 to 1; ``None`` is ignored."""
+    _require_each(owner, values, "a number from 0 to 1", lambda value: 0 <= value <= 1)
 
 
-def require_clip(**values: float | None) -> None:
-    """Check whether distances of a ratio's lower bound from 1 are in (0, 1]; ``None`` is ignored.
-
-    Raises:
-        ArgumentError: one is not; the message names it.
-    """
+def require_clip(owner: object, /, **values: float | None) -> None:
+    """Raise ArgumentError unless distances of a ratio's lower bound from 1 are in (0, 1]; ``None`` is ignored."""
     remedy = "0.2 is usual, and 1 would be no lower bound, since ratios are above 0"
-    _require_each(values, "a number above 0 and at most 1", lambda value: 0 < value <= 1, remedy)
+    _require_each(owner, values, "a number above 0 and at most 1", lambda value: 0 < value <= 1, remedy)
 
 
 def _require_each(
-    values: Mapping[str, float | None], wanted: str, is_right: Callable[[float], bool], remedy: str = ""
+    owner: object, values: Mapping[str, float | None], wanted: str, right: Callable[[float], bool], remedy: str = ""
 ) -> None:
+    of = "" if owner is None else f"{type(owner).__name__}."
     for name, value in values.items():
-        if value is not None and not is_right(value):
-            raise ArgumentError(name, wanted, shown(value), remedy)
+        if value is not None and not right(value):
+            raise ArgumentError(f"{of}{name}", wanted, shown(value), remedy)
 
 
 def require_number(owner: object, key: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
-    """A constructor argument as a finite float within ``[low, high]``.
-
-    Raises:
-        ArgumentError: it is not; the message names the class, the key and what came.
-    """
+    """A constructor argument as a finite float within ``[low, high]``; else raise ArgumentError."""
     if not _is_number(value) or not low <= value <= high:
         limits = "a finite number" if low == -math.inf and high == math.inf else f"a number in [{low}, {high}]"
         raise ArgumentError(f"{type(owner).__name__}.{key}", limits, shown(value))

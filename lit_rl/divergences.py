@@ -44,8 +44,8 @@ class FullDivergence(Divergence, ABC):
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        require_at_least(1, top_k=self.top_k)
-        require_above(0, temperature=self.temperature, clip=self.clip)
+        require_at_least(1, self, top_k=self.top_k)
+        require_above(0, self, temperature=self.temperature, clip=self.clip)
 
     def __call__(self, policy: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
         """Divergence of each token.
@@ -169,7 +169,7 @@ class SampledReverseKL(Divergence):
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        require_above(0, clip=self.clip)
+        require_above(0, self, clip=self.clip)
 
     def advantages(self, logprobs: Tensor, teacher_logprobs: Tensor) -> Tensor:
         """[N, T] nats from the log-probabilities [N, T] of the sampled tokens; no gradient."""

@@ -74,7 +74,7 @@ def evaluate(
     """
     if not problems:
         raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
-    require_at_least(1, batch_size=batch_size, ks=min(ks, default=0))
+    require_at_least(1, batch_size=batch_size, **{"the number of ks": len(ks), "ks": min(ks, default=1)})
     if max(ks) > sampling.num_samples:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
     if sandbox is None and any(problem.check.runs_program for problem in problems):

@@ -182,9 +182,9 @@ class Clipped(Loss):
     dual_clip: float | None = None
 
     def __post_init__(self) -> None:
-        require_clip(clip_low=self.clip_low)
-        require_above(0, clip_high=self.clip_high)
-        require_above(1 + self.clip_high, dual_clip=self.dual_clip)
+        require_clip(self, clip_low=self.clip_low)
+        require_above(0, self, clip_high=self.clip_high)
+        require_above(1 + self.clip_high, self, dual_clip=self.dual_clip)
 
     def token_losses(self, tokens: Tokens) -> Tensor:
         """[n, T] clipped surrogate."""
@@ -235,8 +235,8 @@ class CISPO(Loss):
     clip_low: float | None = None
 
     def __post_init__(self) -> None:
-        require_above(0, clip_high=self.clip_high)
-        require_clip(clip_low=self.clip_low)
+        require_above(0, self, clip_high=self.clip_high)
+        require_clip(self, clip_low=self.clip_low)
 
     def token_losses(self, tokens: Tokens) -> Tensor:
         """[n, T] weighted log-probability times advantage, negative."""
@@ -276,7 +276,7 @@ class ImportanceSampling(Loss):
     beyond_cap: BeyondCap = "truncate"
 
     def __post_init__(self) -> None:
-        require_above(0, cap=self.cap)
+        require_above(0, self, cap=self.cap)
 
     def token_losses(self, tokens: Tokens) -> Tensor:
         """[n, T] weighted log-probability times advantage, negative."""
@@ -337,7 +337,7 @@ class TruncatedWeights(Correction):
     level: RatioLevel = "token"
 
     def __post_init__(self) -> None:
-        require_above(0, cap=self.cap)
+        require_above(0, self, cap=self.cap)
 
     def weights(self, tokens: Tokens) -> Tensor:
         """[n, T] weights up to the cap."""
@@ -427,7 +427,7 @@ class SequenceMask(Correction):
 
     def __post_init__(self) -> None:
         _require_band(self.low, self.high)
-        require_above(0, cap=self.cap)
+        require_above(0, self, cap=self.cap)
 
     def weights(self, tokens: Tokens) -> Tensor:
         """[n, T] weights of the completions in the band, 0 for the others."""
@@ -471,8 +471,8 @@ class ClipCov(TypedArguments):
     high: float = 5.0
 
     def __post_init__(self) -> None:
-        require_share(share=self.share)
-        require_above(0, share=self.share)
+        require_share(self, share=self.share)
+        require_above(0, self, share=self.share)
         if not self.low < self.high:
             raise UsageError(
                 f"ClipCov.low must be below high, got low={self.low} and high={self.high}: the band has no covariance"

@@ -182,7 +182,7 @@ def hint(name: str, known: Mapping[str, object]) -> str:
         known: those that there are, by name, as :func:`inspect.signature` lists them.
     """
     if name in REMOVED:
-        return ": version 0.4 has removed it"
+        return ": version 0.4 has removed it; leave it out"
     if places := places_now(name, known):
         return f": give {' or '.join(_in_python(place.split('.'), known) for place in places)}"
     near = get_close_matches(name, list(known), n=1)

@@ -38,10 +38,10 @@ class Sampling:
     max_tokens: int = 256
 
     def __post_init__(self) -> None:
-        require_at_least(1, num_samples=self.num_samples, max_tokens=self.max_tokens)
-        require_at_least(0, temperature=self.temperature, top_k=self.top_k)
-        require_above(0, top_p=self.top_p)
-        require_share(top_p=self.top_p)
+        require_at_least(1, self, num_samples=self.num_samples, max_tokens=self.max_tokens)
+        require_at_least(0, self, temperature=self.temperature, top_k=self.top_k)
+        require_above(0, self, top_p=self.top_p)
+        require_share(self, top_p=self.top_p)
         if self.temperature == 0 and self.num_samples > 1:
             raise UsageError(
                 f"greedy sampling gives the same completion each time, got num_samples={self.num_samples}: "

@@ -168,8 +168,10 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             )
     require_at_least(1, **{"trainer.check_val_every_n_epoch": settings.get("check_val_every_n_epoch")})
     require_at_least(-1, **{f"trainer.{name}": settings.get(name) for name in ("max_epochs", "max_steps")})
+    if isinstance(time := settings.get("max_time"), str) and not re.fullmatch(r"\d+:\d\d:\d\d:\d\d", time.strip()):
+        raise ArgumentError("trainer.max_time", "DD:HH:MM:SS, such as 00:12:00:00 for half a day", time)
     accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")
-    if accelerator in ("tpu", "hpu"):
+    if isinstance(accelerator, str) and accelerator not in ("auto", "cpu", "cuda", "gpu", "mps"):
         raise UsageError(f"trainer.accelerator is {accelerator}, which is not supported: use cpu, cuda or auto")
     if accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
         raise UsageError(

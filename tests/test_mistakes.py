@@ -77,7 +77,7 @@ FILES = {
 # name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- files ---------------------------------------------------------------------------------------------
-    "broken YAML": ("fit --config broken.yaml", ("broken.yaml, line 2", "','")),
+    "broken YAML": ("fit --config broken.yaml", ("broken.yaml, line 2", "line 1 opens a bracket")),
     "an empty file": ("fit --config empty.yaml", ("empty.yaml is empty", "model and data")),
     "a file of comments": ("fit --config comment.yaml", ("comment.yaml is empty",)),
     "a list": ("fit --config list.yaml", ("list.yaml is not a configuration", "got ['a']")),
@@ -89,10 +89,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "fit --config basics_grpo --model.rewards TestsReward,LengthPenalty",
         ("model.rewards: expected a list, got TestsReward,LengthPenalty; write [TestsReward,LengthPenalty]",),
     ),
-    "a decimal comma": (
-        "fit --config comma.yaml",
-        ("model.sampling", "got 7", "0.7, not 0,7"),
-    ),
+    "a decimal comma": ("fit --config comma.yaml", ("model.sampling", "got 7", "0.7, not 0,7")),
     "a tab": ("fit --config tab.yaml", ("tab.yaml, line 2", "YAML indents with blanks, not tabs")),
     "a section twice": (
         "--config twice.yaml",
@@ -104,7 +101,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a mistyped section": ("fit --config section.yaml", ("no section modle", "did you mean model?")),
     "a section that there is not": ("fit --config sections.yaml", ("sections.yaml", "no section optimiser")),
     "a missing file": ("fit --config nothere.yaml", ("nothere.yaml is neither a file nor", "lit-rl configs")),
-    "a mistyped name": ("fit --config basics_gropo", ("did you mean basics_grpo",)),
+    "a mistyped name": ("fit --config basics_gropo", ("error: basics_gropo is", "did you mean basics_grpo")),
     "a folder": ("fit --config .", ("neither a file nor",)),
     "no configuration": ("fit", ("missing: data, model", "--config FILE")),
     "a mistyped verb": ("fitt --config base.yaml", ("no verb fitt", "did you mean fit?")),
@@ -184,24 +181,24 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         )
     },
     "a configuration without its flag": ("fit basics_sft", ("basics_sft belongs to no option", "--config basics_sft")),
-    "fewer than no problems": ("--data.num_train_problems -5", ("num_train_problems: expected at least 1, got -5",)),
+    "fewer than no problems": ("--data.num_train_problems -5", ("Basics.num_train_problems: expected", "-5$")),
     "a key in a file of another folder": (
         "--config below/critic.yaml",
         ("critic.yaml: model.critic.class_path is unknown to GRPO", "an argument of PPO"),
     ),
     "no sampling": ("--model.sampling null", ("model.sampling: expected keys and values, got null", "num_samples")),
-    "a pack of no tokens": ("--model.policy.pack_tokens 0", ("pack_tokens: expected at least 1, got 0",)),
-    "a chunk of no tokens": ("--model.policy.chunk_tokens -2", ("chunk_tokens: expected at least 1, got -2",)),
+    "a pack of no tokens": ("--model.policy.pack_tokens 0", ("CausalLM.pack_tokens: expected at least 1, got 0",)),
+    "a chunk of no tokens": ("--model.policy.chunk_tokens -2", ("CausalLM.chunk_tokens: expected at least 1, got -2",)),
     "an optimizer in small letters": ("--model.update.optimizer adam", ("there is no class adam; did you mean Adam",)),
     "an optimizer's name in small letters": ("--model.update.optimizer adamw", ("did you mean AdamW or",)),
     "betas as a text": (
         """--model.update.optimizer '{"class_path": "AdamW", "init_args": {"betas": "0.9 0.95"}}'""",
-        ("model.update.optimizer.betas: expected", "got 0.9 0.95$"),
+        ("model.update.optimizer.betas: expected a list, [A, B], got 0.9 0.95$",),
     ),
     "a size in words": ("--model.sandbox Sandbox --model.sandbox.memory_bytes 2GB", ("expected int, got 2GB$",)),
     "a size in mebibytes": (
         "--model.sandbox Sandbox --model.sandbox.memory_bytes 512",
-        ("memory_bytes: expected at least 16777216 bytes, got 512",),
+        ("error: Sandbox.memory_bytes: expected at least 16777216 bytes, got 512",),
     ),
     "a reward that is no list": ("--model.rewards TestsReward", ("expected a list, got TestsReward; write [TestsR",)),
     "a list given twice": (
@@ -212,10 +209,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model.rewards '[TestsReward]' --model.rewards.0.weight 2",
         ("model.rewards is a list: model.rewards.weight changes its last item",),
     ),
-    "a folder for a class": ("--model.policy some/model", ("no class some/model; a model's folder or hub id goes",)),
+    "a folder for a class": ("--model.policy some/model", ("--model.policy CausalLM --model.policy.model some",)),
     "a teacher of another kind": (
         "--model Distillation --model.teacher CausalLM",
-        ("model.teacher: there is no class CausalLM", "(ModelTeacher, PolicyTeacher, ReferenceTeacher)"),
+        ("model.teacher: CausalLM is a class of another kind", "ModelTeacher, PolicyTeacher, ReferenceTeacher$"),
     ),
     "a mistyped divergence": (
         "--model Distillation --model.teacher ReferenceTeacher --model.distil.divergence ReversKL",
@@ -236,21 +233,21 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     },
     "an optimizer for one group": (
         "--model.update.optimizer torch.optim.LBFGS",
-        ("update.optimizer cannot be built: LBFGS doesn't support per-parameter options",),
+        ("update.optimizer cannot be built: LBFGS doesn't", "or take another class$"),
     ),
     "a schedule without its step": (
         "--model.update.lr_scheduler torch.optim.lr_scheduler.StepLR",
         ("model.update.lr_scheduler: the class there needs step_size", "lr_scheduler.init_args.step_size"),
     ),
-    "PPO without its critic": ("--model PPO", ("model: PPO needs critic: give it as model.init_args.critic",)),
+    "PPO without its critic": ("--model PPO", ("PPO needs critic: give it as model.init_args.critic (", "Separate")),
     "LoRA as a switch": ("--model.policy.lora true", ("policy.lora: expected LoRA, got 'true'; its keys are",)),
     "a sampling by its name as a flag": (
         "--model.evaluate.sampling.greedy.temperature 0",
-        ("evaluate.sampling: expected a dict of Sampling by name", "give all of it as one value, {name: {key: value}}"),
+        ("sampling: expected a dict of Sampling by name", "each with its keys, such as {greedy: {temperature: 0}}"),
     ),
     "a word for a model's fields": (
         "--model.policy.config qwen2",
-        ("model.policy.config: expected keys and values, got qwen2",),
+        ("model.policy.config: expected keys and values such as {model_type: qwen2}, got qwen2",),
     ),
     "a mistyped field of a model": (
         "--model.policy.config.hiden_size 16",
@@ -263,7 +260,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "whole numbers for weights": ("--model.policy.dtype int8", ("unknown dtype 'int8'", "float32 or bfloat16")),
     "a layer of LoRA as a text": (
         """--model.policy.lora '{"rank": 4, "target_modules": "q_proj"}'""",
-        ("target_modules names q_proj", "or a list of some of q_proj"),
+        ("target_modules names q_proj, which as a text is a pattern", "or a list of some of q_proj"),
     ),
     "an option in one letter": ("-x", ("-x is unknown; --help lists what there is",)),
     "a run in no folder": ("--run_dir ''", ("run_dir: expected a folder, got an empty text",)),
@@ -276,7 +273,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--trainer.check_val_every_n_epoch 0",
         ("trainer.check_val_every_n_epoch: expected at least 1, got 0",),
     ),
-    "a time in words": ("--trainer.max_time tomorrow", ("`Timer(duration='tomorrow')` is not a valid duration",)),
+    "a time in words": ("--trainer.max_time tomorrow", ("trainer.max_time: expected DD:HH:MM:SS", "got tomorrow$")),
     "a migration of nothing": ("migrate nothere.yaml", ("nothere.yaml: No such file", "give the path of a YAML file")),
     "a migration of a folder": ("migrate .", (".: Is a directory", "give the path of a YAML file")),
     # -- values ----------------------------------------------------------------------------------------------
@@ -332,28 +329,28 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "the dtype of an export": ("export run out --dtype bf16", ("bf16",)),
     "a dtype that there is not": ("--model.policy.dtype float33", ("unknown dtype 'float33'", "bfloat16")),
     "a list for a group": ("--model.sampling [4,24]", ("model.sampling: expected keys and values", "num_samples")),
-    "a word for a group": ("--model.objective ppo", ("model.objective",)),
-    "no samples": ("--model.sampling.num_samples 0", ("num_samples", "at least 1", "got 0")),
+    "a word for a group": ("--model.objective ppo", ("model.objective: expected Objective", "its keys are loss")),
+    "no samples": ("--model.sampling.num_samples 0", ("Sampling.num_samples: expected at least 1, got 0",)),
     "a group of one": ("--model.sampling.num_samples 1", ("num_samples must be 2 or more, got 1",)),
-    "negative temperature": ("--model.sampling.temperature -1", ("temperature: expected at least 0", "got -1")),
+    "negative temperature": ("--model.sampling.temperature -1", ("Sampling.temperature: expected at least 0",)),
     "a greedy group": ("--model.sampling.temperature 0", ("greedy", "use num_samples: 1 or a temperature")),
-    "top_p above 1": ("--model.sampling.top_p 1.5", ("top_p: expected a number from 0 to 1", "got 1.5")),
-    "negative top_k": ("--model.sampling.top_k -1", ("top_k: expected at least 0", "-1")),
-    "no tokens": ("--model.sampling.max_tokens 0", ("max_tokens", "at least 1")),
-    "negative KL": ("--model.objective.kl_coef -1", ("kl_coef: expected a number of at least 0, got -1",)),
-    "no rows in a micro-batch": ("--model.update.microbatch_size 0", ("microbatch_size: expected at least 1, got 0",)),
+    "top_p above 1": ("--model.sampling.top_p 1.5", ("Sampling.top_p: expected a number from 0 to 1", "got 1.5")),
+    "negative top_k": ("--model.sampling.top_k -1", ("Sampling.top_k: expected at least 0", "-1")),
+    "no tokens": ("--model.sampling.max_tokens 0", ("Sampling.max_tokens: expected at least 1",)),
+    "negative KL": ("--model.objective.kl_coef -1", ("Objective.kl_coef: expected at least 0, got -1",)),
+    "no rows in a micro-batch": ("--model.update.microbatch_size 0", ("Update.microbatch_size: expected at least 1",)),
     "no rollouts": ("--model.max_rollouts 0", ("max_rollouts: expected at least 1, got 0",)),
-    "a batch of less than nothing": ("--data.batch_size -2", ("batch_size: expected at least 1, got -2",)),
+    "a batch of less than nothing": ("--data.batch_size -2", ("Basics.batch_size: expected at least 1, got -2",)),
     "no batch to validate": ("--data.validation_batch_size 0", ("validation_batch_size: expected at least 1",)),
     "fewer problems than none": ("--data.max_train_problems -1", ("max_train_problems: expected at least 1, got -1",)),
-    "a clip of nothing": ("--model.update.gradient_clip_norm 0", ("gradient_clip_norm: expected a number above 0",)),
-    "a negative largest KL": ("--model.update.max_kl -1", ("max_kl: expected a number above 0, got -1",)),
-    "negative resamples": ("--model.collect.max_resamples -1", ("max_resamples: expected at least 0, got -1",)),
-    "a share of 2": ("--model.collect.max_failures 2", ("max_failures: expected a number from 0 to 1",)),
-    "a refresh of never": ("--model.update.refresh_reference_every 0", ("refresh_reference_every: expected",)),
-    "no epochs": ("--model.update.epochs 0", ("epochs: expected at least 1, got 0",)),
-    "no minibatches": ("--model.update.minibatches 0", ("minibatches: expected at least 1, got 0",)),
-    "no rewards": ("--model.rewards null", ("GRPO needs rewards", "give it as model.init_args.rewards")),
+    "a clip of nothing": ("--model.update.gradient_clip_norm 0", ("Update.gradient_clip_norm: expected",)),
+    "a negative largest KL": ("--model.update.max_kl -1", ("Update.max_kl: expected a number above 0, got -1",)),
+    "negative resamples": ("--model.collect.max_resamples -1", ("Collect.max_resamples: expected at least 0",)),
+    "a share of 2": ("--model.collect.max_failures 2", ("Collect.max_failures: expected a number from",)),
+    "a refresh of never": ("--model.update.refresh_reference_every 0", ("error: Update.refresh_re",)),
+    "no epochs": ("--model.update.epochs 0", ("Update.epochs: expected at least 1, got 0",)),
+    "no minibatches": ("--model.update.minibatches 0", ("Update.minibatches: expected at least 1, got 0",)),
+    "no rewards": ("--model.rewards null", ("needs rewards: give it as model.init_args.rewards (", "TestsR")),
     "an empty list of rewards": ("--model.rewards []", ("list at least one reward term",)),
     "a batch larger than the data": ("--data.batch_size 100000", ("got 52", "lower batch_size")),
     "a share above 1": ("--data.bug_share 60", ("bug_share is a share in [0, 1], got 60", "0.6 for 60%")),
@@ -365,7 +362,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- the trainer -------------------------------------------------------------------------------------------
     "a GPU that is not there": ("--trainer.accelerator cuda", ("sees no GPU here", "use cpu or auto")),
     "any GPU": ("--trainer.accelerator gpu", ("sees no GPU here",)),
-    "an accelerator that there is not": ("--trainer.accelerator banana", ("banana", "cpu")),
+    "an accelerator that there is not": ("--trainer.accelerator banana", ("trainer.accelerator is banana", "use cpu")),
     "Lightning's clipping": ("--trainer.gradient_clip_val 1.0", ("use model.update.gradient_clip_norm",)),
     "Lightning's accumulation": ("--trainer.accumulate_grad_batches 4", ("use model.update.microbatch_size",)),
     "DeepSpeed": ("--trainer.strategy deepspeed_stage_2", ("use strategy fsdp2",)),
@@ -374,7 +371,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- the sandbox -------------------------------------------------------------------------------------------
     "no workers": (
         """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"num_workers": 0}}'""",
-        ("num_workers: expected at least 1, got 0",),
+        ("Sandbox.num_workers: expected at least 1, got 0",),
     ),
     "a tier that there is not": (
         """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"tier": 7}}'""",
@@ -404,10 +401,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "no task to look for overlaps in": ("check-contamination", ("--config FILE or --data TASK",)),
     "a copy without a name": ("configs copy", ("needs a NAME",)),
-    "a copy of nothing": ("configs copy basics_gpro", ("did you mean basics_grpo",)),
+    "a copy of nothing": ("configs copy basics_gpro", ("error: basics_gpro is", "did you mean basics_grpo")),
     "a wrong action": ("configs lst", ("lst", "list")),
     "a name to list": ("configs list foo", ("configs list takes no name, got foo", "configs copy foo")),
-    "too much to copy": ("configs copy basics_grpo a b", ("b belongs to no option",)),
+    "too much to copy": ("configs copy basics_grpo a b", ("b is one too many; lit-rl configs --help says",)),
     "a verb with an underscore": ("check_data --data Basics", ("no verb check_data; did you mean check-data?",)),
     "a longer verb with an underscore": ("check_contamination", ("did you mean check-contamination?",)),
     "a verb of other libraries": ("train --config base.yaml", ("no verb train; did you mean fit?",)),
@@ -445,7 +442,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "no problems to validate on": (
         "validate --config base.yaml --data.max_validation_problems 0",
-        ("basics has no validation problems",),
+        ("nothing to validate: raise data.max_validation_problems$",),
     ),
     "a mistyped monitor": (
         """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": """
@@ -477,9 +474,9 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a sampling without its name": (
         "--config one_sampling.yaml",
-        ("model.evaluate.sampling: expected a dict of Sampling by name", "got '0.0'", "{name: {key: value}}"),
+        ("expected a dict of Sampling by name", "got '0.0'", "each with its keys, such as {greedy: {temperature: 0}}"),
     ),
-    "a sampling of null": ("--config no_sampling.yaml", ("got 'None'", "with the names to keep")),
+    "a sampling of null": ("--config no_sampling.yaml", ("got 'None'; give all names in one value, each with",)),
     # -- what strangers did --------------------------------------------------------------------------------------
     "rows where their class is wanted": (
         "check-data --data rows.jsonl",
@@ -487,7 +484,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "rows for a run": ("--data=rows.parquet", ("--data: expected a class, got rows.parquet",)),
     "rows in a file": ("fit --config rows.yaml", ("rows.yaml: data: expected a class, got a/rows.jsonl",)),
-    "a data set where its class is wanted": ("check-data --data owner/name", ("no class owner/name", "as its path")),
+    "a data set where its class is wanted": ("check-data --data owner/name", ("--data MBPP --data.path owner/name$",)),
     "a mistyped split": ("check-data --data Basics --splits [trian]", ("did you mean train?",)),
     "a split without brackets": ("check-data --data Basics --splits valid", ("'test'", "did you mean validation?")),
     "GPUs by their kind": ("plan --gpus h100", ("gpus: expected int, got h100",)),

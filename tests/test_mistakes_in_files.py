@@ -70,7 +70,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "an export to a full folder": ("export run saved_model", ("saved_model is not empty", "or --overwrite true")),
     "an export over something else": (
         "export run full --overwrite true",
-        ("full is not empty: it holds no model to overwrite",),
+        ("full is not empty: give a new folder, for it holds no model to overwrite",),
     ),
     # -- models --------------------------------------------------------------------------------------------------
     "a run as model": (policy(model="./run"), ("./run holds checkpoints of a run", "lit-rl export ./run FOLDER")),
@@ -81,7 +81,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a run as tokenizer": (policy(model="./saved_model", tokenizer="./run"), ("./run holds checkpoints of a run",)),
     "a torn tokenizer": (
         policy(model="./saved_model", tokenizer="./torn_tokenizer"),
-        ("torn_tokenizer", "model.policy.tokenizer", "cannot be read"),
+        ("torn_tokenizer", "model.policy.tokenizer", "cannot be read", "; fetch or export it again"),
     ),
     "weights that are NaN": (
         policy(model="./nan_weights", tokenizer=TOKENIZER),
@@ -91,18 +91,18 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         policy(model="$LIT_RL_UNSET/model", tokenizer=TOKENIZER),
         ("$LIT_RL_UNSET/model: the environment variable LIT_RL_UNSET is not set",),
     ),
-    "an empty folder as model": (policy(model="./nothing"), ("nothing holds no", "model.policy.model")),
+    "an empty folder as model": (policy(model="./nothing"), ("nothing holds no model (model.policy.model): give",)),
     "a configuration without a type": (
         policy(model="./no_type", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("no_type", "model_type", "model.policy.model"),
+        ("no_type", "model_type", "model.policy.model", "; fetch or export it again"),
     ),
     "a configuration without weights": (
         policy(model="./no_weights", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("no_weights", "model.policy.model", "safetensors"),
+        ("no_weights", "model.policy.model", "safetensors", "; fetch or export it again"),
     ),
     "a configuration that is no JSON": (
         policy(model="./no_json", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("no_json", "config.json", "JSON"),
+        ("no_json", "config.json", "JSON", "; fetch or export it again"),
     ),
     "weights that are cut": (
         policy(model="./cut_weights", tokenizer="package:lit_rl/data/basics/tokenizer"),
@@ -139,7 +139,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "an adapter without weights": (
         policy(model="./bare_adapter", tokenizer=TOKENIZER),
-        ("bare_adapter", "model.policy.model", "adapter_model.safetensors"),
+        ("bare_adapter", "model.policy.model", "adapter_model.safetensors; fetch or export it again"),
     ),
     "LoRA on layers that there are not": (
         """--model.policy.lora '{"rank": 2, "target_modules": ["c_attn"]}'""",

@@ -172,8 +172,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("importing_task.py, line 2: there is no module no_such_package: install it",),
     ),
     "a task in no file": ("--data no_such_file.Task", ("data: there is no module no_such_file: install it",)),
-    "a task without problems": (own("Empty"), ("has no train problems", "nothing to fit")),
-    "a test without a test split": ("test --config base.yaml", ("has no test problems", "nothing to test")),
+    "a task without problems": (own("Empty"), ("nothing to fit: have load_problems return some for the split train",)),
+    "a test without a test split": ("test --config base.yaml", ("has no test problems", "or use lit-rl validate")),
     # -- turns -----------------------------------------------------------------------------------------------
     "repair without public checks": (
         "--model.collect.environment Repair",
@@ -189,7 +189,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         repair(template="{feedbak}"),
         ("unknown placeholder {feedbak}", "{feedback}, {comment}"),
     ),
-    "a message of no tokens": (repair(max_message_tokens=0), ("max_message_tokens: expected at least 1, got 0",)),
+    "a message of no tokens": (repair(max_message_tokens=0), ("Repair.max_message_tokens: expected at least 1",)),
     "a message too short for a note": (
         "--model.sandbox own_runner.Nothing " + repair(max_message_tokens=3),
         ("max_message_tokens of Repair: 3 tokens do not hold", "allow at least"),
@@ -208,11 +208,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "an environment of another kind": (
         "--model.collect.environment own_things.Task",
-        ("is not derived from Environment",),
+        ("own_things.Task is not derived from Environment",),
     ),
     "an environment that is abstract": (
         "--model.collect.environment Environment",
-        ("is abstract: give a class derived from it (Repair, SingleTurn)",),
+        ("Environment is abstract: give a class derived from it (Repair, SingleTurn)",),
     ),
     "repair without public checks beside demonstrations": (
         "--model SFT --model.max_updates 1 --model.collect.environment Repair",
@@ -221,11 +221,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a chat that is rewritten": (template(REWRITES), ("writes earlier turns differently", "chat_template")),
     "a chat template that cannot be read": (
         template("{% for m in messages %}{{ m.content }}"),
-        ("the chat template fails on messages", "Unexpected end of template"),
+        ("the chat template fails on messages", "Unexpected end of template", "; set the policy's chat_template"),
     ),
     "a chat template that refuses a second turn": (
         template("{% if messages|length > 2 %}{{ raise_exception('one turn only') }}{% endif %}{{ messages }}"),
-        ("the chat template fails on messages of the roles user, assistant, user: one turn only",),
+        ("of the roles user, assistant, user: one turn only; set the policy's chat_template",),
     ),
     "an engine that forgets what it is asked": (
         "--model.collect.engine own_things.Mute --model.sandbox own_runner.Nothing",
@@ -239,7 +239,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- the objective and the updates -----------------------------------------------------------------------
     "a bound of another loss": (
         "--model.objective.loss PolicyGradient --model.objective.loss.clip_low 0.3",
-        ("clip_low", "PolicyGradient"),
+        ("clip_low is unknown to PolicyGradient; it is an argument of CISPO and Clipped",),
     ),
     "more minibatches than rows": ("--model.update.minibatches 9", ("minibatches is 9", "8 rows", "batch_size")),
     # -- the trainer -----------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "another accelerator's package": ("--trainer.accelerator hpu", ("hpu", "cpu")),
     "a read-only folder": (
         "--trainer.default_root_dir /proc/nothing --trainer.logger true",
-        ("No such file or directory", "/proc/nothing"),
+        ("/proc/nothing: No such file or directory; correct the path, or its rights",),
     ),
     "a run's folder that cannot be made": (
         """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": {"folder": "/proc/nothing"}}]'""",

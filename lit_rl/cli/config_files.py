@@ -108,6 +108,8 @@ def check_file(name: str) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         position = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         remedy = "; YAML indents with blanks, not tabs" if "\\t" in (error.problem or "") else ""
+        if error.context_mark and "flow" in (error.context or ""):
+            remedy = f"; line {error.context_mark.line + 1} opens a bracket that is not closed, or a comma is missing"
         raise UsageError(f"{name}{position}: {error.problem or error.context or 'not YAML'}{remedy}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{name}: {' '.join(str(error).split())}") from error

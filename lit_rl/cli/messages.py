@@ -20,7 +20,7 @@ from lit_rl.arguments import alternatives, arguments_of, elsewhere, misfit
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.renamed import REMOVED_LATER, arguments_at, hint_of_key, value_now
 
-_MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
+_MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE, _MOST_TAKERS = 40, 12, 3
 _LONGEST_LINE = 400
 
 _KEY = re.compile(r'(?:Type .* expects a function or a callable class: )?Parser key "(?P<key>[^"]*)":$')
@@ -35,13 +35,13 @@ _IMPORT_FILE = re.compile(r"^<frozen |[/\\]importlib[/\\]")
 """Files in the trace of a failed import that only do the importing."""
 
 _HOMES = {
-    "model": "lit_rl.modules:",
+    "model": "lit_rl.modules:PolicyModule",
     "data": "lit_rl.data:",
     "tasks": "lit_rl.data:",
     "validation_tasks": "lit_rl.data:",
-    "rewards": "lit_rl.rewards:",
-    "policy": "lit_rl.models:",
-    "critic": "lit_rl.models:",
+    "rewards": "lit_rl.rewards:RewardTerm",
+    "policy": "lit_rl.models:Policy",
+    "critic": "lit_rl.models:Critic",
     "teacher": "lit_rl.models:Teacher",
     "loss": "lit_rl.losses:Loss",
     "correction": "lit_rl.losses:Correction",
@@ -90,7 +90,7 @@ def shorten(message: str) -> str:
 def in_words(error: BaseException) -> str:
     """The text of an error; that of a file begins with the file instead of the system's number."""
     if isinstance(error, OSError) and error.filename and error.strerror and type(error).__str__ is OSError.__str__:
-        return f"{error.filename}: {error.strerror}"
+        return f"{error.filename}: {error.strerror}; correct the path, or its rights"
     return str(error).strip()
 
 
@@ -107,6 +107,8 @@ def explain(
     """
     if verb and (missing := re.search("the following arguments are required: (.*)", message)):
         return f"missing: {missing[1]}; lit-rl {verb} --help says what it takes"
+    if verb and (extra := re.match(r"unrecognized arguments: (?!-|\S+\.ya?ml)(\S+)", message)):
+        return f"{extra[1]} is one too many; lit-rl {verb} --help says what it takes"
     causes = causes_of(message) or causes_of(re.sub(r"Not a valid subclass of \S+ Got value: ", _NO_CLASS, message))
     if not causes:
         return message
@@ -117,6 +119,8 @@ def explain(
         line = _expected(cause, causes, message)
     if line is None or "there is no module" in line:
         line = _failed_import(cause, message) or line or _expected(cause, causes, message)
+    if given := re.search(r"^ *Given value: ([\w.]+)$", message, re.M):
+        line = line.replace("this class", given[1])
     file = _file_of(cause, files)
     return f"{file}: {line}" if file else line
 
@@ -164,7 +168,8 @@ def no_verb(name: str) -> str:
 def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     """The message for a cause that is known to be decisive; ``None`` for types that were only tried."""
     where = ".".join(cause.keys)
-    text = re.sub(r"^Type .* expects a function or a callable class: ", "", cause.text)
+    text = re.sub(r"^Unable to load config '(.*)'$", rf"{_NO_CLASS}\1", cause.text)
+    text = re.sub(r"^Type .* expects a function or a callable class: ", "", text)
     if found := re.match(r"(?:Option '([^']+)' is not accepted|unrecognized arguments: --([^= ]+))", text):
         return _unknown_key(cause, where, found[1] or found[2], known_keys, file)
     if found := re.match(r"Group '([^']+)' does not accept option '([^']+)'", text):
@@ -190,9 +195,12 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
         known = _our_classes(cause.keys)
         if {*found[1].split(",")} <= {*known}:  # of the items
             return f"{where}: expected a list, got {found[1]}; write [{found[1]}]"
-        of, key = ("data set", "path") if cause.keys[-1:] in (("data",), ("held_out",)) else ("model", "model")
-        folder = f"; a {of}'s folder or hub id goes below a class, as its {key}" if "/" in found[1] else ""
-        return f"{where}: there is no class {found[1]}{folder or now or suggestion(found[1], known)}"
+        if known and found[1] not in known and any(found[1] in _our_classes((word,)) for word in _HOMES):
+            return f"{where}: {found[1]} is a class of another kind: give one of {', '.join(known)}"
+        of, key = ("MBPP", "path") if cause.keys[-1:] in (("data",), ("held_out",)) else ("CausalLM", "model")
+        given = f"; a folder or hub id is given as --{where} {of} --{where}.{key} {found[1]}"
+        now = given if "/" in found[1] and of in known else now or suggestion(found[1], known)
+        return f"{where}: there is no class {found[1]}{now}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
         return no_verb(found[1])
     if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):
@@ -207,7 +215,9 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     if found := re.match(r"the following arguments are required: (.*)", text):
         if cause.class_path is not None:
             owner = cause.class_path.rpartition(".")[2] if text == cause.text else "the class there"
-            return f"{where}: {owner} needs {found[1]}: give it as {where}.init_args.{found[1].partition(',')[0]}"
+            first = found[1].partition(",")[0]
+            names = "" if first == "model" else ", ".join(_our_classes((first,)))
+            return f"{where}: {owner} needs {found[1]}: give it as {where}.init_args.{first}{names and f' ({names})'}"
         missing = ", ".join(name.partition(".")[2] or name for name in found[1].split(", "))
         return f"missing: {missing}; give them in a --config FILE (lit-rl configs lists some) or one by one"
     return None
@@ -228,7 +238,7 @@ def _group_at(cause: Cause) -> tuple[Any, str] | None:
     if is_dataclass(hint):
         return hint, f"its keys are {', '.join(field.name for field in fields(hint))}"
     if any(get_origin(kind) in (dict, Mapping) for kind in alternatives(hint)):
-        return hint, "give all of it as one value, {name: {key: value}}, with the names to keep"
+        return hint, "give all names in one value, each with its keys, such as {greedy: {temperature: 0}}"
     return None
 
 
@@ -270,7 +280,7 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
             return f"{where}.{name} is unknown to {kind}: this version has removed it; leave it out"
         of_group = getattr(known[group].default, "__dataclass_fields__", {}) if group in known else {}
         meant = suggestion(inside, of_group) if inside and of_group else suggestion(group, known)
-        takers = _algorithms_with(group) if where == "model" and group not in known else ""
+        takers = _takers(cause.keys, group) if group not in known else ""
         meant = "" if takers and "did you mean" in meant else meant
         return f"{where}.{name} is unknown to {kind}{takers}{meant}"
     keys = {key for key in known_keys if key.startswith("trainer.")}
@@ -299,11 +309,13 @@ def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     where = ".".join(cause.keys)
     if where == "trainer.logger":
         kinds = ["a class such as TensorBoardLogger", *kinds[1:]]  # the first is an Iterable of them
+    if where.endswith(".policy.config"):
+        kinds = ["keys and values such as {model_type: qwen2}"]
     start = f"{where}: " if where else ""
     if not kinds:
         return start + cause.text
     got_value = f", got {value}{_near(value, ' '.join(kinds))}" if value else ""
-    return f"{start}expected {' or '.join(dict.fromkeys(kinds))}" + got_value
+    return f"{start}expected {' or '.join(dict.fromkeys(kinds)).replace('tuple', 'a list, [A, B]')}" + got_value
 
 
 def _near(value: str, choices: str) -> str:
@@ -345,18 +357,18 @@ def _names(value: Any, wrong: str, below: Sequence[str] = ()) -> bool:
     return isinstance(value, str) and re.search(rf"\b{re.escape(wrong)}\b", value) is not None
 
 
-def _algorithms_with(argument: str) -> str:
-    """``; it is an argument of PPO and REINFORCE`` where other algorithms have it."""
-    home = import_module("lit_rl.modules")
-    modules = [name for name in home.__all__ if issubclass(getattr(home, name), home.PolicyModule)]
-    bases = {base for name in modules for base in getattr(home, name).__mro__[1:]}
-    own = [name for name in modules if getattr(home, name) not in bases]
-    takers = [name for name in own if argument in arguments_at(f"{home.__name__}.{name}")]
-    return f"; it is an argument of {' and '.join(takers)}" if takers else ""
+def _takers(keys: tuple[str, ...], argument: str) -> str:
+    """``; it is an argument of PPO and REINFORCE`` where other classes that a key may have as value have it."""
+    takers = [kind.__name__ for kind in _kinds(keys) if argument in arguments_of(kind)]
+    return f"; it is an argument of {' and '.join(takers)}" if 0 < len(takers) <= _MOST_TAKERS else ""
 
 
 def _our_classes(keys: tuple[str, ...]) -> list[str]:
     """Short names of classes that a key may have as value."""
+    return [kind.__name__ for kind in _kinds(keys)]
+
+
+def _kinds(keys: tuple[str, ...]) -> list[type]:
     word = next((word for key in reversed(keys) for word in reversed(key.split(".")) if word in _HOMES), None)
     if word is None:
         return []
@@ -365,4 +377,4 @@ def _our_classes(keys: tuple[str, ...]) -> list[str]:
     kinds = [kind for known in home.__all__ if inspect.isclass(kind := getattr(home, known))]
     if name:
         kinds = [kind for kind in kinds if issubclass(kind, getattr(home, name)) and not inspect.isabstract(kind)]
-    return [kind.__name__ for kind in kinds]
+    return [kind for kind in kinds if not kind.__name__.endswith("Module")]  # which are bases

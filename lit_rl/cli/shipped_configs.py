@@ -42,7 +42,7 @@ def path_of(name: str) -> Path:
         return known[plain]
     near = get_close_matches(plain, known, n=3)
     advice = f"did you mean {' or '.join(near)}?" if near else "lit-rl configs lists the names that can be given"
-    raise FileNotFoundError(f"--config {name} is neither a file nor the name of a configuration: {advice}")
+    raise FileNotFoundError(f"{name} is neither a file nor the name of a configuration: {advice}")
 
 
 def with_paths(arguments: Sequence[str]) -> list[str]:

@@ -6,10 +6,10 @@ import ast
 import re
 from typing import Unpack
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.data.mbpp_plus import comparing_test, plain_test
-from lit_rl.data.prompts import FUNCTION_STOPS, Form, function_prompt
+from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
 from lit_rl.data.task import TaskOptions
@@ -72,6 +72,8 @@ class HumanEval(CutTask):
         self.path = path
         self.split: Cut = split
         self.form: Form = form
+        if not 0 <= few_shot <= len(SOLVED_FUNCTIONS):
+            raise ArgumentError("HumanEval.few_shot", f"0 to {len(SOLVED_FUNCTIONS)} examples", str(few_shot))
         self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds
         self.name = name
@@ -163,5 +165,5 @@ def before_function(source: str, name: str) -> str:
     """
     definition = re.search(rf"^(async +)?def +{re.escape(name)}\b", source, flags=re.MULTILINE)
     if definition is None:
-        raise UsageError(f"the source defines no function {name}")
+        raise UsageError(f"the source defines no function {name}; fix or remove the row")
     return source[: definition.start()]

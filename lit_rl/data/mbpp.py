@@ -111,7 +111,7 @@ class MBPP(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         if not 0 <= few_shot <= len(EXAMPLES):
-            raise ArgumentError("few_shot", f"0 to {len(EXAMPLES)} examples", str(few_shot))
+            raise ArgumentError(f"{type(self).__name__}.few_shot", f"0 to {len(EXAMPLES)} examples", str(few_shot))
         self.path = path
         self.parts: dict[Split, Part] = {
             "train": train_split,

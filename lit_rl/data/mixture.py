@@ -41,7 +41,7 @@ class TaskShares(PreferMixed):
     def __init__(self, weights: Mapping[str, float], least: float = 1.0, rarely: float = 1.0) -> None:
         super().__init__(rarely)
         if not 0 < least <= 1:
-            raise ArgumentError("least", "a share above 0 and at most 1", str(least), "0.25 for a quarter of it")
+            raise ArgumentError("Mixture.least", "a share above 0 and at most 1", str(least), "0.25 for a quarter")
         self.weights = weights
         self.least = least
         self.reads_verdicts = least < 1 or rarely < 1
@@ -120,7 +120,7 @@ class Mixture(TaskDataModule):
         if not tasks or any(isinstance(task, Mixture) or task.prefer is not None for task in tasks):
             raise UsageError("tasks: expected at least one, no Mixture, none with prefer; list an inner one's tasks")
         if len(given) != len(tasks) or not all(isfinite(weight) and weight > 0 for weight in given):
-            raise ArgumentError("weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
+            raise ArgumentError("Mixture.weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
         if options.get("chat") or options.get("stop_strings"):
             raise UsageError("chat, stop_strings: expected none, because each task has its own; set them in tasks")
         if options.get("validation_tasks") is None:

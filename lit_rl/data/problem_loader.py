@@ -52,7 +52,7 @@ class PreferMixed(TypedArguments):
 
     def __init__(self, rarely: float = 0.25) -> None:
         if not 0 < rarely <= 1:
-            raise ArgumentError("rarely", "a share above 0 and at most 1", str(rarely), "0.25 for a quarter as often")
+            raise ArgumentError("PreferMixed.rarely", "a share above 0 and at most 1", str(rarely), "0.25 is usual")
         self.rarely = rarely
         self.reads_verdicts = True
         self.reset()
@@ -162,7 +162,7 @@ class ProblemLoader:
         world_size: int = 1,
         prefer: PreferMixed | None = None,
     ) -> None:
-        require_at_least(1, batch_size=batch_size)
+        require_at_least(1, self, batch_size=batch_size)
         self.problems = problems
         self.batch_size = batch_size
         self.shuffle = shuffle

@@ -10,7 +10,6 @@ import ast
 from collections.abc import Sequence
 from typing import Literal
 
-from lit_rl.arguments import ArgumentError
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.types import Message
 
@@ -114,11 +113,8 @@ def function_prompt(beginning: str, form: Form, few_shot: int = 0) -> str | tupl
         form: ``completion``: the bare beginning; ``instruct``: a request for the whole function.
         few_shot: number of solved examples (:data:`SOLVED_FUNCTIONS`) before it: functions above it in
             completion form, earlier turns in instruct form.
-
-    Raises:
-        ValueError: more examples than there are.
     """
-    solved = _first(SOLVED_FUNCTIONS, few_shot)
+    solved = SOLVED_FUNCTIONS[:few_shot]
     if form == "completion":
         return "".join(f"{head}{body}\n\n" for head, body in solved) + beginning
     turns: list[str] = []
@@ -209,9 +205,3 @@ def _task_request(task: str, tests: Sequence[str]) -> str:
     shown = "\n".join(test.strip() for test in tests)
     asked = f"{task.strip()}\n\nAnswer with one fenced block of Python."
     return asked + (f" It has to pass these tests:\n\n{fenced(shown)}" if tests else "")
-
-
-def _first(examples: Sequence[tuple[str, str]], count: int) -> Sequence[tuple[str, str]]:
-    if not 0 <= count <= len(examples):
-        raise ArgumentError("few_shot", f"0 to {len(examples)} examples", str(count))
-    return examples[:count]

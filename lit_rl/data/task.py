@@ -73,9 +73,9 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         stop_strings: list[str] | None = None,
     ) -> None:
         super().__init__()
-        require_at_least(1, batch_size=batch_size, validation_batch_size=validation_batch_size)
-        require_at_least(1, max_train_problems=max_train_problems)
-        require_at_least(0, max_validation_problems=max_validation_problems)
+        require_at_least(1, self, batch_size=batch_size, validation_batch_size=validation_batch_size)
+        require_at_least(1, self, max_train_problems=max_train_problems)
+        require_at_least(0, self, max_validation_problems=max_validation_problems)
         self.batch_size = batch_size
         self.validation_batch_size = validation_batch_size
         self.seed = seed_or_global(seed)

@@ -36,7 +36,7 @@ class InProcess(Engine):
     shares_weights = True
 
     def __init__(self, max_rows: int | None = None) -> None:
-        require_at_least(1, max_rows=max_rows)
+        require_at_least(1, self, max_rows=max_rows)
         self.max_rows = max_rows
 
     @contextmanager

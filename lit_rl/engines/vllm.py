@@ -96,8 +96,8 @@ class VLLM(Engine):
         merge_adapters: bool = False,
         options: dict[str, Any] | None = None,
     ) -> None:
-        require_share(memory_share=memory_share)
-        require_at_least(1, max_rows=max_rows, max_row_tokens=max_row_tokens)
+        require_share(self, memory_share=memory_share)
+        require_at_least(1, self, max_rows=max_rows, max_row_tokens=max_row_tokens)
         self.dtype = dtype
         self.memory_share = memory_share
         self.cache_gigabytes = cache_gigabytes

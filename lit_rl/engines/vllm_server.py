@@ -87,8 +87,8 @@ class VLLMServer(Engine):
         in_rounds: bool = True,
         merge_adapters: bool = False,
     ) -> None:
-        require_above(0, start_seconds=start_seconds, weights_seconds=weights_seconds, row_seconds=row_seconds)
-        require_at_least(1, max_requests=max_requests, num_tries=num_tries)
+        require_above(0, self, start_seconds=start_seconds, weights_seconds=weights_seconds, row_seconds=row_seconds)
+        require_at_least(1, self, max_requests=max_requests, num_tries=num_tries)
         addresses = [url] if isinstance(url, str) else url
         if not addresses:
             raise UsageError("url names no server: give at least one address, such as http://node17:8000")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Self
 
-from lit_rl.arguments import ArgumentError
+from lit_rl.arguments import ArgumentError, require_at_least
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
@@ -72,11 +72,10 @@ class Sandbox(ProgramRunner):
         allow_weak: bool = False,
         temporary_folder: str | None = None,
     ) -> None:
-        if num_workers < 1:
-            raise ArgumentError("num_workers", "at least 1", str(num_workers))
+        require_at_least(1, self, num_workers=num_workers)
         if memory_bytes < _LEAST_MEMORY:
             raise ArgumentError(
-                "memory_bytes", f"at least {_LEAST_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"
+                "Sandbox.memory_bytes", f"at least {_LEAST_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"
             )
         if tier is not None and tier not in TIERS:
             raise SandboxError(f"tier {tier} is unknown: the tiers are {sorted(TIERS)}, None for the best one")

@@ -51,9 +51,9 @@ class LoRA:
     target_modules: str | list[str] = "all-linear"
 
     def __post_init__(self) -> None:
-        require_at_least(1, **{"LoRA.rank": self.rank})
-        require_above(0, alpha=self.alpha)
-        require_share(dropout=self.dropout)
+        require_at_least(1, self, rank=self.rank)
+        require_above(0, self, alpha=self.alpha)
+        require_share(self, dropout=self.dropout)
 
 
 # PEFT refuses both names there: Mamba's kernels read the weights without calling the layers.
@@ -87,7 +87,9 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
     if wanted == "all-linear":
         return
     names = [name for name, _ in base_of(model).named_modules()]
+    why = "which the model does not have"
     if isinstance(wanted, str):
+        why = "which as a text is a pattern for whole names, of which none fits"
         missing = [] if any(re.fullmatch(wanted, name) for name in names) else [wanted]
     else:
         missing = [one for one in wanted if not any(f".{name}".endswith(f".{one}") for name in names)]
@@ -95,8 +97,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
         linear = (name for name, layer in base_of(model).named_modules() if isinstance(layer, nn.Linear))
         there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
         raise UsageError(
-            f"lora.target_modules names {', '.join(missing)}, which the model does not have: use all-linear, or a list "
-            f"of some of {there}"
+            f"lora.target_modules names {', '.join(missing)}, {why}: use all-linear, or a list of some of {there}"
         )
 
 
@@ -119,11 +120,11 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
         f"{ADAPTER_CONFIG}"
     )
     if not any((Path(source) / name).is_file() for name in _WEIGHTS):
-        raise FileNotFoundError(f"the adapter {source} ({MODEL_KEY}) has no weights: it lacks {_WEIGHTS[0]}")
+        raise FileNotFoundError(f"the adapter {source} ({MODEL_KEY}) lacks {_WEIGHTS[0]}; fetch or export it again")
     with plain_failures("adapter", source, MODEL_KEY):
         if json.loads((Path(source) / ADAPTER_CONFIG).read_text()).get("megatron_config"):
             raise ValueError(
-                f"{ADAPTER_CONFIG} sets megatron_config, for which PEFT imports whatever megatron_core names"
+                f"{ADAPTER_CONFIG} sets megatron_config, for which PEFT imports what megatron_core names; remove it"
             )
         saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
     try:

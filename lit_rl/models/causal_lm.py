@@ -95,9 +95,7 @@ class CausalLM(Policy):
         if given is not None and not (hasattr(given, "config") and hasattr(given, "get_input_embeddings")):
             raise ArgumentError("CausalLM.model", "a causal language model of transformers", shown(given))
         if hasattr(given, "peft_config"):
-            raise ArgumentError(
-                "CausalLM.model", "a model without adapters", "one of PEFT", "give the adapter's folder"
-            )
+            raise ArgumentError("CausalLM.model", "a model without adapters", "one of PEFT", "give its folder")
         if given is not None and tokenizer is None:
             tokenizer = str(getattr(given, "name_or_path", "")) or None
             if tokenizer is None:
@@ -109,7 +107,7 @@ class CausalLM(Policy):
         if quantization is not None and (model is None or lora is None):
             raise UsageError("quantization freezes the base of a given model under new adapters: give model and lora")
         if chat_template is not None and "{" not in chat_template:  # each prompt would become a file's name
-            raise ArgumentError("CausalLM.chat_template", "the text of a Jinja template", shown(chat_template))
+            raise ArgumentError("CausalLM.chat_template", "a Jinja template", shown(chat_template), "give its text")
         torch_dtype(dtype)  # looked at here, before a run waits for its data
         self.source = None if given is not None else model
         self._given = (given,)  # in a tuple, so that it is no part of this module before it is loaded
@@ -121,7 +119,7 @@ class CausalLM(Policy):
         self.dtype = dtype
         self.attention = attention
         self.init_seed = seed_or_global(init_seed)
-        require_at_least(1, chunk_tokens=chunk_tokens, pack_tokens=pack_tokens)
+        require_at_least(1, self, chunk_tokens=chunk_tokens, pack_tokens=pack_tokens)
         self.chunk_tokens = chunk_tokens
         self.pack_tokens = pack_tokens
         self.share_prompts = share_prompts

@@ -57,8 +57,8 @@ class Distil:
     tokens: Literal["all", "failing_line"] = "all"
 
     def __post_init__(self) -> None:
-        require_above(0, weight=self.weight)
-        require_at_least(0, reward_weight=self.reward_weight)
+        require_above(0, self, weight=self.weight)
+        require_at_least(0, self, reward_weight=self.reward_weight)
 
     def chosen(self, rollout: Rollout) -> Tensor:
         """[N, T] bool: tokens that the teacher may correct."""

@@ -85,7 +85,7 @@ class DPO(TextModule):
             max_updates=max_updates,
             seed=seed,
         )
-        require_above(0, beta=beta)
+        require_above(0, self, beta=beta)
         self.kind = kind
         self.beta = beta
         self.reference: Reference | None = None

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError, require_above, shown, typed_group
+from lit_rl.arguments import ArgumentError, UsageError, require_above, require_at_least, shown, typed_group
 from lit_rl.functional.kl import KLKind, adaptive_kl_coef, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
@@ -77,16 +77,14 @@ class Objective:
     correction: Correction | None = None
 
     def __post_init__(self) -> None:
-        if self.kl_coef < 0:
-            raise ArgumentError(
-                "kl_coef", "a number of at least 0", str(self.kl_coef), "a negative one drives the policy away"
-            )
+        require_at_least(0, self, kl_coef=self.kl_coef)
         if self.correction is not None and self.loss.reads_sampler_logprobs:
             raise UsageError(
                 f"{type(self.loss).__name__} weighs by the sampler's probabilities itself, got it beside the "
                 f"correction {type(self.correction).__name__}: leave one of them out"
             )
-        require_above(0, target_kl=self.target_kl, target_entropy=self.target_entropy, entropy_step=self.entropy_step)
+        require_above(0, self, target_kl=self.target_kl)
+        require_above(0, self, target_entropy=self.target_entropy, entropy_step=self.entropy_step)
         if self.target_entropy is not None and self.entropy_coef < 0:
             raise UsageError(
                 f"target_entropy raises the entropy, got entropy_coef={self.entropy_coef} to start with: set it to 0"

@@ -247,9 +247,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         ]
         for group in groups:
             if not group["params"]:
-                raise UsageError(
-                    f"no weight of the {group['name']} learns: all have requires_grad=False; unfreeze some"
-                )
+                raise UsageError(f"no weight of the {group['name']} learns: all have requires_grad=False; unfreeze it")
         return self.build_optimizer(groups)
 
     def build_trial(self) -> Any:

@@ -99,7 +99,7 @@ class REINFORCE(RolloutModule):
                 f"rewards-to-go are not normalized, got the baseline {type(baseline).__name__} with "
                 f"normalize={baseline.normalize}: give it normalize: none, or give it as deltas"
             )
-        require_share(gamma=gamma)
+        require_share(self, gamma=gamma)
         self.compare_by(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline
         self.deltas = deltas

@@ -49,7 +49,7 @@ def built(key: str, build: Callable[[], Any]) -> Any:
     except LitRLError:
         raise
     except Exception as error:
-        raise UsageError(f"{key} cannot be built: {error}; correct its arguments") from error
+        raise UsageError(f"{key} cannot be built: {error}; correct its arguments, or take another class") from error
     if made is None:
         raise ArgumentError(key, "a function that returns what it builds", "None")
     return made
@@ -75,8 +75,8 @@ class Optimization:
     microbatch_size: int | None = None
 
     def __post_init__(self) -> None:
-        require_above(0, gradient_clip_norm=self.gradient_clip_norm)
-        require_at_least(1, microbatch_size=self.microbatch_size)
+        require_above(0, self, gradient_clip_norm=self.gradient_clip_norm)
+        require_at_least(1, self, microbatch_size=self.microbatch_size)
 
 
 @typed_group
@@ -109,16 +109,16 @@ class Update(Optimization):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, epochs=self.epochs, minibatches=self.minibatches, microbatch_tokens=self.microbatch_tokens)
-        require_at_least(1, refresh_reference_every=self.refresh_reference_every)
-        require_above(0, refresh_reference_share=self.refresh_reference_share)
-        require_share(refresh_reference_share=self.refresh_reference_share)
+        require_at_least(1, self, epochs=self.epochs, microbatch_tokens=self.microbatch_tokens)
+        require_at_least(1, self, minibatches=self.minibatches, refresh_reference_every=self.refresh_reference_every)
+        require_above(0, self, refresh_reference_share=self.refresh_reference_share)
+        require_share(self, refresh_reference_share=self.refresh_reference_share)
         if self.refresh_reference_share < 1 and self.refresh_reference_every is None:
             raise UsageError(
                 f"refresh_reference_share={self.refresh_reference_share:g} says how far the reference moves, and "
                 "refresh_reference_every=None that it never does: set that to 1 for a moving average"
             )
-        require_above(0, max_kl=self.max_kl)
+        require_above(0, self, max_kl=self.max_kl)
 
     @property
     def steps(self) -> int:
@@ -148,9 +148,9 @@ class CriticUpdate:
     bootstrap_truncated: bool = False
 
     def __post_init__(self) -> None:
-        require_above(0, value_clip=self.value_clip, coef=self.coef, learning_rate=self.learning_rate)
-        require_above(0, gradient_clip_norm=self.gradient_clip_norm)
-        require_at_least(0, warmup_rollouts=self.warmup_rollouts)
+        require_above(0, self, value_clip=self.value_clip, coef=self.coef, learning_rate=self.learning_rate)
+        require_above(0, self, gradient_clip_norm=self.gradient_clip_norm)
+        require_at_least(0, self, warmup_rollouts=self.warmup_rollouts)
 
 
 @typed_group

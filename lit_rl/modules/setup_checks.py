@@ -31,9 +31,13 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
         return
     tasks = (task.validation_tasks or [task]) if stage == "validate" else [task]
     if not any(of.problems(_SPLITS[stage]) for of in tasks):
-        verb = next(name for name in _SPLITS if name == stage)  # Lightning's stages are members of an enumeration
-        remedy = ": give split='train', which trains on four fifths of it" if isinstance(task, CutTask) else ""
-        raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}{remedy}")
+        verb, split = next(one for one in _SPLITS.items() if one[0] == stage)  # its type is one of Lightning's
+        remedy = f"have load_problems return some for the split {split}" + ", or use lit-rl validate" * (verb == "test")
+        if split != "train" and task.max_validation_problems == 0:
+            remedy = "raise data.max_validation_problems"
+        elif isinstance(task, CutTask):
+            remedy = "give split='train', which trains on four fifths of it"
+        raise UsageError(f"{task.name} has no {split} problems, so there is nothing to {verb}: {remedy}")
     arguments = inspect.signature(type(task)).parameters.values()
     numbers = [one for one in arguments if one.name.endswith("_validation_problems")]
     for one in numbers if task.validation_tasks and stage in ("fit", "validate") else ():

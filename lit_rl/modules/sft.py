@@ -74,9 +74,7 @@ def demonstration(problem: Problem) -> str:
     if "demonstration" in problem.fields:
         return str(problem.fields["demonstration"])
     if problem.reference is None:
-        raise UsageError(
-            f"problem {problem.task_id} has neither a demonstration nor a reference: SFT needs one of them"
-        )
+        raise UsageError(f"problem {problem.task_id} has neither a demonstration nor a reference: SFT needs one")
     if problem.continues_program and problem.reference.strip("\n")[:1] in (" ", "\t"):
         raise UsageError(
             f"the reference of problem {problem.task_id} is indented, as a body without its head is, and would be "

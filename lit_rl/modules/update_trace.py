@@ -68,7 +68,7 @@ def likely_cause(evidence: Mapping[str, Any]) -> str:
         return (
             f"the backward pass overflowed: steps may be too large{rate}, a log-ratio too large or the dtype too narrow"
         )
-    return "the loss overflowed: a log-ratio may be too large; lower the learning rate or num_epochs"
+    return "the loss overflowed: a log-ratio may be too large; lower the learning rate or update.epochs"
 
 
 def save_evidence(folder: Path, name: str, evidence: Evidence) -> Path | None:

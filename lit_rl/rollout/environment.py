@@ -55,7 +55,8 @@ class Environment(TypedArguments, ABC):
     def __init__(
         self, max_turns: int = 1, max_message_tokens: int | None = None, max_row_tokens: int | None = None
     ) -> None:
-        require_at_least(1, max_turns=max_turns, max_message_tokens=max_message_tokens, max_row_tokens=max_row_tokens)
+        require_at_least(1, self, max_turns=max_turns, max_row_tokens=max_row_tokens)
+        require_at_least(1, self, max_message_tokens=max_message_tokens)
         self.max_turns = max_turns
         self.max_message_tokens = max_message_tokens
         self.max_row_tokens = max_row_tokens

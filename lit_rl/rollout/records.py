@@ -112,7 +112,7 @@ class Judge:
         if program is None or not check.runs_program:
             return _done(Outcome(Verdict.NO_PROGRAM))
         if self._runner is None:
-            raise InfrastructureError(f"problem {problem.task_id} has a program to run, but there is no sandbox")
+            raise InfrastructureError(f"problem {problem.task_id} has a program to run: give a sandbox, as Sandbox()")
         key = (problem.task_id, id(check), program.source)
         if key not in self._started:
             self._started[key] = check, self._runner.submit(program.source, check)

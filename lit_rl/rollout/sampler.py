@@ -177,10 +177,10 @@ class Collect:
     def __post_init__(self) -> None:
         if self.environment is not None:
             require_environment(self.environment)
-        require_at_least(0, max_resamples=self.max_resamples)
-        require_share(max_failures=self.max_failures)
+        require_at_least(0, self, max_resamples=self.max_resamples)
+        require_share(self, max_failures=self.max_failures)
         if self.staleness not in (0, 1):
-            raise ArgumentError("staleness", "0 (on-policy) or 1 (one rollout ahead)", str(self.staleness))
+            raise ArgumentError("Collect.staleness", "0 (on-policy) or 1 (one rollout ahead)", str(self.staleness))
         if self.max_resamples and self.staleness:
             raise UsageError(
                 f"max_resamples={self.max_resamples} waits for verdicts before it samples again; staleness=1 samples "

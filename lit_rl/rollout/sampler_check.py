@@ -55,8 +55,8 @@ class SamplerCheck:
     stop: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(1, rows=self.rows)
-        require_above(0, largest_gap=self.largest_gap)
+        require_at_least(1, self, rows=self.rows)
+        require_above(0, self, largest_gap=self.largest_gap)
 
 
 def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:

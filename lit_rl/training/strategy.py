@@ -70,7 +70,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         # Without mixed precision the gradients' own dtype may be wider (float64) and must not be narrowed.
         self.reduce_dtype = None if param_dtype is None or reduce_dtype is None else torch_dtype(reduce_dtype)
         self.activation_checkpointing = activation_checkpointing
-        require_at_least(1, replicas=replicas)
+        require_at_least(1, self, replicas=replicas)
         self.replicas = replicas
         self.shard_mesh: DeviceMesh | None = None
         self.load_on_rank_zero = load_on_rank_zero
@@ -240,9 +240,7 @@ def check_strategy(strategy: Any) -> None:
     if isinstance(strategy, str) and strategy != "auto" and strategy not in StrategyRegistry:
         raise UsageError(f"unknown strategy {strategy}: use auto, ddp or fsdp2")
     if isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies():
-        raise UsageError(
-            f"strategy {name} is FSDP1, which cannot go backward inside a training step: use strategy fsdp2"
-        )
+        raise UsageError(f"strategy {name} is FSDP1, which cannot go backward in a training step: use strategy fsdp2")
 
 
 def allow_unused_parameters(strategy: Any) -> None:

@@ -184,7 +184,7 @@ def test_each_rule_has_a_name_of_its_own_and_an_entry_in_the_docs() -> None:
     [
         (lambda: Diagnostics(patience=0), "patience"),
         (lambda: Diagnostics(leave_out=["colapse"]), "colapse"),
-        (lambda: diagnosis.Truncated(1.5), "at_most: expected a number from 0 to 1"),
+        (lambda: diagnosis.Truncated(1.5), "Truncated.at_most: expected a number from 0 to 1"),
         (lambda: diagnosis.FirstRatio(0.0), "at_most: expected a number above 0"),
         (lambda: diagnosis.BrokenTests(at_least=1), "at_least: expected at least 2"),
     ],

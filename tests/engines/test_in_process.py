@@ -281,7 +281,7 @@ def test_a_session_that_fails_on_sharded_weights_spreads_them_again(byte_tokeniz
     ],
 )
 def test_requests_that_ask_for_nothing_are_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match="max_rows: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"InProcess\.max_rows: expected at least 1, got 0"):
         InProcess(max_rows=0)
     with pytest.raises(ValueError, match=said):
         Request(**({"row": 3, "prompt_ids": (1,), "stream": 0, "max_tokens": 1} | wrong))

@@ -114,7 +114,7 @@ def test_empty_completions_are_fine() -> None:
 
 def test_wrong_arguments_say_what_came() -> None:
     zeros, mask = torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"gae_lambda: expected a number from 0 to 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"GAE.gae_lambda: expected a number from 0 to 1, got 1.5"):
         gae(zeros, zeros, mask, gamma=1.0, gae_lambda=1.5)
     with pytest.raises(ValueError, match=r"\[N, T\] and bootstrap_values \[N\], got \[2, 3\] and \[3\]"):
         gae(zeros, zeros, mask, gamma=1.0, gae_lambda=1.0, tails=torch.zeros(3))

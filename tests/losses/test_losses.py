@@ -78,9 +78,9 @@ def test_clip_low_of_1_is_no_lower_bound() -> None:
     [
         (lambda: Clipped(clip_low=1.5), "clip_low: expected a number above 0 and at most 1, got 1.5"),
         (lambda: CISPO(clip_high=1, clip_low=0), "clip_low: expected a number above 0 and at most 1, got 0"),
-        (lambda: Clipped(clip_high=0), "clip_high: expected a number above 0, got 0"),
+        (lambda: Clipped(clip_high=0), "Clipped.clip_high: expected a number above 0, got 0"),
         (lambda: Clipped(dual_clip=1.1), "dual_clip: expected a number above 1.2, got 1.1"),
-        (lambda: ImportanceSampling(cap=0), "cap: expected a number above 0, got 0"),
+        (lambda: ImportanceSampling(cap=0), "ImportanceSampling.cap: expected a number above 0, got 0"),
         (lambda: Objective(loss="naive"), "loss: expected Loss, got 'naive'; it is now PolicyGradient"),  # type: ignore[arg-type]
         (lambda: Objective(loss=PolicyGradient), "loss: expected Loss, got <class .*PolicyGradient"),  # type: ignore[arg-type]
     ],

@@ -187,7 +187,7 @@ def test_missing_files_several_and_a_missing_reader_are_told_apart(
     file = tmp_path / "tiny.gguf"
     for name in (file.name, "b.gguf"):
         (tmp_path / name).touch()
-    with pytest.raises(ValueError, match=r"holds 2 GGUF files \(b.gguf, tiny.gguf\): name one of them"):
+    with pytest.raises(ValueError, match=r"holds 2 GGUF files \(b.gguf, tiny.gguf\): name one, "):
         CausalLM(str(tmp_path)).load()
     monkeypatch.setattr("lit_rl.models.loading.weights.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=r"needs the package gguf: pip install 'lit-rl\[gguf\]'"):

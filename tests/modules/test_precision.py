@@ -243,7 +243,7 @@ def read(folder: Path, update: int) -> dict[str, Any]:
 
 def test_a_loss_that_is_nan_stops_the_run_and_leaves_its_micro_batch(make_module: Make, tmp_path: Path) -> None:
     module = make_module(LossIsNaN, max_rollouts=3, microbatch_size=4)
-    with pytest.raises(NotFiniteError, match=r"loss is nan at update 1: the loss overflowed.*not_finite_update_1"):
+    with pytest.raises(NotFiniteError, match=r"loss is nan at update 1: .* or update.epochs.*not_finite_update_1"):
         fit(module, tmp_path)
     evidence = read(tmp_path, 1)
     assert (evidence["quantity"], evidence["update"], evidence["rollout"]) == ("loss", 1, 1)

@@ -108,14 +108,14 @@ class Basics(TaskDataModule):
                 raise UsageError(f"{key} is a share in [0, 1], got {share}: use 0.6 for 60%")
         if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
             remedy = "at least half of the 8 cases stay hidden"
-            raise ArgumentError("num_public_cases", f"0 to {MAX_PUBLIC_CASES}", str(num_public_cases), remedy)
+            raise ArgumentError("Basics.num_public_cases", f"0 to {MAX_PUBLIC_CASES}", str(num_public_cases), remedy)
         if (untold_constants or second_turn_share) and num_public_cases == 0:
             raise UsageError(
                 "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
             )
         if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
             expected = f"0 to {len(SOLVED)} in instruct form and 0 in completion form"
-            raise ArgumentError("few_shot", expected, f"{few_shot} in {form} form")
+            raise ArgumentError("Basics.few_shot", expected, f"{few_shot} in {form} form")
         if form == "instruct" and second_turn_share:
             raise UsageError(
                 f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
@@ -127,7 +127,8 @@ class Basics(TaskDataModule):
         self.form: Form = form
         self.few_shot = few_shot
         self.families = families
-        require_at_least(1, num_train_problems=num_train_problems, num_validation_problems=num_validation_problems)
+        require_at_least(1, self, num_train_problems=num_train_problems)
+        require_at_least(1, self, num_validation_problems=num_validation_problems)
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
         self.rendering = Rendering(bug_share, num_public_cases, untold_constants, second_turn_share, language)

@@ -128,7 +128,7 @@ class Corridor(TaskDataModule):
         chosen = list(range(1, num_cells + 1)) if starts is None else list(starts)
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
         if not chosen or any(not 1 <= start <= num_cells for start in chosen):
-            raise ArgumentError("starts", f"1 to num_cells ({num_cells}) steps from the goal", str(chosen))
+            raise ArgumentError("Corridor.starts", f"1 to num_cells ({num_cells}) steps from the goal", str(chosen))
         self.num_cells = num_cells
         self.starts = chosen
 
@@ -184,7 +184,7 @@ class Sorting(TaskDataModule):
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
         lengths = {len(prompt) for prompt in chosen}
         if len(lengths) != 1 or 0 in lengths:
-            raise ArgumentError("prompts", "one length of at least 1", str(chosen))
+            raise ArgumentError("Sorting.prompts", "one length of at least 1", str(chosen))
         if min(min(prompt) for prompt in chosen) < 0:
             raise UsageError(f"numbers to sort are token ids, so none may be negative, got {chosen}")
         self.prompts = chosen

@@ -132,7 +132,8 @@ def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, 
         )
     except TemplateError as error:
         roles = ", ".join(message["role"] for message in messages)
-        raise UsageError(f"the chat template fails on messages of the roles {roles}: {error}") from error
+        failed = f"the chat template fails on messages of the roles {roles}"
+        raise UsageError(f"{failed}: {str(error).rstrip('.')}; set the policy's chat_template") from error
     return text
 
 

@@ -170,8 +170,8 @@ def write_model(
     """
     replaces = overwrite and any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
     if folder.exists() and any(folder.iterdir()) and not replaces:
-        advice = "it holds no model to overwrite" if overwrite else "give a new folder, or --overwrite true"
-        raise FileExistsError(f"{folder} is not empty: {advice}")
+        advice = ", for it holds no model to overwrite" if overwrite else ", or --overwrite true"
+        raise FileExistsError(f"{folder} is not empty: give a new folder{advice}")
     adapted = hasattr(policy.model, "peft_config")
     if adapted and not merge and policy.source is None:
         raise UsageError(

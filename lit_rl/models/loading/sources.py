@@ -120,7 +120,10 @@ def _failure(kind: str, source: str, key: str, error: Exception) -> str:
         said = plainly if words in str(error) else said
     if Path(source).exists():
         if kind == "tokenizer" and Path(source).is_dir() and not has_tokenizer(Path(source)):
+            if key == MODEL_KEY and not (Path(source) / "config.json").exists():
+                return f"{source} holds no model ({key}): give a folder, such as lit-rl export RUN FOLDER writes"
             return f"{source} holds no tokenizer ({key}): give {TOKENIZER_KEY} the folder or hub id of one"
+        said += "" if ";" in said else "; fetch or export it again"
         return f"the {kind} in {source} ({key}) cannot be read: {said}"
     if not can_use_hub():
         return (

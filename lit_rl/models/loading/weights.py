@@ -60,9 +60,7 @@ def gguf_options(source: str) -> tuple[str, dict[str, str]]:
         return source, {}
     if len(found) > 1:
         names = ", ".join(file.name for file in found[:4]) + (", ..." if len(found) > 4 else "")
-        raise UsageError(
-            f"{source} holds {len(found)} GGUF files ({names}): name one of them, {source}/{found[0].name}"
-        )
+        raise UsageError(f"{source} holds {len(found)} GGUF files ({names}): name one, {source}/{found[0].name}")
     if find_spec("gguf") is None:
         raise ModuleNotFoundError(
             f"{found[0]} is a GGUF file, which needs the package gguf: pip install 'lit-rl[gguf]'", name="gguf"
@@ -357,9 +355,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
     from peft import PeftConfig, get_peft_model
 
     if spec.lora is not None:
-        raise UsageError(
-            f"{source} holds an adapter already, got lora={spec.lora} as well: leave lora out to continue it"
-        )
+        raise UsageError(f"{source} holds an adapter already, got lora={spec.lora}: leave lora out to continue it")
     home = base_of_adapter(source)
     with plain_failures("adapter", source, MODEL_KEY):
         config = PeftConfig.from_pretrained(source)

@@ -82,7 +82,7 @@ class Rule(ABC):
     def __post_init__(self) -> None:
         for one in fields(self):
             if "require" in one.metadata:
-                one.metadata["require"](**{one.name: getattr(self, one.name)})
+                one.metadata["require"](self, **{one.name: getattr(self, one.name)})
 
     @abstractmethod
     def look(self, run: RunHistory) -> str:
