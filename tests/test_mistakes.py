@@ -5,12 +5,14 @@ Each row is a command and parts of its answer. Nothing here trains: a mistake is
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 import yaml
 from support.command_line import BASE, one_line
 
+from lit_rl.cli.messages import in_words
 from lit_rl.trainer import check_settings
 
 OWN = '''
@@ -77,7 +79,7 @@ FILES = {
 # name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- files ---------------------------------------------------------------------------------------------
-    "broken YAML": ("fit --config broken.yaml", ("broken.yaml, line 2", "line 1 opens a bracket")),
+    "broken YAML": ("fit --config broken.yaml", ("broken.yaml, line 2", "','", "line 1 opens a bracket")),
     "an empty file": ("fit --config empty.yaml", ("empty.yaml is empty", "model and data")),
     "a file of comments": ("fit --config comment.yaml", ("comment.yaml is empty",)),
     "a list": ("fit --config list.yaml", ("list.yaml is not a configuration", "got ['a']")),
@@ -181,7 +183,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         )
     },
     "a configuration without its flag": ("fit basics_sft", ("basics_sft belongs to no option", "--config basics_sft")),
-    "fewer than no problems": ("--data.num_train_problems -5", ("Basics.num_train_problems: expected", "-5$")),
+    "fewer than none": ("--data.num_train_problems -5", ("Basics.num_train_problems: expected at least 1, got -5",)),
     "a key in a file of another folder": (
         "--config below/critic.yaml",
         ("critic.yaml: model.critic.class_path is unknown to GRPO", "an argument of PPO"),
@@ -209,7 +211,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model.rewards '[TestsReward]' --model.rewards.0.weight 2",
         ("model.rewards is a list: model.rewards.weight changes its last item",),
     ),
-    "a folder for a class": ("--model.policy some/model", ("--model.policy CausalLM --model.policy.model some",)),
+    "a folder for a class": ("--model.policy some/model", ("--model.policy CausalLM --model.policy.model some/model",)),
     "a teacher of another kind": (
         "--model Distillation --model.teacher CausalLM",
         ("model.teacher: CausalLM is a class of another kind", "ModelTeacher, PolicyTeacher, ReferenceTeacher$"),
@@ -239,7 +241,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model.update.lr_scheduler torch.optim.lr_scheduler.StepLR",
         ("model.update.lr_scheduler: the class there needs step_size", "lr_scheduler.init_args.step_size"),
     ),
-    "PPO without its critic": ("--model PPO", ("PPO needs critic: give it as model.init_args.critic (", "Separate")),
+    "PPO without its critic": (
+        "--model PPO",
+        ("model: PPO needs critic: give it as model.init_args.critic (", "SeparateCritic"),
+    ),
     "LoRA as a switch": ("--model.policy.lora true", ("policy.lora: expected LoRA, got 'true'; its keys are",)),
     "a sampling by its name as a flag": (
         "--model.evaluate.sampling.greedy.temperature 0",
@@ -303,10 +308,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("there is no class Maskd; did you mean MaskedBand? (MaskedBand, SequenceMask, TruncatedWeights)",),
     ),
     "a baseline that there is not": ("--model.baseline Mediam", ("baseline: there is no class Mediam", "GroupMean")),
-    "a baseline by its former name": (
-        "--model.baseline batch_mean",
-        ("there is no class batch_mean; it is now",),
-    ),
+    "a baseline by its former name": ("--model.baseline batch_mean", ("there is no class batch_mean; it is now",)),
     "a scale where it was before": (
         "--model.scale_by none",
         ("give model.baseline: {class_path: GroupMean, init_args: {normalize: ...}}; lit-rl migrate FILE rewrites",),
@@ -338,19 +340,19 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "negative top_k": ("--model.sampling.top_k -1", ("Sampling.top_k: expected at least 0", "-1")),
     "no tokens": ("--model.sampling.max_tokens 0", ("Sampling.max_tokens: expected at least 1",)),
     "negative KL": ("--model.objective.kl_coef -1", ("Objective.kl_coef: expected at least 0, got -1",)),
-    "no rows in a micro-batch": ("--model.update.microbatch_size 0", ("Update.microbatch_size: expected at least 1",)),
+    "no rows at once": ("--model.update.microbatch_size 0", ("Update.microbatch_size: expected at least 1, got 0",)),
     "no rollouts": ("--model.max_rollouts 0", ("max_rollouts: expected at least 1, got 0",)),
     "a batch of less than nothing": ("--data.batch_size -2", ("Basics.batch_size: expected at least 1, got -2",)),
     "no batch to validate": ("--data.validation_batch_size 0", ("validation_batch_size: expected at least 1",)),
     "fewer problems than none": ("--data.max_train_problems -1", ("max_train_problems: expected at least 1, got -1",)),
-    "a clip of nothing": ("--model.update.gradient_clip_norm 0", ("Update.gradient_clip_norm: expected",)),
+    "a clip of 0": ("--model.update.gradient_clip_norm 0", ("Update.gradient_clip_norm: expected a number above 0",)),
     "a negative largest KL": ("--model.update.max_kl -1", ("Update.max_kl: expected a number above 0, got -1",)),
-    "negative resamples": ("--model.collect.max_resamples -1", ("Collect.max_resamples: expected at least 0",)),
-    "a share of 2": ("--model.collect.max_failures 2", ("Collect.max_failures: expected a number from",)),
-    "a refresh of never": ("--model.update.refresh_reference_every 0", ("error: Update.refresh_re",)),
+    "negative resamples": ("--model.collect.max_resamples -1", ("Collect.max_resamples: expected at least 0, got -1",)),
+    "a share of 2": ("--model.collect.max_failures 2", ("Collect.max_failures: expected a number from 0 to 1",)),
+    "a refresh of never": ("--model.update.refresh_reference_every 0", ("Update.refresh_reference_every: expected",)),
     "no epochs": ("--model.update.epochs 0", ("Update.epochs: expected at least 1, got 0",)),
     "no minibatches": ("--model.update.minibatches 0", ("Update.minibatches: expected at least 1, got 0",)),
-    "no rewards": ("--model.rewards null", ("needs rewards: give it as model.init_args.rewards (", "TestsR")),
+    "no rewards": ("--model.rewards null", ("GRPO needs rewards: give it as model.init_args.rewards (", "TestsReward")),
     "an empty list of rewards": ("--model.rewards []", ("list at least one reward term",)),
     "a batch larger than the data": ("--data.batch_size 100000", ("got 52", "lower batch_size")),
     "a share above 1": ("--data.bug_share 60", ("bug_share is a share in [0, 1], got 60", "0.6 for 60%")),
@@ -541,3 +543,7 @@ def test_a_thousand_processes_on_a_few_cores_are_refused(devices: int | str) -> 
     with pytest.raises(ValueError, match=r"trainer\.devices is 1000, processes on \d+ cores"):
         check_settings({"accelerator": "cpu", "devices": devices})
     check_settings({"accelerator": "cpu", "devices": 2})
+
+
+def test_a_full_disk_is_not_blamed_on_the_path() -> None:
+    assert in_words(OSError(errno.ENOSPC, "No space left on device", "run/a")) == "run/a: No space left on device"

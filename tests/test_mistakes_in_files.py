@@ -96,6 +96,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         policy(model="./no_type", tokenizer="package:lit_rl/data/basics/tokenizer"),
         ("no_type", "model_type", "model.policy.model", "; fetch or export it again"),
     ),
+    "an architecture of tomorrow": (
+        policy(model="./tomorrow", tokenizer="package:lit_rl/data/basics/tokenizer"),
+        ("the installed transformers does not know its architecture; upgrade that$",),
+    ),
     "a configuration without weights": (
         policy(model="./no_weights", tokenizer="package:lit_rl/data/basics/tokenizer"),
         ("no_weights", "model.policy.model", "safetensors", "; fetch or export it again"),
@@ -211,7 +215,8 @@ def write_models(here: Path) -> None:
     tiny_model(here / "cut_weights")
     weights = here / "cut_weights" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    for name, config in (("no_type", "{}"), ("no_json", "{'a': "), ("no_weights", model.config.to_json_string())):
+    written = {"no_type": "{}", "no_json": "{'a': ", "tomorrow": '{"model_type": "qwen99"}'}
+    for name, config in (*written.items(), ("no_weights", model.config.to_json_string())):
         (here / name).mkdir()
         (here / name / "config.json").write_text(config)
     (here / "nothing").mkdir()

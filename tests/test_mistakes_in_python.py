@@ -140,7 +140,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "validation without a name": (
         lambda: Evaluate(Sampling()),
-        ("Evaluate.sampling: expected a dict of Sampling", "got Sampling(", "; put it into a dict under a name"),
+        ("Evaluate.sampling: expected a dict of Sampling by name or None, got Sampling(", "; put it into a dict under"),
     ),
     "a folder for a policy": (
         lambda: grpo("folder"),
@@ -169,7 +169,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: PPO(POLICY, truncation="mask"),  # type: ignore[call-arg]
         ("give critic_update=CriticUpdate(bootstrap_truncated=...) or update=Update(mask_truncated=...)",),
     ),
-    "an argument that is gone": (lambda: grpo(token_weights=True), ("version 0.4 has removed it; leave it out",)),
+    "an argument that is gone": (
+        lambda: grpo(token_weights=True),
+        ("token_weights: version 0.4 has removed it; leave it out",),
+    ),
     "an update of texts": (
         lambda: SFT(POLICY, optimizer=ADAM),  # type: ignore[call-arg]
         ("give update=Optimization(optimizer=...)",),
@@ -196,7 +199,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),  # type: ignore[arg-type]
     "a baseline by its former name": (lambda: grpo(baseline="group_mean"), ("it is now GroupMean",)),
     "an engine by name": (lambda: Collect(engine="vllm"), ("Collect.engine: expected Engine", "VLLM(...)")),  # type: ignore[arg-type]
-    "a template's file": (lambda: CausalLM("a", chat_template="my.jinja"), ("a Jinja template, got", "give its text")),
+    "a template's file": (
+        lambda: CausalLM("a", chat_template="my.jinja"),
+        ("chat_template: expected a Jinja template, got", "give its text"),
+    ),
     "torch's name of the dtype": (lambda: CausalLM("a", torch_dtype="bf16"), ("torch_dtype; did you mean dtype?",)),  # type: ignore[call-arg]
     "a term without a name": (lambda: Unnamed(), ("Unnamed.default_name is empty",)),
     # -- tasks and problems --------------------------------------------------------------------------------------
@@ -212,7 +218,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: Checker("tests/check.cpp"),
         ("Checker.source: expected the text of a program, not its file, got 'tests/check.cpp'",),
     ),
-    "too little memory": (lambda: Sandbox(memory_bytes=512), ("Sandbox.memory_bytes: expected at least",)),
+    "little memory": (lambda: Sandbox(memory_bytes=512), ("Sandbox.memory_bytes: expected at least 16777216 bytes",)),
     "a split by another name": (lambda: Basics().problems("valid"), ("split: expected one of 'train', 'validation'",)),  # type: ignore[arg-type]
     "a problem with a text for a check": (
         lambda: Problem("a", "b", "assert f()"),
@@ -231,7 +237,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: evaluate(POLICY, Basics()),
         ("problems: expected a list of Problem", "give Basics(...).problems('validation')"),
     ),  # type: ignore[arg-type]
-    "a module to evaluate": (lambda: evaluate(grpo(), [PROBLEM]), ("; give its policy, GRPO(...).policy",)),  # type: ignore[arg-type]
+    "a module to evaluate": (
+        lambda: evaluate(grpo(), [PROBLEM]),
+        ("policy: expected Policy", "; give its policy, GRPO(...).policy"),
+    ),  # type: ignore[arg-type]
     "programs without a sandbox": (lambda: evaluate(POLICY, [PROBLEM]), ("no sandbox", "give sandbox=Sandbox()")),
     "no k": (lambda: evaluate(POLICY, [PROBLEM], ks=[]), ("the number of ks: expected at least 1, got 0",)),
     "no batch": (lambda: evaluate(POLICY, [PROBLEM], batch_size=0), ("batch_size: expected at least 1, got 0",)),
@@ -245,7 +254,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: Trainer(maxepochs=3),
         ("Trainer has no argument maxepochs; did you mean max_epochs?",),
     ),
-    "a callback by name": (lambda: Trainer(callbacks="Checkpointing"), ("callbacks: expected", "Checkpointing(...)")),
+    "a callback by name": (
+        lambda: Trainer(callbacks="Checkpointing"),
+        ("callbacks: expected a list of Callback", "Checkpointing(...)"),
+    ),
     "a logger by name": (lambda: Trainer(logger="wandb"), ("Trainer.logger: expected Logger", "WandbLogger(...)")),
     "a task and a module, swapped": (
         lambda: quiet().fit(Basics(), grpo()),

@@ -189,7 +189,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         repair(template="{feedbak}"),
         ("unknown placeholder {feedbak}", "{feedback}, {comment}"),
     ),
-    "a message of no tokens": (repair(max_message_tokens=0), ("Repair.max_message_tokens: expected at least 1",)),
+    "a message of nothing": (repair(max_message_tokens=0), ("Repair.max_message_tokens: expected at least 1, got 0",)),
     "a message too short for a note": (
         "--model.sandbox own_runner.Nothing " + repair(max_message_tokens=3),
         ("max_message_tokens of Repair: 3 tokens do not hold", "allow at least"),

@@ -26,7 +26,7 @@ def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     assert len(FILES) <= 289
     assert lines_of(FILES) <= 55_753
     assert statements <= 31_386
-    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 46_442
+    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 46_462
 
 
 def test_few_files_stand_at_the_top() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from importlib import import_module
-from operator import getitem
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -53,7 +52,7 @@ from lit_rl.cli.smoke import SmokeTest, shrink, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.reports.run_files import CONFIG_FILE, NOT_SET, changes_on_resume, keys_of
+from lit_rl.reports.run_files import CONFIG_FILE, NOT_SET, changes_on_resume, located
 from lit_rl.trainer import (
     TRAINER_DEFAULTS,
     check_settings,
@@ -252,8 +251,8 @@ class Cli(LightningCLI):
             for change in changes_on_resume(old, callback.config or ""):
                 rank_zero_info(f"  {change}")
                 if change.why_ignored and change.was != NOT_SET:
-                    keys = keys_of(old, change.name)
-                    config[".".join(keys)] = reduce(getitem, keys, old)
+                    key, value = located(old, change.name)
+                    config[key] = value
         except UsageError:
             callback.run.unlock()
             raise

@@ -90,7 +90,8 @@ def shorten(message: str) -> str:
 def in_words(error: BaseException) -> str:
     """The text of an error; that of a file begins with the file instead of the system's number."""
     if isinstance(error, OSError) and error.filename and error.strerror and type(error).__str__ is OSError.__str__:
-        return f"{error.filename}: {error.strerror}; correct the path, or its rights"
+        of_path = isinstance(error, FileNotFoundError | FileExistsError | PermissionError | NotADirectoryError)
+        return f"{error.filename}: {error.strerror}" + ("; correct the path, or its rights" if of_path else "")
     return str(error).strip()
 
 

@@ -38,8 +38,9 @@ FAIL_PLAINLY = {
         "Rust/162": "the solution uses the crate md5",
     },
 }
-# Rows whose tests are commented out: plainly they pass, and the sandbox refuses a check that tests nothing.
-EMPTY = ("Rust/32", "Rust/50")
+# Rows that say nothing. Rust's have their tests commented out: plainly they pass, and the sandbox refuses a check that
+# tests nothing. The solution of Go's looks at two keys of a map, whose order is random: it fails in 1 of 4 runs.
+LEFT_OUT = ("Rust/32", "Rust/50", "Go/95")
 
 
 def rows(language):
@@ -48,7 +49,7 @@ def rows(language):
     if toolchain(language) is None:
         pytest.skip(f"{language} is not installed")
     with gzip.open(DATA / f"humaneval_{FILES[language]}.jsonl.gz") as file:
-        return [row for row in map(json.loads, file) if row["task_id"] not in EMPTY]
+        return [row for row in map(json.loads, file) if row["task_id"] not in LEFT_OUT]
 
 
 def parts(language, row):
@@ -120,11 +121,7 @@ def compared(language, edit, folder, number=None):
             names.append(row["task_id"] + " again" * (index // len(found)))
             programs.append((before + solution, row["test"], setup))
     passed = in_sandbox(language, programs)
-    # What passed here is tried again: the order of a map in Go, or a busy machine, makes a program fail once.
-    plain = [
-        any(plainly(language, *one, folder) for _ in range(20 if ok else 1))
-        for one, ok in zip(programs, passed, strict=True)
-    ]
+    plain = [plainly(language, *one, folder) for one in programs]
     print(f"{language}: {len(names)} programs, {sum(passed)} pass in the sandbox, {sum(plain)} plainly")
     return (
         {name for name, one in zip(names, passed, strict=True) if one},

@@ -21,10 +21,11 @@ _TOKENIZER_FILES = ("tokenizer", "vocab", "merges", "spiece", "sentencepiece", "
 _SECONDS_TO_ANSWER = 4.0
 _PLAINLY = {
     "while deserializing header": "a file of its weights is cut, or a pointer of Git LFS; fetch or export it again",
+    "does not recognize this architecture": "the installed transformers does not know its architecture; upgrade that",
     "custom code": "it brings Python of its own, which is never run; give a model of a family that transformers has",
     "Weights only load failed": "its weights are a pickle of more than tensors, which may run code; give safetensors",
 }
-"""Words of libraries on files that are cut or would run code, which most advise to let them, and ours."""
+"""Words of libraries on files that are cut, unknown or would run code, which most advise to let them, and ours."""
 
 
 def resolve(source: str) -> str:
@@ -123,7 +124,7 @@ def _failure(kind: str, source: str, key: str, error: Exception) -> str:
             if key == MODEL_KEY and not (Path(source) / "config.json").exists():
                 return f"{source} holds no model ({key}): give a folder, such as lit-rl export RUN FOLDER writes"
             return f"{source} holds no tokenizer ({key}): give {TOKENIZER_KEY} the folder or hub id of one"
-        said += "" if ";" in said else "; fetch or export it again"
+        said += "" if ";" in said else "; fetch or export it again if files are missing or cut"
         return f"the {kind} in {source} ({key}) cannot be read: {said}"
     if not can_use_hub():
         return (

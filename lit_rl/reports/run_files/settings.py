@@ -164,19 +164,18 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
     return changes
 
 
-def keys_of(config: Mapping[str, Any], name: str) -> list[str]:
-    """Return the keys that lead to a setting in a configuration, by its name; the names hold no list.
+def located(config: Any, name: str) -> tuple[str, Any]:
+    """Return a setting's whole key in a configuration, and its value there, by its name, which leads through no list.
 
     Raises:
         KeyError: the configuration has no such setting.
     """
     keys: list[str] = []
     for key in name.split("."):
-        steps = ["init_args", key] if "class_path" in config else [key]
-        for step in steps:
+        for step in ["init_args", key] if "class_path" in config else [key]:
             config = config[step]
-        keys += steps
-    return keys
+            keys.append(step)
+    return ".".join(keys), config
 
 
 def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
