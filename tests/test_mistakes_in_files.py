@@ -98,7 +98,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "an architecture of tomorrow": (
         policy(model="./tomorrow", tokenizer="package:lit_rl/data/basics/tokenizer"),
-        ("the installed transformers does not know its architecture; upgrade that$",),
+        ("the installed transformers does not know its architecture; upgrade that",),
     ),
     "a configuration without weights": (
         policy(model="./no_weights", tokenizer="package:lit_rl/data/basics/tokenizer"),
