@@ -362,7 +362,11 @@ ON_BASICS: dict[str, tuple[dict[str, Any], str, str]] = {
         "validation_differs",
         "likely max_tokens of evaluate.sampling greedy is 6",
     ),
-    "loss without its minus sign": ({"objective": Objective(loss=FlippedLoss())}, "wrong_sign", "read FlippedLoss"),
+    "loss without its minus sign": (
+        {"objective": Objective(loss=FlippedLoss()), "rollouts": 40},
+        "wrong_sign",
+        "read FlippedLoss",
+    ),
     "rewards in another order than rows": (
         {"rewards": [AsCompleted()]},
         "misplaced_reward",
@@ -395,6 +399,7 @@ def test_a_cause_planted_in_the_embedded_task_is_named_first(imitated: Path, tmp
     assert found and (found[0].rule, part in found[0].message) == (rule, True), [one[:3] for one in found]
     for one in found:
         assert one.rule == rule or "likely" in one.message, "what is not the cause is not said with certainty"
+    assert len({one.rule for one in found}) == len(found), "one episode each"
 
 
 COSTS = {**dict.fromkeys(GRADES, -1.0), Verdict.PASSED: 0.0}

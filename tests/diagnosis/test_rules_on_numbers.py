@@ -527,6 +527,14 @@ def test_a_reward_that_a_wrong_sign_lost_is_not_blamed_on_the_learning_rate_late
 # -- rows compared with each other ---------------------------------------------------------------------------
 
 
+def test_a_sign_that_few_rollouts_still_measure_stays_the_cause_of_a_collapse() -> None:
+    against = {"update/advantage_agreement": -0.9, "update/reward_agreement": 1.0}
+    measured = [earned(0.5 + 0.01 * (i % 3)) | against for i in range(12)]
+    seldom = [earned(0.02) | (against if i % 9 == 0 else {"update/reward_agreement": 1.0}) for i in range(18)]
+    found = told([*measured, *seldom], leave_out=["truncated", "jumping_weights"], module=OBJECTIVE)
+    assert [one.rule for one in found] == ["wrong_sign"]
+
+
 def four(advantages: Sequence[float], rewards: Sequence[float], groups: Sequence[int], **more: Any) -> Experience:
     """Four rows of two tokens."""
     done = rows([Outcome(P), Outcome(W), Outcome(P), Outcome(W)], said=["ab", "cd", "ab", "ef"]).completions

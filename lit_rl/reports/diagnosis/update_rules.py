@@ -567,8 +567,9 @@ class WrongSign(Rule):
         return told(measured, meaning, *(reversed(causes) if loss.__module__ == Loss.__module__ else causes))
 
     def persists(self, run: RunHistory) -> bool:
-        """Return whether nothing was measured since: a policy that lost everything trains no row."""
-        return not run.values(_OF_LOSS) or not run.values(_OF_ADVANTAGES)
+        """Return whether few rows are left to measure, as after a collapse, and none or the same was measured since."""
+        means = [run.mean(_OF_LOSS), run.mean(_OF_ADVANTAGES)]
+        return any(mean is None or mean < self.at_most for mean in means)
 
     def _is_reversed(self, run: RunHistory, name: str) -> bool:
         level = run.level(name)
