@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,22 +27,26 @@ from support.ill_runs import (
     MixesGroups,
     NeverRenewed,
     NoAdvantages,
+    OncePerProblem,
     OtherSampling,
     Permuted,
     Programs,
     Reports,
 )
-from support.small_runs import Scored, build_module, corridor, fit, sorting
+from support.small_runs import Scored, build_module, corridor, fit, grouped, sorting
 from support.tiny_models import TINY_QWEN2
 
+from lit_rl.advantages import NoBaseline
 from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
-from lit_rl.data import Corridor, Sorting
+from lit_rl.cli.main import main
+from lit_rl.data import Basics, Corridor, Sorting
 from lit_rl.data.task import Split
-from lit_rl.execution import AssertTests, TokenTarget
+from lit_rl.execution import AssertTests, Sandbox, TokenTarget
 from lit_rl.execution.interface import Check, Outcome, Verdict
 from lit_rl.models import CausalLM, ModelTeacher
-from lit_rl.modules import Distillation, Objective
+from lit_rl.modules import GRPO, Distillation, Evaluate, Objective
 from lit_rl.rewards import TestsReward
+from lit_rl.rewards.program_tests import GRADES
 from lit_rl.types import Completions, Problem, Sampling
 
 pytestmark = pytest.mark.slow
@@ -277,6 +283,135 @@ def test_a_planted_cause_is_named_first_and_nothing_else_is_blamed(
         assert 1 <= len(re.findall(r"\(?`(?:lit-rl|--)", one.message)) <= 3, "a command for each cause"
         assert one.rule == rule or "likely" in one.message, "what is not the cause is not said with certainty"
     assert len({one.rule for one in found}) == len(found), "one episode each"
+
+
+# -- on the embedded task ------------------------------------------------------------------------------------
+#
+# Chosen by someone who had not read the rules. The policy that imitation leaves repeats itself in most rows of a group,
+# and learns nevertheless.
+
+
+@pytest.fixture(scope="module")
+def imitated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the policy of basics_sft.yaml."""
+    run = tmp_path_factory.mktemp("sft")
+    main(["fit", "--config", "basics_sft", "--run_dir", str(run)])
+    main(["export", str(run), str(run / "model")])
+    return run / "model"
+
+
+class Changed(Basics):
+    """Problems changed by a mistake."""
+
+    def __init__(self, change: Callable[[Problem], Problem], **options: Any) -> None:
+        super().__init__(**options)
+        self.change = change
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        return [self.change(one) for one in super().load_problems(split)]
+
+
+def stripped(problem: Problem) -> Problem:
+    prompt = str(problem.prompt).rstrip("\n")
+    return replace(problem, prompt=prompt, program_prefix=prompt, stop_strings=("\n",))
+
+
+def other_entry_point(problem: Problem) -> Problem:
+    return replace(problem, check=replace(problem.check, entry_point="solution"))  # type: ignore[call-arg]
+
+
+def pad_for_eos(model: Path, folder: Path) -> Path:
+    """The same model, whose configuration takes the pad token for EOS."""
+    shutil.copytree(model, folder / "model")
+    for file in ("config.json", "generation_config.json", "tokenizer_config.json"):
+        text = (model / file).read_text().replace('"eos_token_id": 0', '"eos_token_id": 1')
+        (folder / "model" / file).write_text(text.replace('"eos_token": "<|endoftext|>"', '"eos_token": "<|pad|>"'))
+    return folder / "model"
+
+
+ON_BASICS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "rewards kept by problem": (
+        {"rewards": [OncePerProblem()]},
+        "flat_groups",
+        "tests gives all rows of a problem the same",
+    ),
+    "old weights under a new version": (
+        {"engine": NeverRenewed(claims=True), "rollouts": 16},
+        "sampler_gap",
+        "likely new weights do not reach it",
+    ),
+    "prompts without their last newline": ({"change": stripped}, "flat_reward", "the prompt is not whole"),
+    "tests call another name": (
+        {"change": other_entry_point},
+        "flat_reward",
+        "other names than the prompt asks for (solution",
+    ),
+    "learning rate halved after each rollout": (
+        {"lr_scheduler": partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.5), "rollouts": 30},
+        "still_weights",
+        "the schedule has ended: of the learning rate 0.0006",
+    ),
+    "a warm-up that was meant in tokens": (
+        {"lr_scheduler": partial(torch.optim.lr_scheduler.LinearLR, start_factor=1e-9, total_iters=10**9)},
+        "still_weights",
+        "the schedule has hardly begun",
+    ),
+    "EOS taken for pad": ({"model": pad_for_eos}, "truncated", "likely <|endoftext|>, which 100% of these hold"),
+    "validation under a smaller limit": (
+        {"evaluate": Evaluate({"greedy": Sampling(temperature=0.0, max_tokens=6)}), "validates": True},
+        "validation_differs",
+        "likely max_tokens of evaluate.sampling greedy is 6",
+    ),
+    "loss without its minus sign": (
+        {"objective": Objective(loss=FlippedLoss()), "rollouts": 40},
+        "wrong_sign",
+        "read FlippedLoss",
+    ),
+    "rewards in another order than rows": (
+        {"rewards": [AsCompleted()]},
+        "misplaced_reward",
+        "tests returns its values in another order",
+    ),
+}
+
+
+def on_basics(imitated: Path, folder: Path, **options: Any) -> list[Any]:
+    """Diagnoses of a run of the shipped policy on the embedded task."""
+    change, rollouts = options.pop("change", lambda problem: problem), options.pop("rollouts", 12)
+    validation = {"limit_val_batches": 1.0, "val_check_interval": 10} if options.pop("validates", False) else {}
+    source = options.pop("model", lambda model, folder: model)(imitated, folder)
+    size = {"num_train_problems": 2080, "num_validation_problems": 78, "validation_batch_size": 78}
+    optimizer = partial(torch.optim.AdamW, lr=6e-4, betas=(0.9, 0.95), weight_decay=0.0)
+    settings = {"rewards": [TestsReward()], "optimizer": optimizer, "sampling": Sampling(num_samples=8, max_tokens=40)}
+    module = GRPO(
+        CausalLM(str(source)), sandbox=Sandbox, max_rollouts=rollouts, seed=0, **grouped(GRPO, **settings | options)
+    )
+    callback = Diagnostics()
+    data = Changed(change, batch_size=16, **size)
+    fit(module, folder, data=data, callbacks=[callback, ExecutionEvaluation()], **validation)
+    return callback.found
+
+
+@pytest.mark.parametrize("sickness", list(ON_BASICS))
+def test_a_cause_planted_in_the_embedded_task_is_named_first(imitated: Path, tmp_path: Path, sickness: str) -> None:
+    options, rule, part = ON_BASICS[sickness]
+    found = on_basics(imitated, tmp_path, **options)
+    assert found and (found[0].rule, part in found[0].message) == (rule, True), [one[:3] for one in found]
+    for one in found:
+        assert one.rule == rule or "likely" in one.message, "what is not the cause is not said with certainty"
+    assert len({one.rule for one in found}) == len(found), "one episode each"
+
+
+COSTS = {**dict.fromkeys(GRADES, -1.0), Verdict.PASSED: 0.0}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"baseline": NoBaseline(), "rewards": [TestsReward(mode="graded", grades=COSTS)]}],
+    ids=["as shipped", "costs without a baseline"],
+)
+def test_a_healthy_run_on_the_embedded_task_has_no_alarm(imitated: Path, tmp_path: Path, options: Any) -> None:
+    assert on_basics(imitated, tmp_path, rollouts=40, validates=True, **options) == []
 
 
 # -- healthy runs --------------------------------------------------------------------------------------------

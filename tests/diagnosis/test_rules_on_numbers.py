@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from support.ill_runs import (
     AlwaysDrops,
     Dropping,
+    NeverRenewed,
     OtherDtype,
     OtherSampling,
     Padding,
@@ -29,6 +30,7 @@ from support.ill_runs import (
 from support.slow_cases import slow_but
 from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
+from transformers import AddedToken
 
 from lit_rl.callbacks import Diagnostics
 from lit_rl.execution import AssertTests, TokenTarget
@@ -40,6 +42,7 @@ from lit_rl.reports.diagnosis.failure_mode import failure_mode
 from lit_rl.reports.diagnosis.row_shares import (
     REPEATED,
     UNEQUAL,
+    UNLIKE,
     kl_push,
     misplaced,
     repeated,
@@ -524,6 +527,14 @@ def test_a_reward_that_a_wrong_sign_lost_is_not_blamed_on_the_learning_rate_late
 # -- rows compared with each other ---------------------------------------------------------------------------
 
 
+def test_a_sign_that_few_rollouts_still_measure_stays_the_cause_of_a_collapse() -> None:
+    against = {"update/advantage_agreement": -0.9, "update/reward_agreement": 1.0}
+    measured = [earned(0.5 + 0.01 * (i % 3)) | against for i in range(12)]
+    seldom = [earned(0.02) | (against if i % 9 == 0 else {"update/reward_agreement": 1.0}) for i in range(18)]
+    found = told([*measured, *seldom], leave_out=["truncated", "jumping_weights"], module=OBJECTIVE)
+    assert [one.rule for one in found] == ["wrong_sign"]
+
+
 def four(advantages: Sequence[float], rewards: Sequence[float], groups: Sequence[int], **more: Any) -> Experience:
     """Four rows of two tokens."""
     done = rows([Outcome(P), Outcome(W), Outcome(P), Outcome(W)], said=["ab", "cd", "ab", "ef"]).completions
@@ -554,8 +565,12 @@ def test_rows_of_equal_rewards_have_equal_advantages(
 
 
 def test_rows_that_repeat_another_of_their_group_are_counted() -> None:
-    assert repeated(four([1.0] * 4, [1.0] * 4, [7, 7, 7, 9]).completions) == 1 / 2  # of ab, cd, ab; and ef alone
-    assert repeated(four([1.0] * 4, [1.0] * 4, [7, 8, 9, 10]).completions) is None
+    def shares(groups: list[int], rewards: list[float]) -> dict[str, float]:
+        return repeated(four([1.0] * 4, [1.0] * 4, groups).completions, rewards)
+
+    assert shares([7, 7, 7, 9], [1.0] * 4) == {REPEATED: 1 / 2, UNLIKE: 1 / 2}  # of ab, cd, ab; and ef alone
+    assert shares([7, 7, 7, 9], [1.0, 0.0, 1.0, 1.0]) == {REPEATED: 1 / 2, UNLIKE: 0.0}
+    assert shares([7, 8, 9, 10], [1.0] * 4) == {}
 
 
 @pytest.mark.parametrize(
@@ -590,10 +605,10 @@ def test_the_push_of_a_kl_is_compared_with_that_of_the_rewards() -> None:
 def test_comparisons_that_are_not_finite_are_left_out() -> None:
     old = torch.full((4, 2), -1.0)
     one = four([0.5, -0.5, 0.5, -0.5], [1.0, 0.0, 1.0, 0.0], [7] * 4, old_logprobs=old, ref_logprobs=old * nan)
-    rewards: Any = SimpleNamespace(term_values={})
+    rewards: Any = SimpleNamespace(term_values={}, rewards=one.rewards)
     finished = FinishedRollout(Rollout(one.completions, ()), rewards, one, {})
     found = row_shares(SimpleNamespace(objective=Objective(kl_coef=1.0), by_turn=None), finished)
-    assert found == {REPEATED: 1 / 3, UNEQUAL: 0.0}
+    assert found == {REPEATED: 1 / 3, UNLIKE: 0.0, UNEQUAL: 0.0}
 
 
 ENTROPY = [4.0 + 0.05 * i for i in range(30)]
@@ -612,9 +627,12 @@ def test_an_entropy_that_rises_is_told_where_a_bonus_pays_for_it_and_the_reward_
     assert told(numbers, leave_out=["truncated"], module={"objective": upwards}) == []
 
 
-@pytest.mark.parametrize(("rows_repeat", "equal", "speaks"), [(1.0, 1.0, True), (1.0, 0.3, False), (0.0, 1.0, False)])
-def test_rows_that_repeat_are_told_where_rewards_are_equal_too(rows_repeat: float, equal: float, speaks: bool) -> None:
-    said = ["same"] * 20 if rows_repeat else [f"no {i}" for i in range(20)]
+@pytest.mark.parametrize(
+    ("alike", "equal", "speaks"), [(20, 1.0, True), (20, 0.3, False), (18, 1.0, False), (0, 1.0, False)]
+)
+def test_rows_that_repeat_are_told_where_that_is_why_rewards_are_equal(alike: int, equal: float, speaks: bool) -> None:
+    """Where other rows earn the same too, repetition is not why."""
+    said = ["same"] * alike + [f"no {i}" for i in range(20 - alike)]
     rollout = rows([Outcome(W)] * 20, said=said)
     numbers = [earned(0.1, group__zero_advantage_fraction=equal) for _ in range(12)]
     found = told(numbers, rollout, module={"sampling": Sampling(temperature=0.1)}, leave_out=["flat_groups"])
@@ -651,6 +669,59 @@ def test_a_validation_that_ends_otherwise_is_told_and_one_that_is_harder_is_not(
     for _ in range(10):
         run.add_numbers(module, {"execution/pass_rate": 0.5, "verdict/wrong_answer_fraction": 0.5})
     assert bool(rule.look(run)) == speaks
+
+
+@pytest.mark.parametrize(("limit", "cut", "speaks"), [(6, 1.0, True), (40, 1.0, False), (6, 0.1, False)])
+def test_a_validation_with_a_smaller_limit_is_told(limit: int, cut: float, speaks: bool) -> None:
+    """Harder problems are cut more often under the same limit."""
+    run = RunHistory(10)
+    measured = {"pass@1": 0.0, "num_problems": 50.0, "completion/truncated_fraction": cut}
+    run.add_validation({f"val/a/{name}": value for name, value in measured.items()})
+    module: Any = SimpleNamespace(
+        policy=SimpleNamespace(),
+        clock=SimpleNamespace(count=1),
+        sampling=Sampling(max_tokens=40),
+        validation_sampling={"a": Sampling(max_tokens=limit)},
+    )
+    for _ in range(10):
+        run.add_numbers(module, {"execution/pass_rate": 0.5})
+    assert ("max_tokens of evaluate.sampling a is 6, of training 40" in ValidationDiffers().look(run)) == speaks
+
+
+@pytest.mark.parametrize(
+    ("limits", "invalid", "part"),
+    [
+        ({}, 0.0, "tell them apart; tests gives all rows of a problem the same"),
+        ({"clip_high": 0.0}, 0.0, "tell them apart; likely tests gives"),
+        ({}, 0.5, "groups too small"),  # of most groups one row may be left
+    ],
+)
+def test_rewards_that_do_not_tell_rows_of_a_group_apart(limits: dict[str, float], invalid: float, part: str) -> None:
+    flat = {
+        "group__zero_advantage_fraction": 1.0,
+        "group__all_passed_fraction": 0.1,
+        "reward__invalid_fraction": invalid,
+    }
+    numbers = [earned(0.3 + 0.01 * i, **flat, group__none_passed_fraction=0.3) for i in range(12)]
+    (said,) = told(numbers, leave_out=["truncated"], module={"rewards": Composite([TestsReward()], **limits)})
+    assert said.rule == "flat_groups" and part in said.message
+
+
+@pytest.mark.parametrize(("first", "stale"), [(1e-7, True), (0.06, False)])
+def test_an_engine_that_agreed_in_the_first_rollout_has_old_weights(first: float, stale: bool) -> None:
+    numbers = [earned(0.3, sampling__logprob_gap__mean=gap) for gap in (first, *[0.1] * 11)]
+    found = told(numbers, leave_out=["truncated"], rules=[FirstRatio(probe=False)])
+    assert [("new weights do not reach it" in one.message) for one in found] == [stale]
+
+
+@pytest.mark.parametrize(("eos", "first"), [({120}, "too small a limit"), ({0}, "x, which 100% of these hold")])
+def test_the_end_that_a_policy_writes_and_nothing_reads_is_named(eos: set[int], first: str) -> None:
+    run = RunHistory(1)
+    run.rollout = rows([Outcome(W)] * 2, said=["ax b", "abcx"], ends=StopReason.LENGTH)
+    tokenizer = SimpleNamespace(added_tokens_decoder={120: AddedToken("x", special=True)})  # ord of x
+    policy = SimpleNamespace(codec=SimpleNamespace(eos_ids=frozenset(eos), tokenizer=tokenizer))
+    run.module = SimpleNamespace(policy=policy)  # type: ignore[assignment]
+    assert f"likely {first}" in str(failure_mode(run))
 
 
 @pytest.mark.parametrize(("noise", "speaks"), [(0.0, True), (0.2, False)])
@@ -743,10 +814,20 @@ CAUSES: dict[str, tuple[dict[str, Any], str]] = {
     "numbers of others": ({"engine": Permuted(whole=False)}, "rows permuted: the engine's log-probabilities are"),
     "answers of others": ({"engine": Permuted(whole=True)}, "rows permuted: the engine's answers are"),
     "another": ({"engine": Shifted()}, "none of the "),
+    "old weights": ({"engine": NeverRenewed(claims=True), "at_most": 0.01}, "new weights do not reach it, whatever"),
 }  # fmt: skip
 
 
-IN_SHORT = ("temperature", "trainer's positions", "trainer's dropout", "adapters", "dtype", "later token", "another")
+IN_SHORT = (
+    "temperature",
+    "trainer's positions",
+    "trainer's dropout",
+    "adapters",
+    "dtype",
+    "later token",
+    "another",
+    "old weights",
+)
 
 
 @pytest.mark.parametrize("cause", slow_but(IN_SHORT, CAUSES))

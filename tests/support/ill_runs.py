@@ -56,7 +56,16 @@ class AsCompleted(TestsReward):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         found = super().score(completions, judgements)
         Random(len(found)).shuffle(found)
-        return found
+        return [TermScore(one.value) for one in found]  # a span of another row's text would end the run
+
+
+class OncePerProblem(TestsReward):
+    """Keeps the value of a problem's first row for all others."""
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        found: dict[str, TermScore] = {}
+        scores = zip(completions.problems, super().score(completions, judgements), strict=True)
+        return [TermScore(found.setdefault(problem.task_id, one).value) for problem, one in scores]
 
 
 class FlippedLoss(Clipped):
@@ -232,17 +241,18 @@ class Says(Around):
 
 
 class NeverRenewed(Engine):
-    """Keeps the weights that it had at its first session."""
+    """Keeps the weights that it had at its first session, and may claim to have the policy's."""
 
     in_rounds = True
 
-    def __init__(self) -> None:
-        self.inner = InProcess()
+    def __init__(self, claims: bool = False) -> None:
+        self.inner, self.claims = InProcess(), claims
         self.copy: Any = None
 
     @contextmanager
     def session(self, policy: Any, sampling: Sampling) -> Iterator[Session]:
         self.copy = copy.deepcopy(policy) if self.copy is None else self.copy
+        self.copy.version = policy.version if self.claims else self.copy.version
         with self.inner.session(self.copy, sampling) as session:
             yield session
 

@@ -52,8 +52,7 @@ def failure_mode(run: RunHistory) -> FailureMode:
     if cut > rows / 2 >= named:
         return FailureMode(
             f"{cut / rows:.0%} of the completions are cut by the token limit",
-            f"likely too small a limit (`{run.where.fit} --model.sampling.max_tokens 1024`), or a policy that never "
-            f"ends, for lack of EOS or a stop string (`{run.where.show}`)",
+            causes_of_cut(run),
         )
     verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
@@ -61,6 +60,25 @@ def failure_mode(run: RunHistory) -> FailureMode:
     return FailureMode(
         f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, run.where, (rows - cut - len(stopped)) / rows)
     )
+
+
+def causes_of_cut(run: RunHistory) -> str:
+    """Likely causes of completions that the token limit cuts, in the order that the last rollout's rows suggest."""
+    rows, codec = run.rollout.completions, run.module.policy.codec
+    causes = [
+        f"too small a limit (`{run.where.fit} --model.sampling.max_tokens 1024`)",
+        f"a policy that never ends, for lack of EOS or a stop string (`{run.where.show}`)",
+    ]
+    added = getattr(getattr(codec, "tokenizer", None), "added_tokens_decoder", {})
+    special = {number: str(token) for number, token in added.items() if token.special and number not in codec.eos_ids}
+    cut = [row for row, why in enumerate(rows.stop_reasons) if why is StopReason.LENGTH]
+    written = [set(rows.completion_ids[row][rows.completion_mask[row]].tolist()) & special.keys() for row in cut]
+    (token, count), *_ = Counter(one for ids in written for one in ids).most_common(1) or [(0, 0)]
+    if count > len(cut) / 2:
+        said = f"{special[token]}, which {count / len(cut):.0%} of these hold and which is no EOS here"
+        todo = "look at eos_token_id in the model's generation_config.json and at the tokenizer's eos_token"
+        causes = [f"{said}, ends what the policy writes: {todo} (`{run.where.show}`)", causes[0]]
+    return f"likely {causes[0]}, or {causes[1]}"
 
 
 def _advice(verdict: Verdict, judgements: Sequence[Judgement], where: Where, ended: float) -> str:

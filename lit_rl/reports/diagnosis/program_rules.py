@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lit_rl.execution.interface import Verdict
+from lit_rl.reports.diagnosis.failure_mode import causes_of_cut
 from lit_rl.reports.diagnosis.rule import Rule, ShareRule, from_0_to_1, not_below, told
 from lit_rl.reports.diagnosis.run_history import Level, RunHistory
 from lit_rl.reports.diagnosis.stop_strings import CUT, STOPPED, STOPPED_PASSED, commonest_string, cut_rows, stopped_rows
@@ -66,12 +67,12 @@ class Truncated(ShareRule):
 
     name = "truncated"
     metric = "completion/truncated_fraction"
-    message = (
-        "of the completions are cut by the token limit: they are judged without their end; likely too small a limit "
-        "(`{fit} --model.sampling.max_tokens 1024`), or a policy that never ends, for lack of EOS or a stop string "
-        "(`{show}`)"
-    )
+    message = "of the completions are cut by the token limit: they are judged without their end"
     at_most: float = from_0_to_1(0.5)
+
+    def told(self, run: RunHistory, value: str) -> str:
+        """Add causes, by what the rows hold."""
+        return f"{super().told(run, value)}; {causes_of_cut(run)}"
 
 
 @dataclass(eq=False)

@@ -27,7 +27,7 @@ _NUM_ROWS, _MOST_TOKENS, _NUM_PASSES = 4, 16, 6
 _EXPLAINED = 0.5
 """A change explains the gap if it leaves less than this share of it."""
 _RIGHT = 0.1
-"""It is the whole cause if it leaves less than this share, or what rounding explains."""
+"""It is the whole cause if it leaves less than this share."""
 _ROUNDING = 0.02
 """Changes are as good as each other if what they leave differs by less than this share of it."""
 
@@ -41,7 +41,7 @@ class Findings:
     Args:
         cause: in one line, with what to do.
         tried: the rows as they are first, then each change.
-        is_known: whether a change explains the gap.
+        is_known: whether a change explains the whole gap.
     """
 
     cause: str = ""
@@ -151,7 +151,8 @@ class _Probe:
                 f"{self.policy.version}; check whether new weights reach it (mark_stale, then the next session)"
             )
         elif best.gap <= _EXPLAINED * before:
-            doubt = "" if best.gap <= max(self.at_most, _RIGHT * before) else "in part, likely "
+            known = best.gap <= _RIGHT * before
+            doubt = "" if known else "in part, likely "
             cause = f"{doubt}{best.meaning} ({before:.2g} nats without that, {best.gap:.2g} with it)"
         else:
             known = False

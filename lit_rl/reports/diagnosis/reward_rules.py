@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, sqrt
 
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
-from lit_rl.reports.diagnosis.row_shares import MISPLACED, REPEATED, UNEQUAL
+from lit_rl.reports.diagnosis.row_shares import MISPLACED, REPEATED, UNEQUAL, UNLIKE
 from lit_rl.reports.diagnosis.rule import Rule, ShareRule, from_0_to_1, not_below, told
 from lit_rl.reports.diagnosis.run_history import Level, RunHistory
 from lit_rl.reports.learned import wilson
@@ -32,9 +32,13 @@ _COMPARED = 5
 """Smallest number of comparable rollouts by which a term is judged."""
 _LOW_TEMPERATURE, _MOSTLY_FLAT = 0.5, 0.8
 _REPEATED_AND_EQUAL = (REPEATED, "group/zero_advantage_fraction")
+_UNLIKE = 0.5
+"""Where more than this share of the groups with equal rewards have different rows, repetition is not why."""
+_NOT_TOLD_APART = 0.1
+"""Rewards that are equal in this share of the groups, although programs pass and fail there, are not about passing."""
 _ENDINGS = ("verdict/no_program_fraction", "verdict/syntax_error_fraction")
 """Verdicts about the form of an answer. Harder problems may end at limits of tokens, time and memory more often."""
-_CUT = "completion/truncated_fraction"
+_CUT, _EVALUATION = "completion/truncated_fraction", "lit-rl docs evaluation"
 _LUCKY, _LUCKY_IN_ONE, _LUCKY_ROWS = 0.01, 0.05, 3
 """Programs that pass although the tests are of another problem: this share of them as a mean over rollouts; in a single
 rollout this share, or this many."""
@@ -114,6 +118,9 @@ class FlatGroups(ShareRule):
         if flat <= self.at_most or is_solved(run) or run.mean("teacher/gap") is not None:  # a teacher needs no rewards
             return ""
         passed, failed = run.share("group/all_passed_fraction"), run.share("group/none_passed_fraction")
+        mixed = flat - passed - failed
+        if runs_programs(run) and mixed > _NOT_TOLD_APART and run.share("reward/invalid_fraction") < _FEW:
+            return _not_told_apart(run, mixed)
         if passed > _MOST * flat:
             return all_pass(run, f"in {passed:.0%} of the groups every program passes")
         if failed > _MOST * flat:
@@ -338,7 +345,8 @@ class RepeatedRows(Rule):
         """Check the last rollouts and the first one: a policy that became sure later is the matter of other rules."""
         shares = [of for name in _REPEATED_AND_EQUAL for of in (run.share(name), run.begun.get(name, 0.0))]
         taught = run.mean("teacher/gap") is not None  # a teacher needs no rewards
-        if min(shares) < self.at_least or is_solved(run) or taught:
+        unlike = min(run.share(UNLIKE), run.begun.get(UNLIKE, 0.0))
+        if min(shares) < self.at_least or unlike > _UNLIKE or is_solved(run) or taught:
             return ""
         temperature = run.module.sampling.temperature if run.module.sampling is not None else 1.0
         sure = ("a policy that is sure of its answers, from too long an imitation", run.where.show)
@@ -355,7 +363,7 @@ class RepeatedRows(Rule):
 
 @dataclass(eq=False)
 class ValidationDiffers(Rule):
-    """Validation answers lack the form that training answers have, and fail for that.
+    """Validation answers are cut or lack the form that training answers have, and fail for that.
 
     Args:
         share: smallest part of the distance between the two pass rates that these answers account for.
@@ -376,6 +384,17 @@ class ValidationDiffers(Rule):
             if passed is None or not problems or passed.mean - 2 * passed.error <= wilson(now[name], problems)[1]:
                 continue
             more = {end: now.get(f"{place}{end}", 0.0) - run.share(f"{ours}{end}") for end in (*_ENDINGS, _CUT)}
+            key, module = place.split("/")[-2], run.module
+            own = getattr(module, "validation_sampling", {}).get(key)
+            limits = (own.max_tokens, module.sampling.max_tokens) if own and module.sampling else (0, 0)
+            if limits[0] < limits[1] and more[_CUT] > self.share * (passed.mean - now[name]):
+                return told(
+                    f"{name} is {now[name]:.2f} while {passed.mean:.0%} of the training rows pass; the limit cuts "
+                    f"{now[place + _CUT]:.0%} of the validation rows and {run.share(ours + _CUT):.0%} of these",
+                    "validation answers are judged without their end",
+                    (f"max_tokens of evaluate.sampling {key} is {limits[0]}, of training {limits[1]}", _EVALUATION),
+                    ("problems that take longer answers", run.where.show),
+                )
             end = max(_ENDINGS, key=lambda one: more[one])
             if more[end] - max(0.0, more[_CUT]) <= self.share * (passed.mean - now[name]):
                 continue
@@ -385,7 +404,7 @@ class ValidationDiffers(Rule):
                 f"{now[f'{place}{end}']:.0%} end as {what}, of the training rows {run.share(f'{ours}{end}'):.0%}",
                 "validation does not ask or judge as training does",
                 ("prompts, stop strings or extraction of the validation problems are others", run.where.check_data),
-                ("validation samples in another way (evaluate.sampling)", "lit-rl docs evaluation"),
+                ("validation samples in another way (evaluate.sampling)", _EVALUATION),
             )
         return ""
 
@@ -412,6 +431,17 @@ def all_pass(run: RunHistory, measured: str) -> str:
         ("the tests check nothing", run.where.check_data),
         ("the policy could solve these problems before: take harder ones", run.where.show),
     )
+
+
+def _not_told_apart(run: RunHistory, share: float) -> str:
+    rewards = run.module.rewards
+    paid = [one.name for one in rewards.terms if one.weight] if rewards is not None else []
+    same = f"{' and '.join(paid) or 'the reward'} gives all rows of a problem the same, as from a cache: read its score"
+    causes = [(same, "lit-rl docs rewards")]
+    if rewards is None or isfinite(rewards.low) or isfinite(rewards.high):
+        causes.append(("limits that cut what it pays (clip_low, clip_high)", "lit-rl docs rewards"))
+    measured = f"in at least {share:.0%} of the groups some programs pass, others fail, and all earn the same"
+    return told(measured, "rewards do not tell them apart", *causes)
 
 
 def _faster(run: RunHistory) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -14,6 +15,8 @@ from lit_rl.types import Completions, Experience
 
 REPEATED, UNEQUAL, KL_PUSH = "rows/repeated_fraction", "rows/unequal_advantages_fraction", "rows/kl_push"
 """Values of :func:`repeated`, :func:`unequal_advantages` and :func:`kl_push`."""
+UNLIKE = "rows/unlike_of_equal_fraction"
+"""Share of the groups with equal rewards whose completions differ."""
 MISPLACED = "rows/misplaced_fraction/"
 """With the name of a term, the value of :func:`misplaced`."""
 _ROUNDING = 1e-4
@@ -26,7 +29,7 @@ def row_shares(module: Any, finished: FinishedRollout) -> dict[str, float]:
     """
     rows, rewards, experience = finished.rollout.completions, finished.rewards, finished.experience
     found = {
-        REPEATED: repeated(rows),
+        **repeated(rows, rewards.rewards.tolist()),
         UNEQUAL: unequal_advantages(experience) if getattr(module, "by_turn", True) is None else None,
         KL_PUSH: kl_push(experience, module.objective.kl_coef),
         **{f"{MISPLACED}{name}": misplaced(name, finished.rollout, rewards) for name in rewards.term_values},
@@ -34,13 +37,19 @@ def row_shares(module: Any, finished: FinishedRollout) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None and isfinite(value)}
 
 
-def repeated(rows: Completions) -> float | None:
-    """Share of the rows that repeat another of their group, 1 if all are alike; ``None`` without groups."""
+def repeated(rows: Completions, rewards: Sequence[float]) -> dict[str, float]:
+    """Share of the rows that repeat another of their group, 1 if all are, and :data:`UNLIKE`; empty without groups."""
     host = rows.on_host
     texts = [ids[mask].numpy().tobytes() for ids, mask in zip(host.completion_ids, host.completion_mask, strict=True)]
     groups = rows.groups().values()
     others = len(rows) - len(groups)
-    return sum(len(group) - len({texts[row] for row in group}) for group in groups) / others if others else None
+    if not others:
+        return {}
+    distinct = [len({texts[row] for row in group}) for group in groups]
+    pairs = zip(groups, distinct, strict=True)
+    equal = [number for group, number in pairs if len({rewards[row] for row in group}) == 1]
+    unlike = sum(number > 1 for number in equal) / max(1, len(equal))
+    return {REPEATED: (len(rows) - sum(distinct)) / others, UNLIKE: unlike}
 
 
 def misplaced(term: str, rollout: Rollout, rewards: RewardOutput) -> float | None:

@@ -22,6 +22,10 @@ _MEASURED = 3
 """Measurements of an agreement that it takes to judge it."""
 _EXPLAINED = 0.5
 """Weight decay explains what weights lost if it takes at least this share of it."""
+_AGREED = 0.1
+"""Sampler and trainer agreed where they differed by less than this share of what they do now."""
+_ENDED = 0.01
+"""A schedule that leaves less than this share of the learning rate is why weights stand still."""
 _STEP = 0.01
 """Adam moves weights by at least this share of the learning rate (root mean square) unless gradients are below ``eps``.
 """
@@ -409,7 +413,17 @@ class FirstRatio(Rule):
         if self._findings is not None and not self._findings.is_known and _has_jumped(run):
             return ""  # rounding of such weights is no fault of the engine; the weights are told
         said = f"sampler and trainer differ by {gap:.2g} nats a token before the update, so the first ratio is not 1"
-        cause = "the cause was not looked for" if self._findings is None else self._findings.cause
+        cause, began = "the cause was not looked for", run.begun.get("sampling/logprob_gap/mean", gap)
+        if self._findings is not None and self._findings.is_known:
+            cause = self._findings.cause
+        elif began < _AGREED * gap:  # what an engine misreports, it does from the beginning
+            cause = (
+                f"they agreed in the first rollout ({began:.2g} nats), so the engine had the policy's weights then and "
+                "reported what it should; likely new weights do not reach it, whatever version it reports (mark_stale, "
+                "then the next session), or it computes in a narrower dtype"
+            )
+        elif self._findings is not None:
+            cause = self._findings.cause
         return f"{said}: {cause}; each cause has an entry (`lit-rl docs engines#when-sampler-and-trainer-differ`)"
 
     def details(self, run: RunHistory) -> str:
@@ -442,12 +456,15 @@ class StillWeights(Rule):
             return self._below_eps(run, norm)
         measured = f"the weights did not move in {run.patience} rollouts despite gradients (norm {norm:.2g})"
         todo = f"{run.where.fit} --model.update.optimizer.init_args.lr 1e-6"
-        ended = ("the schedule has ended", f"{run.where.fit} --model.update.lr_scheduler null")
+        best = run.best.get("optimizer/learning_rate", Level(0.0)).mean
+        full = max(best, float(run.optimizer.get("initial_lr") or 0.0))
+        now = "ended" if best > rate else "hardly begun"
+        said = f"the schedule has {now}: of the learning rate {full:.2g} it leaves {rate:.2g}"
+        ended = (said, f"{run.where.fit} --model.update.lr_scheduler null")
         settings: Any = run.module.update
         clip = settings.gradient_clip_norm
-        if rate == 0:
-            began = run.best.get("optimizer/learning_rate", Level(0.0)).mean > 0
-            return told(measured, "nothing is learned", ended if began else ("the learning rate is 0", todo))
+        if rate == 0 or rate < _ENDED * full:
+            return told(measured, "nothing is learned", ended if full else ("the learning rate is 0", todo))
         if (
             clip is not None
             and "betas" not in run.optimizer
@@ -550,8 +567,9 @@ class WrongSign(Rule):
         return told(measured, meaning, *(reversed(causes) if loss.__module__ == Loss.__module__ else causes))
 
     def persists(self, run: RunHistory) -> bool:
-        """Return whether nothing was measured since: a policy that lost everything trains no row."""
-        return not run.values(_OF_LOSS) or not run.values(_OF_ADVANTAGES)
+        """Return whether few rows are left to measure, as after a collapse, and none or the same was measured since."""
+        means = [run.mean(_OF_LOSS), run.mean(_OF_ADVANTAGES)]
+        return any(mean is None or mean < self.at_most for mean in means)
 
     def _is_reversed(self, run: RunHistory, name: str) -> bool:
         level = run.level(name)
