@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lit_rl.arguments import UsageError, require_at_least, typed_arguments
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least, typed_arguments
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.interface import ProgramRunner, Verdict
@@ -74,7 +74,9 @@ def evaluate(
     """
     if not problems:
         raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
-    require_at_least(1, batch_size=batch_size, **{"the number of ks": len(ks), "ks": min(ks, default=1)})
+    if not ks:
+        raise ArgumentError("ks", "at least one number", "none", "(1,) measures pass@1")
+    require_at_least(1, batch_size=batch_size, ks=min(ks))
     if max(ks) > sampling.num_samples:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
     if sandbox is None and any(problem.check.runs_program for problem in problems):

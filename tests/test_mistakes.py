@@ -12,6 +12,7 @@ import pytest
 import yaml
 from support.command_line import BASE, one_line
 
+from lit_rl.cli.config_files import overridden
 from lit_rl.cli.messages import in_words
 from lit_rl.trainer import check_settings
 
@@ -69,6 +70,14 @@ FILES = {
     ),
     "twice.yaml": "model:\n  class_path: GRPO\nmodel:\n  init_args: {max_rollouts: 2}\n",
     "inner_twice.yaml": "model:\n  init_args:\n    sampling: {num_samples: 2, top_k: 1, num_samples: 4}\n",
+    "schedule.yaml": (
+        "model: {init_args: {update: {lr_scheduler: {class_path: transformers.get_constant_schedule}}}}\n"
+    ),
+    "stop.yaml": 'data: {init_args: {stop_strings: "\\n\\n"}}\n',
+    "whole.yaml": (
+        "model: {class_path: GRPO, init_args: {max_rollouts: 3, sampling: {num_samples: 2}}}\n"
+        "data: {class_path: Basics}\n"
+    ),
     "overlay.yaml": "model: {init_args: {max_rollouts: 2}}\n",
     "one_sampling.yaml": "model: {init_args: {evaluate: {sampling: {temperature: 0.0}}}}\n",
     "no_sampling.yaml": "model: {init_args: {evaluate: {sampling: {greedy: {temperature: 0.0}, sampled: null}}}}\n",
@@ -268,6 +277,19 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("target_modules names q_proj, which as a text is a pattern", "or a list of some of q_proj"),
     ),
     "an option in one letter": ("-x", ("-x is unknown; --help lists what there is",)),
+    "a switch without a value": ("--validate_first", ("--validate_first needs a value", "--validate_first true")),
+    "a schedule that is a function": (
+        "fit --config base.yaml --config schedule.yaml",
+        ("lr_scheduler: transformers.get_constant_schedule is a function: give a class", "OneCycleLR"),
+    ),
+    "a stop string without a list": (
+        "fit --config base.yaml --config stop.yaml",
+        ("stop.yaml: data.stop_strings: expected a list", "got '\\n\\n'; put it into a list$"),
+    ),
+    "pairs that are not written yet": (
+        "check-data --data PreferencePairs --data.path pairs.jsonl",
+        ("no data file at pairs.jsonl", "PreferenceWriter writes pairs (lit-rl predict --config basics_pairs)"),
+    ),
     "a run in no folder": ("--run_dir ''", ("run_dir: expected a folder, got an empty text",)),
     **{
         f"nothing to train: {name}": (f"--trainer.{name} 0", (f"trainer.{name} is 0, so there is nothing to train",))
@@ -389,7 +411,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     # -- the verbs around a run ----------------------------------------------------------------------------------
     "a report of nothing": ("report .", ("no TensorBoard event files below .",)),
-    "a mistyped option of report": ("report . --pictures x.png", ("pictures is unknown", "--help")),
+    "a mistyped option of report": (
+        "report . --pictures x.png",
+        ("--pictures is unknown; lit-rl report --help says what it takes",),
+    ),
     "an export of nothing": ("export nothing out", ("no checkpoint at", "nothing: give a .ckpt")),
     "an export without arguments": ("export", ("missing: checkpoint, folder", "lit-rl export --help")),
     "a report without a run": ("report", ("missing: runs", "lit-rl report --help")),
@@ -535,6 +560,13 @@ def test_a_mistake_is_answered_in_one_line(
     monkeypatch.delenv("SANDBOX_URL", raising=False)
     line = one_line(command, capsys)
     assert [part for part in parts if part not in f"{line}$"] == [], line
+
+
+def test_a_whole_configuration_after_one_that_changes_it_is_told(folder: Path) -> None:
+    files = {name: folder / name for name in ("overlay.yaml", "whole.yaml")}
+    (told,) = overridden(files)
+    assert told.startswith("whole.yaml comes after overlay.yaml and overrides model.max_rollouts: ")
+    assert list(overridden(dict(reversed(files.items())))) == []
 
 
 @pytest.mark.parametrize("devices", [1000, "1000"])

@@ -242,7 +242,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("policy: expected Policy", "; give its policy, GRPO(...).policy"),
     ),  # type: ignore[arg-type]
     "programs without a sandbox": (lambda: evaluate(POLICY, [PROBLEM]), ("no sandbox", "give sandbox=Sandbox()")),
-    "no k": (lambda: evaluate(POLICY, [PROBLEM], ks=[]), ("the number of ks: expected at least 1, got 0",)),
+    "no k": (
+        lambda: evaluate(POLICY, [PROBLEM], ks=[]),
+        ("ks: expected at least one number, got none; (1,) measures pass@1",),
+    ),
     "no batch": (lambda: evaluate(POLICY, [PROBLEM], batch_size=0), ("batch_size: expected at least 1, got 0",)),
     "one text to complete": (lambda: POLICY.complete("def f():"), ("prompts: expected a list", "put it into a list")),
     "numbers to complete": (lambda: POLICY.complete([1]), ("prompts[0]: expected str or Problem, got 1",)),  # type: ignore[list-item]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from importlib import import_module
@@ -13,11 +13,12 @@ from typing import Any, get_args, get_origin
 import yaml
 
 import lit_rl.data
-from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arguments_of
+from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arguments_of, fits, misfit
 from lit_rl.cli.messages import suggestion
 from lit_rl.cli.shipped_configs import in_one_word
 from lit_rl.data.local_files import SUFFIXES
 from lit_rl.renamed import arguments_at
+from lit_rl.reports.run_files import settings_of
 
 _FLAG = "--config="
 _SECTIONS = (
@@ -34,6 +35,7 @@ _SECTIONS = (
 )
 _LISTS = ("model.rewards", "trainer.callbacks", "data.validation_tasks", "data.tasks")
 _VERBS = ("fit", "validate", "test", "predict", "config")
+_MOST_CHANGED = 4
 
 
 def files_of(arguments: Sequence[str]) -> dict[str, Path]:
@@ -167,6 +169,24 @@ def check_files(names: Iterable[str], given: Sequence[str], trainer: type) -> No
         _check_keys(f"{name}: trainer", content.get("trainer"), trainer, closed=True)
 
 
+def overridden(files: Mapping[str, Path]) -> Iterator[str]:
+    """Yield a line for each whole configuration that comes after other files and changes what they set."""
+    before: dict[str, str] = {}
+    earlier: list[str] = []
+    for path in files.values():
+        content = check_file(str(path))
+        settings = {name.replace("init_args.", ""): value for name, value in settings_of(content).items()}
+        changed = [name for name, value in settings.items() if before.get(name, value) != value]
+        if changed and all("class_path" in (content.get(section) or {}) for section in ("model", "data")):
+            names = ", ".join(changed[:_MOST_CHANGED]) + (", ..." if len(changed) > _MOST_CHANGED else "")
+            yield (
+                f"{path.name} comes after {' and '.join(earlier)} and overrides {names}: the last --config counts, so "
+                "give the one that changes others last"
+            )
+        before |= settings
+        earlier.append(path.name)
+
+
 def _require_no_rows(where: str, value: Any) -> None:
     """Refuse a file of rows where the class is named that reads it."""
     if isinstance(value, str) and value.endswith(SUFFIXES) and not value.endswith(".json"):  # may be a section
@@ -194,6 +214,8 @@ def _check_value(where: str, value: Any, hint: Any) -> None:
         for number, one in enumerate(value):
             _check_value(f"{where}[{number}]", one, items)
         return
+    if items is str and isinstance(value, str) and not value.startswith("[") and not fits(value, hint):
+        raise misfit(where, hint, value)
     path = value.get("class_path") if isinstance(value, dict) else value
     cls = _class_of(path) if isinstance(path, str) else None
     if isinstance(value, dict) and path is not None:

@@ -17,7 +17,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
@@ -27,7 +27,7 @@ from lit_rl.callbacks.named_checkpoint import doubt_weights
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
-from lit_rl.cli.config_files import check_files, check_groups, files_of
+from lit_rl.cli.config_files import check_files, check_groups, files_of, overridden
 from lit_rl.cli.export import export
 from lit_rl.cli.messages import explain, fail, in_words
 from lit_rl.cli.migrate import migrate
@@ -187,6 +187,8 @@ class Cli(LightningCLI):
             given = config.get(section)
             if given is not None and "class_path" in given:
                 check_groups(section, given["class_path"], given.get("init_args") or {})
+        for doubt in overridden(self._files):
+            rank_zero_warn(doubt)
         require_loggers(config["trainer"])
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))

@@ -110,6 +110,8 @@ def explain(
         return f"missing: {missing[1]}; lit-rl {verb} --help says what it takes"
     if verb and (extra := re.match(r"unrecognized arguments: (?!-|\S+\.ya?ml)(\S+)", message)):
         return f"{extra[1]} is one too many; lit-rl {verb} --help says what it takes"
+    if verb and (unknown := re.match(r"unrecognized arguments: (--?\w[^= ]*)", message)):
+        return f"{unknown[1]} is unknown; lit-rl {verb} --help says what it takes"
     causes = causes_of(message) or causes_of(re.sub(r"Not a valid subclass of \S+ Got value: ", _NO_CLASS, message))
     if not causes:
         return message
@@ -122,6 +124,10 @@ def explain(
         line = _failed_import(cause, message) or line or _expected(cause, causes, message)
     if given := re.search(r"^ *Given value: ([\w.]+)$", message, re.M):
         line = line.replace("this class", given[1])
+    if cause.keys[-1:] == ("update.lr_scheduler",) and (
+        found := re.search(r"Given value: .*?class_path='(\w+[\w.]*)'", message)
+    ):
+        line = _no_function(".".join(cause.keys), found[1]) or line
     file = _file_of(cause, files)
     return f"{file}: {line}" if file else line
 
@@ -211,6 +217,8 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
         return f"{found[1]}: expected {found[2]}, got {found[3]}"
     if found := re.match(r"argument --(\S+): invalid choice: '([^']*)' \(choose from (.*)\)", text):
         return f"{found[1]}: expected one of {found[3]}, got {found[2]}{_near(found[2], found[3])}"
+    if found := re.match(r"argument (--\S+): expected one argument", text):
+        return f"{found[1]} needs a value: write it after the name, such as {found[1]} true for a switch"
     if found := re.match(r"unrecognized arguments: (-\w\S*)", text):
         return f"{found[1]} is unknown; --help lists what there is"
     if found := re.match(r"the following arguments are required: (.*)", text):
@@ -241,6 +249,18 @@ def _group_at(cause: Cause) -> tuple[Any, str] | None:
     if any(get_origin(kind) in (dict, Mapping) for kind in alternatives(hint)):
         return hint, "give all names in one value, each with its keys, such as {greedy: {temperature: 0}}"
     return None
+
+
+def _no_function(where: str, path: str) -> str | None:
+    """The message for a schedule that is a function; ``None`` for a class."""
+    from jsonargparse.typing import import_object
+
+    if inspect.isclass(import_object(path)):
+        return None
+    return (
+        f"{where}: {path} is a function: give a class, such as torch.optim.lr_scheduler.OneCycleLR, or in Python "
+        "Update(lr_scheduler=partial(...))"
+    )
 
 
 def _failed_import(cause: Cause, message: str) -> str | None:

@@ -173,7 +173,11 @@ class PreferencePairs(TaskDataModule):
         path = self.path if split == "train" else self.validation_path
         if path is None:
             return []
-        pairs = parse_rows(read_rows(path), parse_pair)
+        try:
+            pairs = list(parse_rows(read_rows(path), parse_pair))
+        except FileNotFoundError as error:
+            remedy = "PreferenceWriter writes pairs (lit-rl predict --config basics_pairs)"
+            raise FileNotFoundError(f"{error}; {remedy}") from error
         return [
             Problem(f"{pair.task_id}/{n}", pair.prompt, ReferenceText(pair.chosen), fields={"pair": pair})
             for n, pair in enumerate(pairs)

@@ -95,9 +95,9 @@ class VLLMClient:
                 return self._once(path, seconds, content)
             except _TryAgain as failure:
                 if attempt + 1 == tries:
-                    answers = str(failure).startswith("HTTP")
-                    remedy = "" if answers else "; its log says why: start it again, and repeat the command"
-                    raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}{remedy}") from None
+                    silent = not str(failure).startswith("HTTP")
+                    remedy = "its log says why" + (": start it again, and repeat the command" if silent else "")
+                    raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}; {remedy}") from None
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.25 * 2**attempt)))
         raise AssertionError("unreachable")
 
@@ -118,7 +118,7 @@ class VLLMClient:
                 raise _TryAgain(f"HTTP {status}: {told}")
             if "does not exist" in told:  # an adapter that a request names
                 hint = ": it was started anew, or another run uses it"
-            elif path == "/health":
+            elif path == "/health" or status < 400:
                 hint = "; url: expected the address of a vllm server, without /v1 or another path"
             elif status == 404:
                 hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"

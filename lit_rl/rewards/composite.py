@@ -83,8 +83,8 @@ class Composite(TypedArguments):
                 term.check_problem(problem)
             except ValueError as error:
                 key = f"Composite.terms[{index}] ({type(term).__name__})"
-                remedy = "" if ": " in str(error) else "; take the term out, or give another task"
-                raise UsageError(f"{key} cannot score problem {problem.task_id}: {error}{remedy}") from error
+                what = f"{key} cannot score problem {problem.task_id}: {error}"
+                raise UsageError(f"{what}; take the term out, or give another task") from error
 
     def __call__(self, completions: Completions, judgements: Sequence[Judgement]) -> RewardOutput:
         """Rewards and credit of N completions.

@@ -158,7 +158,9 @@ def test_what_fails_now_and_then_is_tried_again(tiny_policy: CausalLM, stub: VLL
     done = sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=2)
     assert len(done) == 2 and len(stub.requests) == 4
     stub.failures = [503] * 9
-    with pytest.raises(EngineError, match=r"failed at /inference/v1/generate: HTTP 503: out of patience$"):
+    with pytest.raises(
+        EngineError, match=r"failed at /inference/v1/generate: HTTP 503: out of patience; its log says why"
+    ):
         sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=2)
 
 
@@ -172,7 +174,11 @@ ANSWERS = {
 
 @pytest.mark.parametrize(
     ("path", "tries", "said"),
-    [("/cut", 2, "Incomplete.* repeat the command"), ("/moved", 1, "302"), ("/later", 1, "202")],
+    [
+        ("/cut", 2, "Incomplete.* repeat the command"),
+        ("/moved", 1, "302.*expected the address of a vllm server"),
+        ("/later", 1, "202"),
+    ],
 )
 def test_a_cut_refusal_is_tried_again_and_a_redirect_or_another_success_is_refused(
     path: str, tries: int, said: str
@@ -220,7 +226,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "another": ({"layers": 7}, r"has another model, with 7 layers of width 32 and 258 tokens; the policy has 2 layers"),
     "unread": (
         {"unreadable": "There is no module or\nparameter named 'layers.1' in Qwen2Model"},
-        r"no module or parameter named 'layers.1' in Qwen2Model. It could not read the weights .* Start it again",
+        r"no module or parameter named 'layers.1' in Qwen2Model; its log says why. It could not read .* Start it again",
     ),
     "deaf": ({"stuck": True}, r"has the weights default, not \w+-1-0 which it was sent: does another run use it\?$"),
     "text": ({"text_only": True}, r"answered row 0 with something else than ids .* \(KeyError: 'token_ids'\)"),

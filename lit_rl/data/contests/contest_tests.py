@@ -171,7 +171,9 @@ def contest_check(
             grades=grades,
         )
     if checker is not None:
-        raise UsageError(f"a checker judges what a program prints, but the tests call the function {function}")
+        raise UsageError(
+            f"a checker judges what a program prints, but the tests call the function {function}: leave out one of both"
+        )
     entry_point = f"Solution.{function}" if in_class else function
     calls = tuple((test.given, test.expected) for test in tests)
     # JSON has no tuples, and the official checkers of these sets accept a tuple for the list that they store.

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from lit_rl.arguments import UsageError, with_variables
+from lit_rl.arguments import LitRLError, UsageError, with_variables
 from lit_rl.models.family import UnsupportedModelError, replaced
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
@@ -116,15 +116,15 @@ def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
 
 def _failure(kind: str, source: str, key: str, error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[0][:200].rstrip(".") if lines else type(error).__name__
-    for words, plainly in _PLAINLY.items():
-        said = plainly if words in str(error) else said
+    plainly = next((text for words, text in _PLAINLY.items() if words in str(error)), None)
+    said = plainly or (lines[0][:200].rstrip(".") if lines else type(error).__name__)
     if Path(source).exists():
         if kind == "tokenizer" and Path(source).is_dir() and not has_tokenizer(Path(source)):
             if key == MODEL_KEY and not (Path(source) / "config.json").exists():
                 return f"{source} holds no model ({key}): give a folder, such as lit-rl export RUN FOLDER writes"
             return f"{source} holds no tokenizer ({key}): give {TOKENIZER_KEY} the folder or hub id of one"
-        said += "" if ";" in said else "; fetch or export it again if files are missing or cut"
+        if plainly is None and not isinstance(error, LitRLError):  # whose messages say what to do
+            said += "; fetch or export it again if files are missing or cut"
         return f"the {kind} in {source} ({key}) cannot be read: {said}"
     if not can_use_hub():
         return (
