@@ -365,7 +365,7 @@ class Sandbox(ProgramRunner):
         if item.faults == len(_PAUSES):
             item.refuse(
                 f"this machine cannot run programs at present: a known good one failed {item.faults + 1} times in "
-                f"{sum(_PAUSES):.0f} seconds ({said.strip()[-300:]}); give the job more memory, or the sandbox fewer "
+                f"{sum(_PAUSES):.0f} seconds ({said.strip()[-700:]}); give the job more memory, or the sandbox fewer "
                 "workers, and resume"
             )
             return

@@ -23,7 +23,7 @@ from lit_rl.execution.judging import compiling
 from lit_rl.execution.judging.compiling import Compiler, CompilerFailed
 from lit_rl.execution.judging.supervising import supervisor
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.languages import LANGUAGES, toolchain
+from lit_rl.execution.languages import LANGUAGES, Toolchain, toolchain
 from lit_rl.execution.spawning import IsolationError, ZygoteSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
@@ -164,6 +164,17 @@ def test_a_missing_library_is_our_fault_and_is_not_kept(compiler, monkeypatch):
             compiled(compiler, SUM_CPP, "cpp")
     assert "\n" not in str(told.value)
     assert compiled(compiler, SUM_CPP, "cpp").verdict is None
+
+
+@pytest.mark.parametrize(("tier", "mode", "named"), [(0, 0o700, True), (0, 0o711, False), (1, 0o700, False)])
+def test_tools_in_a_folder_that_only_root_may_enter_are_named(tier, mode, named, monkeypatch):
+    """Root runs programs as another user; only at tier 0 do they find their tools by the machine's own folders."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, mode)
+        monkeypatch.setattr("os.geteuid", lambda: 0)
+        monkeypatch.setattr(compiling, "tools_of", lambda language: Toolchain({}, (f"{folder}/rustc",), ()))
+        told = str(compiling.failed("rust", "no library", ZygoteSettings(1, 1, tier=tier)))
+    assert (f"in {folder}, which only root may enter: install Debian's package rustc" in told) is named
 
 
 def test_missing_standard_headers_are_our_fault_until_they_are_there(compiler, monkeypatch):

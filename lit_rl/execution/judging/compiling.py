@@ -8,9 +8,12 @@ included. What it made is kept in the supervisor's memory, where no program can 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from lit_rl.execution.checks import COMPILE_SECONDS
@@ -135,7 +138,7 @@ class Compiler:
         if first.verdict is not Verdict.SYNTAX_ERROR or (first.line and language in self._proven):
             return first
         if not self._works(language):
-            raise failed(language, first.diagnostics)
+            raise failed(language, first.diagnostics, self._settings)
         if first.line:
             return first
         second = self._attempt(files, language)
@@ -198,11 +201,17 @@ def _size(compiled: Compiled) -> int:
     return len(compiled.binary) + TAIL_BYTES
 
 
-def failed(language: Language, diagnostics: str) -> CompilerFailed:
+def failed(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:
     """The error for tools that fail on a known good program, which is no program's fault."""
+    spec, remedy = LANGUAGES[language], "repair the toolchain, or free memory and disk"
     said = " ".join(diagnostics.split())
     said = said if len(said) <= 500 else f"{said[:250]} ... {said[-250:]}"
-    return CompilerFailed(
-        f"{LANGUAGES[language].command} fails on a known good program here: repair the toolchain, or free memory and "
-        f"disk; it said: {said}"
-    )
+    # Tier 0 alone shows programs, which root runs as another user, the machine's own folders.
+    if settings.tier == 0 and os.geteuid() == 0 and (closed := _closed_to_others(tools_of(language))):
+        remedy = f"parts of it are in {closed}, which only root may enter: install Debian's package {spec.package}"
+    return CompilerFailed(f"{spec.command} fails on a known good program here: {remedy}; it said: {said}")
+
+
+def _closed_to_others(tools: Toolchain) -> Path | None:
+    folders = {folder for path in (*tools.executables, *tools.readable) for folder in Path(path).parents}
+    return min((one for one in folders if not one.stat().st_mode & stat.S_IXOTH), default=None)

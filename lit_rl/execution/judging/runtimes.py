@@ -185,7 +185,7 @@ def verdict_of_end(
     if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_says(client, language, artefact):
         said = _parser_says(client, language, LANGUAGES[language].good.encode())
         if said:
-            raise failed(language, said)
+            raise failed(language, said, client.settings)
         return Verdict.SYNTAX_ERROR
     return verdict
 
