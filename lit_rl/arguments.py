@@ -140,8 +140,10 @@ def seed_or_global(seed: int | None) -> int:
     return int(os.environ.get("PL_GLOBAL_SEED", 0)) if seed is None else seed
 
 
-def elsewhere(name: str) -> str:
-    """Say where an argument that is unknown here is given, after a colon; empty where that is not known."""
+def elsewhere(name: str, known: Iterable[str] = ()) -> str:
+    """Say where an argument that is unknown here is given, or which of the known ones counts so; else nothing."""
+    if name == "max_rollouts" and "max_updates" in known:
+        return ", which counts updates; did you mean max_updates?"
     return f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
 
 
@@ -162,7 +164,7 @@ def require_arguments(cls: type, given: Mapping[str, Any], hint: Callable[[str, 
         if name not in known:
             near = get_close_matches(name, list(known), n=1)
             meant = f"; did you mean {near[0]}?" if near else f": it takes {', '.join(known)}"
-            meant = elsewhere(name) or meant
+            meant = elsewhere(name, known) or meant
             raise UnknownArgumentError(f"{cls.__name__} has no argument {name}{meant}")
         if not (fits(value, known[name].annotation) or value is known[name].default):
             remedy = hint(name, value).removeprefix("; ") if hint is not None else ""

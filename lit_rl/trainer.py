@@ -12,7 +12,13 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import EarlyStopping, ProgressBar, Timer
+from lightning.pytorch.callbacks import (
+    EarlyStopping,
+    GradientAccumulationScheduler,
+    ProgressBar,
+    StochasticWeightAveraging,
+    Timer,
+)
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
@@ -45,6 +51,11 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 
 LIGHTNINGS_NAMES = ("hpc", "registry")
 """Checkpoints that Lightning finds by name."""
+
+_NO_USE: dict[type[pl.Callback], str] = {
+    GradientAccumulationScheduler: "has no effect here: use model.update.microbatch_size",
+    StochasticWeightAveraging: "takes over schedules and backward passes, as modules here do: leave it out",
+}
 
 MOST_RANKS_A_CORE = 4
 """More processes than this on each core is a mistake; a few are useful to try out what many ranks do."""
@@ -159,6 +170,9 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             "model.update.microbatch_size, which splits a batch without changing the gradient"
         )
     check_precision(settings.get("precision"))
+    for one in _callbacks_of(settings):
+        if remedy := next((text for kind, text in _NO_USE.items() if isinstance(one, kind)), None):
+            raise UsageError(f"trainer.callbacks has {type(one).__name__}, which {remedy}")
     stateful = [one for one in _callbacks_of(settings) if is_overridden("state_dict", one, pl.Callback)]
     for one in stateful:
         if sum(one.state_key == other.state_key for other in stateful) > 1:
@@ -281,11 +295,17 @@ def require_pair(verb: str, model: Any, data: Any) -> None:
 
 
 def require_training(trainer: pl.Trainer) -> None:
-    """Refuse a training of nothing.
+    """Refuse a training of nothing, and several processes that know nothing of each other.
 
     Raises:
-        UsageError: a limit is 0.
+        UsageError: a limit is 0, or ``srun`` started more tasks than the trainer has ranks.
     """
+    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
+    if tasks > trainer.world_size:
+        raise UsageError(
+            f"srun started {tasks} tasks, and trainer.devices x num_nodes is {trainer.world_size}: set trainer.devices "
+            "to the tasks of a node, or start one task"
+        )
     for name in ("max_epochs", "max_steps", "limit_train_batches"):
         if getattr(trainer, name) == 0:
             raise UsageError(f"trainer.{name} is 0, so there is nothing to train: leave it out, or raise it")

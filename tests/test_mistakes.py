@@ -73,6 +73,10 @@ FILES = {
     "schedule.yaml": (
         "model: {init_args: {update: {lr_scheduler: {class_path: transformers.get_constant_schedule}}}}\n"
     ),
+    "accumulate.yaml": (
+        "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.GradientAccumulationScheduler, "
+        "init_args: {scheduling: {0: 4}}}]}\n"
+    ),
     "stop.yaml": 'data: {init_args: {stop_strings: "\\n\\n"}}\n',
     "whole.yaml": (
         "model: {class_path: GRPO, init_args: {max_rollouts: 3, sampling: {num_samples: 2}}}\n"
@@ -277,6 +281,27 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("target_modules names q_proj, which as a text is a pattern", "or a list of some of q_proj"),
     ),
     "an option in one letter": ("-x", ("-x is unknown; --help lists what there is",)),
+    "a model's folder for a module": (
+        "--model runs/sft/model",
+        ("there is no class runs/sft/model; a folder or hub id is given as --model.policy.model runs/sft/model",),
+    ),
+    "rollouts for a module that counts updates": (
+        "fit --config base.yaml --model SFT --model.max_rollouts 2",
+        ("model.max_rollouts is unknown to SFT, which counts updates; did you mean max_updates?",),
+    ),
+    "a random seed": ("--seed_everything true", ("seed_everything is true", "0 each time: give a number")),
+    "a callback that accumulates gradients": (
+        "fit --config base.yaml --config accumulate.yaml",
+        ("GradientAccumulationScheduler, which has no effect here: use model.update.microbatch_size",),
+    ),
+    "a callback that averages weights": (
+        "--trainer.callbacks lightning.pytorch.callbacks.StochasticWeightAveraging --trainer.callbacks.swa_lrs 0.1",
+        ("StochasticWeightAveraging, which takes over schedules", "leave it out"),
+    ),
+    "a package by the index's name": (
+        "--model.sandbox lit_rl.Sandbox --model.sandbox.packages [PyYAML]",
+        ("packages names 'PyYAML', whose modules have other names: give ", "yaml"),
+    ),
     "a switch without a value": ("--validate_first", ("--validate_first needs a value", "--validate_first true")),
     "a schedule that is a function": (
         "fit --config base.yaml --config schedule.yaml",

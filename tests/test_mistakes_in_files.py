@@ -83,6 +83,22 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         policy(model="./saved_model", tokenizer="./torn_tokenizer"),
         ("torn_tokenizer", "model.policy.tokenizer", "cannot be read", "; fetch or export it again"),
     ),
+    "weights of another size than config.json says": (
+        policy(model="./other_sizes", tokenizer=TOKENIZER),
+        (
+            "the model in ",
+            "other_sizes (model.policy.model) cannot be read: its config.json gives other sizes",
+        ),
+    ),
+    "weights that a file lacks": (
+        policy(model="./few_weights", tokenizer=TOKENIZER),
+        ("few_weights (model.policy.model) lacks weights", "model.norm.weight first", "take both from one model"),
+    ),
+    "a replay of a checkpoint": ("replay bare.ckpt", ("bare.ckpt is a checkpoint, which holds no completions: give",)),
+    "a replay of an empty file": (
+        "replay empty.jsonl --config base.yaml",
+        ("empty.jsonl holds no completions: give a run's folder",),
+    ),
     "weights that are NaN": (
         policy(model="./nan_weights", tokenizer=TOKENIZER),
         ("nan_weights (model.policy.model) has weights that are not finite", "embed_tokens.weight first"),
@@ -219,6 +235,11 @@ def write_models(here: Path) -> None:
     for name, config in (*written.items(), ("no_weights", model.config.to_json_string())):
         (here / name).mkdir()
         (here / name / "config.json").write_text(config)
+    kept = {name: weight for name, weight in model.state_dict().items() if name != "model.norm.weight"}
+    model.save_pretrained(here / "few_weights", state_dict=kept)
+    model.save_pretrained(here / "other_sizes")
+    (here / "other_sizes" / "config.json").write_text(json.dumps(model.config.to_dict() | {"hidden_size": 64}))
+    (here / "empty.jsonl").touch()
     (here / "nothing").mkdir()
     (here / "full").mkdir()
     (here / "full" / "notes.txt").write_text("mine")

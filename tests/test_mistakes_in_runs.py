@@ -26,6 +26,7 @@ from lit_rl.models import SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.modules import Update, setup_checks
 from lit_rl.rewards import SortingReward
+from lit_rl.trainer import require_training
 from lit_rl.training.progress import Clock
 
 OWN = '''
@@ -245,6 +246,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- the trainer -----------------------------------------------------------------------------------------
     "half precision without a GPU": ("--trainer.precision 16-mixed", ("16-mixed", "bf16-mixed or 32-true")),
     "half precision without scaling": ("--trainer.precision 16-true", ("16-true", "float16", "bf16-mixed or 32-true")),
+    "weights that learn in half precision": (
+        "--model.policy.dtype float16",
+        ("weights that learn are float16", "small gradients become 0: set dtype to bfloat16"),
+    ),
     "half precision by its old name": (
         "--trainer.precision 16",
         ("precision 16 scales losses", "bf16-mixed or 32-true"),
@@ -307,6 +312,16 @@ def test_a_mistake_is_answered_in_one_line(
     monkeypatch.syspath_prepend(str(folder))
     line = one_line(command, capsys)
     assert [part for part in parts if part not in line] == [], line
+
+
+def test_tasks_of_slurm_that_know_nothing_of_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = SimpleNamespace(world_size=2, max_epochs=-1, max_steps=-1, limit_train_batches=1.0)
+    for tasks in ("1", "2"):
+        monkeypatch.setenv("SLURM_STEP_NUM_TASKS", tasks)
+        require_training(alone)  # type: ignore[arg-type]
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "3")
+    with pytest.raises(UsageError, match=r"srun started 3 tasks, and trainer.devices x num_nodes is 2: set"):
+        require_training(alone)  # type: ignore[arg-type]
 
 
 def test_a_task_without_validation_problems_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

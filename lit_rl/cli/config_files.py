@@ -232,7 +232,7 @@ def _check_value(where: str, value: Any, hint: Any) -> None:
         for key in value if groups else ():
             if not isinstance(key, str):
                 raise ArgumentError(where, "names as keys", str(key), f"a number has a point: 0.{key}, not 0,{key}")
-        named = next((key for key in value if key not in known and _class_of(key) is not None), None)
+        named = next((key for key in value if key not in known and isinstance(key, str) and _class_of(key)), None)
         if named is not None:
             raise UsageError(f"{where}: {named} is a class: write class_path: {named} and init_args")
         if groups and is_dataclass(groups[0]):

@@ -180,6 +180,12 @@ class Cli(LightningCLI):
         add_defaults(trainer)
         return trainer
 
+    def _set_seed(self) -> None:
+        """Refuse the seed that Lightning calls random."""
+        if self._get(self.config, "seed_everything") is True:
+            raise UsageError("seed_everything is true, for which Lightning takes 0 each time: give a number")
+        super()._set_seed()
+
     def before_instantiate_classes(self) -> None:
         """Check whether groups of keys got keys; fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)

@@ -157,9 +157,9 @@ def causes_of(message: str) -> list[Cause]:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``did you mean a?`` if a known name is similar, and the known names."""
-    if remedy := elsewhere(name):
-        return remedy
     names = list(dict.fromkeys(known))
+    if remedy := elsewhere(name, names):
+        return remedy
     in_lower_case = {one.lower(): one for one in names}
     near = [in_lower_case[one] for one in get_close_matches(name.lower(), in_lower_case, n=2, cutoff=0.6)]
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -206,6 +206,8 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
             return f"{where}: {found[1]} is a class of another kind: give one of {', '.join(known)}"
         of, key = ("MBPP", "path") if cause.keys[-1:] in (("data",), ("held_out",)) else ("CausalLM", "model")
         given = f"; a folder or hub id is given as --{where} {of} --{where}.{key} {found[1]}"
+        if where == "model":
+            of, given = "GRPO", f"; a folder or hub id is given as --model.policy.model {found[1]}"
         now = given if "/" in found[1] and of in known else now or suggestion(found[1], known)
         return f"{where}: there is no class {found[1]}{now}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):

@@ -19,6 +19,7 @@ from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, 
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.export import resolve
 from lit_rl.models.loading.checkpoints import require_checkpoint
+from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.runs import MEASURED_ALONE
 
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
@@ -208,8 +209,9 @@ class SaveConfigInTraining(SaveConfigCallback):
         """Write nothing yet."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write it."""
-        super().setup(trainer, pl_module, "fit")
+        """Write it, unless the run has finished, so that nothing is trained by this configuration."""
+        if not (isinstance(pl_module, PolicyModule) and pl_module.clock.is_over):
+            super().setup(trainer, pl_module, "fit")
 
 
 def require_writer(trainer: Any) -> None:

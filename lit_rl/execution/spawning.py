@@ -218,6 +218,13 @@ def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
     for name in names:
         spec = importlib.util.find_spec(name) if "." not in name else None
         if spec is None or (spec.origin is None and not spec.submodule_search_locations):
+            from importlib.metadata import packages_distributions  # takes long to import, and is for this error alone
+
+            modules = [
+                one for one, wheels in packages_distributions().items() if name.lower() in map(str.lower, wheels)
+            ]
+            if modules:
+                raise UsageError(f"packages names {name!r}, whose modules have other names: give {', '.join(modules)}")
             raise UsageError(f"packages names {name!r}, which is not installed: pip install it or leave it out")
         paths = list(spec.submodule_search_locations or [str(spec.origin)])
         beside = [os.path.join(os.path.dirname(path), f"{name}.libs") for path in paths]

@@ -47,7 +47,9 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
     """
     masters: dict[nn.Parameter, nn.Parameter] = {}
     for group in groups:
-        narrow = [p for p in group["params"] if p.dtype in (torch.bfloat16, torch.float16)]
+        if any(p.dtype == torch.float16 for p in group["params"]):
+            raise UsageError("weights that learn are float16, in which small gradients become 0: set dtype to bfloat16")
+        narrow = [p for p in group["params"] if p.dtype == torch.bfloat16]
         for parameter in narrow:
             if hasattr(parameter, "full_tensor"):
                 raise UsageError(

@@ -22,6 +22,7 @@ _SECONDS_TO_ANSWER = 4.0
 _PLAINLY = {
     "while deserializing header": "a file of its weights is cut, or a pointer of Git LFS; fetch or export it again",
     "does not recognize this architecture": "the installed transformers does not know its architecture; upgrade that",
+    "ignore_mismatched_sizes": "its config.json gives other sizes than its weights have; take both from one model",
     "custom code": "it brings Python of its own, which is never run; give a model of a family that transformers has",
     "Weights only load failed": "its weights are a pickle of more than tensors, which may run code; give safetensors",
 }

@@ -317,7 +317,13 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     bars = _without_gguf_bar() if file else nullcontext()
     with plain_failures("model", path, key), plain_refusals(path, spec.attention), bars:
-        model = AutoModelForCausalLM.from_pretrained(home, **file, **options, **NO_FOREIGN_CODE)
+        options |= {"output_loading_info": True, **NO_FOREIGN_CODE}
+        model, found = AutoModelForCausalLM.from_pretrained(home, **file, **options)
+    if new := [name for name, _ in model.named_parameters() if name in found["missing_keys"]]:
+        raise UsageError(
+            f"the model in {path} ({key}) lacks weights that its config.json asks for, {new[0]} first, which would "
+            "begin at random: take both from one model"
+        )
     if file:
         _forget_packing(model.config, path)
         model.name_or_path = path

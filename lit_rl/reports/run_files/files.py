@@ -66,6 +66,8 @@ def newest_recorded(run: str | Path) -> Path:
     Raises:
         FileNotFoundError: there is none.
     """
+    if Path(run).suffix == ".ckpt":
+        raise FileNotFoundError(f"{run} is a checkpoint, which holds no completions: give the folder of the run")
     if Path(run).is_file():
         return Path(run)
     found = recorded_folders(run, ROLLOUTS_FILE)
