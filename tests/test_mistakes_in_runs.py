@@ -24,7 +24,7 @@ from lit_rl.data import Sorting
 from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.models import SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import Update, setup_checks
+from lit_rl.modules import Objective, Update, setup_checks
 from lit_rl.rewards import SortingReward
 from lit_rl.training.progress import Clock
 
@@ -463,3 +463,12 @@ def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest
     assert "->" not in caplog.text
     with pytest.raises(UsageError, match=r"^model\.update\.optimizer: expected AdamW, .* got SGD; .*lit-rl export"):
         go_on(tmp_path, max_rollouts=3, update=decay(optimizer=torch.optim.SGD))
+
+
+@pytest.mark.parametrize(("coef", "told"), [(0.0, 1), (0.1, 0)])
+def test_a_reference_that_is_refreshed_and_not_read_is_told(
+    coef: float, told: int, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    go_on(tmp_path, update=Update(refresh_reference_every=1), objective=Objective(kl_coef=coef))
+    said = [str(one.message) for one in recwarn]
+    assert sum("refresh_reference_every is 1, and nothing reads the reference: set" in one for one in said) == told
