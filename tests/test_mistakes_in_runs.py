@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shlex
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -432,7 +433,7 @@ def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -
     )
 
 
-def go_on(folder: Path, **given: Any) -> None:
+def go_on(folder: Path, lists: Sequence[list[int]] = ([1, 0, 2], [3, 2, 4]), **given: Any) -> None:
     """A start of a run in Python, as a script has it."""
     module = GRPO(
         SortingPolicy(init_seed=0),
@@ -441,7 +442,7 @@ def go_on(folder: Path, **given: Any) -> None:
         | given,
     )
     trainer = Trainer(accelerator="cpu", limit_val_batches=0, callbacks=[Checkpointing(str(folder))], logger=False)
-    trainer.fit(module, Sorting([[1, 0, 2], [3, 2, 4]], batch_size=1))
+    trainer.fit(module, Sorting([*lists], batch_size=1))
 
 
 def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -472,3 +473,12 @@ def test_a_reference_that_is_refreshed_and_not_read_is_told(
     go_on(tmp_path, update=Update(refresh_reference_every=1), objective=Objective(kl_coef=coef))
     said = [str(one.message) for one in recwarn]
     assert sum("refresh_reference_every is 1, and nothing reads the reference: set" in one for one in said) == told
+
+
+@pytest.mark.parametrize(("rollouts", "twice"), [(1, True), (2, False)])
+def test_a_task_that_is_exchanged_between_two_starts_is_told(rollouts: int, twice: bool, tmp_path: Path) -> None:
+    """In the middle of an epoch of two rollouts, and at its end, where Lightning reads back no position."""
+    go_on(tmp_path, max_rollouts=rollouts)
+    with pytest.warns(UserWarning, match="training problems are others than the checkpoint's") as told:
+        go_on(tmp_path, [[0, 2, 1], [3, 4, 2]], max_rollouts=rollouts + 1)
+    assert sum("come twice" in str(one.message) for one in told) == twice

@@ -126,7 +126,7 @@ def parse_pair(row: Row) -> PreferencePair:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)
     if row.text("chosen") == row.text("rejected"):
-        raise row.error("rejected", "is the same text as chosen: leave the row out, or give two different texts")
+        raise row.error("rejected", "is the same text as chosen, which teaches nothing")
     return PreferencePair(
         row.text("task_id"),
         _prompt(row),

@@ -260,6 +260,12 @@ class ProblemLoader:
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"
             )
+        self.doubt_order(state)
+        self.epoch, self.position = state["epoch"], state["position"]
+        self._resumed = self.position < len(self)
+
+    def doubt_order(self, state: dict[str, int]) -> None:
+        """Warn where a saved position counts problems that are others now, or in another order."""
         before = f"{state.get('problems', len(self.problems))} problems and seed {state.get('seed', self.seed)}"
         now = f"{len(self.problems)} problems and seed {self.seed}"
         twice = ": some problems of this epoch come twice and some not at all" if state["position"] else ""
@@ -270,8 +276,6 @@ class ProblemLoader:
                 f"the training problems are others than the checkpoint's, or in another order{twice}; unless that is "
                 "meant, have load_problems return the same list at each start"
             )
-        self.epoch, self.position = state["epoch"], state["position"]
-        self._resumed = self.position < len(self)
 
 
 @lru_cache(maxsize=2)
