@@ -496,3 +496,41 @@ def test_a_validation_that_measures_nothing_is_told(callbacks: list[Any], monkey
         trainer: Any = SimpleNamespace(callbacks=callbacks, limit_val_batches=limit)
         setup_checks.doubt_measuring(trainer)
     assert len(told) == (not callbacks)
+
+
+class Watches(pl.Callback):
+    """Has two hooks, one method that it calls itself, and two that nothing calls."""
+
+    def on_rollout_end(self, trainer: Any, module: Any, finished: Any) -> None:
+        self.on_own()
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        pass
+
+    def on_own(self) -> None:
+        pass
+
+    def on_rollout_start(self, trainer: Any, module: Any) -> None:
+        pass
+
+    def on_evaluate(self, trainer: Any, module: Any) -> None:
+        pass
+
+
+class Hooked(GRPO):
+    def on_train_begin(self) -> None:
+        pass
+
+    def on_train_epoch_end(self) -> None:
+        pass
+
+
+def test_methods_that_are_named_as_hooks_and_are_none_are_told(recwarn: pytest.WarningsRecorder) -> None:
+    module = Hooked(SortingPolicy(), [SortingReward()], sampling=Sampling(2, max_tokens=3), max_rollouts=1)
+    quiet(callbacks=[Watches()], limit_val_batches=0).fit(module, Sorting())
+    none = "is no hook of Lightning or lit_rl, so no trainer calls it"
+    assert [line for one in recwarn if "is no hook" in (line := str(one.message))] == [
+        f"Hooked.on_train_begin {none}; did you mean on_train_end?",
+        f"Watches.on_evaluate {none}",
+        f"Watches.on_rollout_start {none}; did you mean on_rollout_end?",
+    ]

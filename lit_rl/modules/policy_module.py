@@ -25,6 +25,7 @@ from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.checkpoint import build_from_config, describe_policy, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
+    doubt_hooks,
     require_extendable,
     require_no_programs,
     require_playable,
@@ -135,6 +136,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         check_strategy(self.trainer.strategy)
         if stage == "fit":  # refuse a rate or schedule that makes no sense before anything is loaded
             self.build_trial()
+            doubt_hooks(self.trainer, self)
         require_problems(self.trainer, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from difflib import get_close_matches
 from typing import Any
 
 import lightning.pytorch as pl
@@ -16,6 +17,7 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import has_experts, text_config
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import check_before_answer
+from lit_rl.rollout.records import RolloutWatcher
 
 _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
 
@@ -71,6 +73,28 @@ def doubt_measuring(trainer: pl.Trainer) -> None:
             "no ExecutionEvaluation among the callbacks, so that validation measures nothing: take lit_rl.Trainer, or "
             "add the callback"
         )
+
+
+_OURS = ("lit_rl.", "lightning.", "torch.")
+
+
+def doubt_hooks(trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    """Warn of methods of the user's own classes that are named as hooks and are none, unless the class calls them."""
+    for part in (module, *trainer.callbacks):  # type: ignore[attr-defined]
+        hooks, own = {*dir(RolloutWatcher), "on_diagnosis", "on_diagnosis_end"}, dict[str, Any]()
+        for kind in type(part).__mro__:
+            if kind.__module__.startswith(_OURS):
+                hooks |= {name for name in vars(kind) if name.startswith("on_")}
+            else:
+                own |= {name: one for name, one in vars(kind).items() if inspect.isfunction(one)}
+        called = {name for one in own.values() for name in one.__code__.co_names}
+        for name in sorted(own.keys() - hooks - called):
+            if name.startswith("on_"):
+                near = get_close_matches(name, hooks, n=1)
+                rank_zero_warn(
+                    f"{type(part).__name__}.{name} is no hook of Lightning or lit_rl, so no trainer calls it"
+                    + (f"; did you mean {near[0]}?" if near else "")
+                )
 
 
 def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
