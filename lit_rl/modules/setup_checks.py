@@ -9,12 +9,14 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+from torch import optim
 
 from lit_rl.arguments import UsageError
 from lit_rl.data.cut_task import CutTask
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import has_experts, text_config
+from lit_rl.reports.diagnosis.run_history import ADAMS_FASTEST
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import check_before_answer
 from lit_rl.rollout.records import RolloutWatcher
@@ -95,6 +97,30 @@ def doubt_hooks(trainer: pl.Trainer, module: pl.LightningModule) -> None:
                     f"{type(part).__name__}.{name} is no hook of Lightning or lit_rl, so no trainer calls it"
                     + (f"; did you mean {near[0]}?" if near else "")
                 )
+
+
+def doubt_rates(trial: Any, steps: int | None) -> None:
+    """Warn of a learning rate that is hardly meant, and of a cosine that ends before the run does.
+
+    Args:
+        trial: optimizer, or optimizer and schedule, as ``configure_optimizers`` returns them.
+        steps: of the run's schedule; ``None`` if nothing limits them.
+    """
+    made = trial if isinstance(trial, dict) else {"optimizer": trial}
+    optimizer, schedule = made["optimizer"], made.get("lr_scheduler")
+    is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
+    groups = optimizer.param_groups if is_adam else ()
+    rate = max((one.get("max_lr", one.get("initial_lr", one["lr"])) for one in groups), default=0.0)
+    if rate > ADAMS_FASTEST:
+        rank_zero_warn(
+            f"the learning rate is {rate:g}, and {type(optimizer).__name__} moves a weight by about that much in each "
+            "update: lower it (1e-6 to 1e-3 are usual)"
+        )
+    if steps and isinstance(schedule, optim.lr_scheduler.CosineAnnealingLR) and schedule.T_max < steps - 1:
+        rank_zero_warn(
+            f"CosineAnnealingLR.T_max is {schedule.T_max} and the run takes {steps} steps: the rate rises again after "
+            f"the first {schedule.T_max}; set T_max to {steps}"
+        )
 
 
 def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:

@@ -768,6 +768,18 @@ def test_a_rule_of_a_saved_run_knows_its_levels(tmp_path: Path) -> None:
     assert again.best["x"].mean == 3.5
 
 
+@pytest.mark.parametrize(
+    ("rate", "optimizer", "advised"),
+    [(6e4, {"betas": (0.9, 0.999)}, "0.0001"), (0.1, {"betas": (0.9, 0.999)}, "0.01"), (6.0, {"momentum": 0}, "0.6")],
+)
+def test_a_slower_rate_is_one_that_the_optimizer_can_mean(rate: float, optimizer: Any, advised: str) -> None:
+    run = RunHistory(1)
+    module: Any = SimpleNamespace(policy=SimpleNamespace(parameters=lambda: ()), clock=Clock("rollout"))
+    run.begin(module, Where(), optimizer)
+    run.add_numbers(module, {"optimizer/learning_rate": rate})
+    assert run.slower == f"lit-rl fit --config FILE --model.update.optimizer.init_args.lr {advised}"
+
+
 SHARP = TINY_QWEN2 | {"initializer_range": 0.3}
 """Random weights that are large enough to prefer some tokens."""
 FEW = 2
