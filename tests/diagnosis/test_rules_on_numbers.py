@@ -640,6 +640,15 @@ def test_rows_that_repeat_are_told_where_that_is_why_rewards_are_equal(alike: in
     assert all("(0.1)" in one.message for one in found)
 
 
+@pytest.mark.parametrize(("cut", "says"), [(20, ["flat_reward"]), (4, ["repeated_rows"])])
+def test_rows_that_repeat_since_a_stop_string_cuts_them_are_told_by_that(cut: int, says: list[str]) -> None:
+    ended = rows([Outcome(N)] * cut, ("return",), ["    return 1"] * cut, StopReason.STOP_STRING)
+    rollout = ended if cut == 20 else _beside(rows([Outcome(W)] * (20 - cut), said=["no"] * (20 - cut)), ended)
+    found = told([earned(0.0, group__zero_advantage_fraction=1.0) for _ in range(12)], rollout)
+    assert [one.rule for one in found] == says
+    assert ("'return' comes inside of good answers" in found[0].message) is (cut == 20)
+
+
 @pytest.mark.parametrize(("own", "begins", "speaks"), [(False, 1.0, True), (True, 1.0, False), (False, 0.3, False)])
 def test_a_policy_that_comes_closer_to_a_worse_teacher_is_told(own: bool, begins: float, speaks: bool) -> None:
     teacher = SimpleNamespace(is_policy=own, reads_reference=False)
