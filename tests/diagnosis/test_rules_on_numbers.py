@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -33,6 +34,7 @@ from support.tiny_models import TINY_QWEN2
 from transformers import AddedToken
 
 from lit_rl.callbacks import Diagnostics
+from lit_rl.callbacks.diagnostics import place_of, where_of
 from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.models import CausalLM, LoRA
@@ -347,6 +349,44 @@ def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> 
     run = RunHistory(1)
     run.rollout = rows([outcome] * 2)
     assert said in str(failure_mode(run))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "speaks"),
+    [
+        ("def f(x):\n", "    return '\\d'", True),
+        ("def f(x):\n", "def f(x):\n    return 1 +", False),
+        ("Write f.", "def f(x):", False),
+        ("def f(x):\n", "    return \0", False),
+        ("def f(x):\n", f"    return {'(' * 4000}", False),
+        ("def f(x):\n", f"    return {'-' * 4900}1", False),
+    ],
+)
+def test_completions_that_are_run_without_the_prompt_that_they_continue_are_told(
+    prompt: str, text: str, speaks: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    for before, told_ in (("", speaks), (prompt, False)):
+        run = RunHistory(1)
+        run.rollout = rows([Outcome(S)] * 4, said=[text] * 4, prompt=before)
+        for one in run.rollout.judgements:
+            vars(one.problem)["prompt"] = prompt
+        assert ("set Problem.program_prefix to the prompt" in str(failure_mode(run))) is told_
+    assert not recwarn.list
+
+
+def test_a_command_names_a_task_by_where_it_can_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "train.py", raising=False)
+    mine = type("Mine", (Programs,), {"__module__": "__main__", "__qualname__": "Mine"})
+    for text, place in (("fit()", "my_task.Mine  # with Mine moved to my_task.py"), ("if __name__ ==", "train.Mine")):
+        script.write_text(text)
+        assert place_of(mine) == place
+    trainer = SimpleNamespace(log_dir=None, callbacks=[], datamodule=mine())
+    assert where_of(trainer).check_data == "lit-rl check-data --data train.Mine"
+    mine.__qualname__ = "main.<locals>.Mine"
+    assert place_of(mine) == "my_task.Mine  # with Mine moved to my_task.py"
+    assert place_of(Programs) == "support.ill_runs.Programs"
 
 
 CASE = FailedCase(2, "x = int('one')", kind="assert")
