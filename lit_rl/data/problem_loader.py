@@ -239,7 +239,7 @@ class ProblemLoader:
 
     @cached_property
     def _digest(self) -> int:
-        """Of the problems' names and prompts, in order."""
+        """Digest of the problems' names and prompts, in order."""
         digest = blake2b(digest_size=8)
         for one in self.problems:
             digest.update(f"{one.task_id}\0{one.prompt_text}\0".encode(errors="surrogatepass"))
