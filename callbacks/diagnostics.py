@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -159,8 +160,20 @@ def where_of(trainer: Any) -> Where:
     if getattr(trainer, "datamodule", None) is None:
         return Where(show=show, fit=fit)
     task = type(trainer.datamodule)
-    check_data = f"lit-rl check-data {at if saved else f'--data {task.__module__}.{task.__qualname__}'}"
+    check_data = f"lit-rl check-data {at if saved else f'--data {place_of(task)}'}"
     strings = f"stop_strings are set where {task.__qualname__}.load_problems makes its problems"
     if getattr(trainer.datamodule, "stop_strings", None) is not None:
         strings = "data.stop_strings sets them"
     return Where(check_data, strings, show, fit)
+
+
+def place_of(task: type) -> str:
+    """The name by which a command imports a task, with what to do first where it has none."""
+    name = task.__qualname__.rpartition(".")[2]
+    if task.__module__ != "__main__" and "<locals>" not in task.__qualname__:
+        return f"{task.__module__}.{task.__qualname__}"
+    script = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
+    found = script.suffix == ".py" and script.stem.isidentifier() and script.resolve().parent == Path.cwd()
+    if found and name == task.__qualname__ and "__name__" in script.read_text(encoding="utf-8"):  # trains only as script
+        return f"{script.stem}.{name}"
+    return f"my_task.{name}  # with {name} moved to my_task.py"

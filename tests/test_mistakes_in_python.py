@@ -39,7 +39,7 @@ from lit_rl.data.rows import Row
 from lit_rl.execution import CallTests, Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
 from lit_rl.models import ModelTeacher, SeparateCritic, SortingPolicy
-from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, Update, setup_checks
+from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, RolloutModule, Update, setup_checks
 from lit_rl.modules.sft import demonstration
 from lit_rl.rewards import LengthPenalty, OverlongPenalty, RewardTerm, SortingReward
 from lit_rl.rewards.term import TermScore
@@ -97,7 +97,14 @@ def sorting(frozen: bool = False, **own: Any) -> GRPO:
     return module
 
 
-def learn(module: GRPO) -> None:
+class Mine(RolloutModule):
+    """Gives its advantages for an experience."""
+
+    def make_experience(self, rollout: Any, rewards: Any) -> Any:
+        return rewards.rewards - rewards.rewards.mean()
+
+
+def learn(module: RolloutModule) -> None:
     quiet(limit_val_batches=0).fit(module, Sorting())
 
 
@@ -317,6 +324,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: Update(optimizer=torch.optim.AdamW(POLICY.parameters())),
         ("CausalLM has no weights yet", "Update(optimizer=partial(AdamW"),
     ),
+    "an experience that is none": (
+        lambda: learn(Mine(SortingPolicy(), [SortingReward()], sampling=Sampling(2, max_tokens=3), max_rollouts=1)),
+        ("Mine.make_experience: expected Experience, got Tensor",),
+    ),
     "a policy that is frozen": (
         lambda: learn(sorting(frozen=True)),
         ("no weight of the policy learns: all have requires_grad=False",),
@@ -375,6 +386,10 @@ DOUBTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: grpo(objective=Objective(loss=Clipped(0.8, 1.28))),
         "distance of the upper bound from 1",
     ),
+    "a place of no KL": (
+        lambda: PPO(POLICY, [TestsReward()], SeparateCritic(), objective=Objective(kl_in="loss")),
+        "objective.kl_in is loss, but kl_coef is 0, so there is no KL: set it above 0",
+    ),
     "a critic that learns alone to the end": (
         lambda: PPO(
             POLICY, [TestsReward()], SeparateCritic(), critic_update=CriticUpdate(warmup_rollouts=3), max_rollouts=3
@@ -389,6 +404,10 @@ def test_a_setting_that_is_probably_unintended_is_told(setting: str) -> None:
     build, part = DOUBTS[setting]
     (doubt,) = build()._doubts
     assert part in doubt and "\n" not in doubt
+
+
+def test_a_default_that_is_filled_in_is_no_doubt() -> None:
+    assert PPO(POLICY, [TestsReward()], SeparateCritic())._doubts == grpo()._doubts == []
 
 
 def below(kind: type) -> list[type]:
@@ -477,3 +496,41 @@ def test_a_validation_that_measures_nothing_is_told(callbacks: list[Any], monkey
         trainer: Any = SimpleNamespace(callbacks=callbacks, limit_val_batches=limit)
         setup_checks.doubt_measuring(trainer)
     assert len(told) == (not callbacks)
+
+
+class Watches(pl.Callback):
+    """Has two hooks, one method that it calls itself, and two that nothing calls."""
+
+    def on_rollout_end(self, trainer: Any, module: Any, finished: Any) -> None:
+        self.on_own()
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        pass
+
+    def on_own(self) -> None:
+        pass
+
+    def on_rollout_start(self, trainer: Any, module: Any) -> None:
+        pass
+
+    def on_evaluate(self, trainer: Any, module: Any) -> None:
+        pass
+
+
+class Hooked(GRPO):
+    def on_train_begin(self) -> None:
+        pass
+
+    def on_train_epoch_end(self) -> None:
+        pass
+
+
+def test_methods_that_are_named_as_hooks_and_are_none_are_told(recwarn: pytest.WarningsRecorder) -> None:
+    module = Hooked(SortingPolicy(), [SortingReward()], sampling=Sampling(2, max_tokens=3), max_rollouts=1)
+    quiet(callbacks=[Watches()], limit_val_batches=0).fit(module, Sorting())
+    none = "is no hook of Lightning or lit_rl, so no trainer calls it"
+    assert [line for one in recwarn if "is no hook" in (line := str(one.message))] == [
+        f"Hooked.on_train_begin {none}; did you mean on_train_end?",
+        f"Watches.on_evaluate {none}",
+        f"Watches.on_rollout_start {none}; did you mean on_rollout_end?",
+    ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import shlex
+from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,15 +18,15 @@ import yaml
 from lightning.pytorch.callbacks import EarlyStopping
 from support.command_line import BASE, one_line
 
-from lit_rl import GRPO, AssertTests, Basics, Problem, Sampling, TaskDataModule, Trainer
+from lit_rl import GRPO, PPO, AssertTests, Basics, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
 from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, checkpointing
 from lit_rl.data import Sorting
 from lit_rl.data.cut_task import Cut, CutTask
-from lit_rl.models import SortingPolicy
+from lit_rl.models import SeparateCritic, SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import Update, setup_checks
+from lit_rl.modules import CriticUpdate, Objective, Update, setup_checks
 from lit_rl.rewards import SortingReward
 from lit_rl.trainer import require_training
 from lit_rl.training.progress import Clock
@@ -447,7 +449,7 @@ def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -
     )
 
 
-def go_on(folder: Path, **given: Any) -> None:
+def go_on(folder: Path, lists: Sequence[list[int]] = ([1, 0, 2], [3, 2, 4]), **given: Any) -> None:
     """A start of a run in Python, as a script has it."""
     module = GRPO(
         SortingPolicy(init_seed=0),
@@ -456,7 +458,7 @@ def go_on(folder: Path, **given: Any) -> None:
         | given,
     )
     trainer = Trainer(accelerator="cpu", limit_val_batches=0, callbacks=[Checkpointing(str(folder))], logger=False)
-    trainer.fit(module, Sorting([[1, 0, 2], [3, 2, 4]], batch_size=1))
+    trainer.fit(module, Sorting([*lists], batch_size=1))
 
 
 def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -478,3 +480,52 @@ def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest
     assert "->" not in caplog.text
     with pytest.raises(UsageError, match=r"^model\.update\.optimizer: expected AdamW, .* got SGD; .*lit-rl export"):
         go_on(tmp_path, max_rollouts=3, update=decay(optimizer=torch.optim.SGD))
+
+
+@pytest.mark.parametrize(("coef", "told"), [(0.0, 1), (0.1, 0)])
+def test_a_reference_that_is_refreshed_and_not_read_is_told(
+    coef: float, told: int, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    go_on(tmp_path, update=Update(refresh_reference_every=1), objective=Objective(kl_coef=coef))
+    said = [str(one.message) for one in recwarn]
+    assert sum("refresh_reference_every is 1, and nothing reads the reference: set" in one for one in said) == told
+
+
+@pytest.mark.parametrize(("rollouts", "twice"), [(1, True), (2, False)])
+def test_a_task_that_is_exchanged_between_two_starts_is_told(rollouts: int, twice: bool, tmp_path: Path) -> None:
+    """In the middle of an epoch of two rollouts, and at its end, where Lightning reads back no position."""
+    go_on(tmp_path, max_rollouts=rollouts)
+    with pytest.warns(UserWarning, match="training problems are others than the checkpoint's") as told:
+        go_on(tmp_path, [[0, 2, 1], [3, 4, 2]], max_rollouts=rollouts + 1)
+    assert sum("come twice" in str(one.message) for one in told) == twice
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "rate", "told"),
+    [("AdamW", 6.0, 1), ("NAdam", 0.2, 1), ("Adamax", 0.2, 1), ("RAdam", 0.1, 0), ("AdamW", 0.1, 0), ("SGD", 6.0, 0)],
+)
+def test_a_rate_that_moves_weights_by_more_than_they_are_is_told(
+    optimizer: str, rate: float, told: int, recwarn: pytest.WarningsRecorder, tmp_path: Path
+) -> None:
+    go_on(tmp_path, update=decay(1, rate, getattr(torch.optim, optimizer)))  # which begins with a third of it
+    line = f"the learning rate is {rate:g}, and {optimizer} moves a weight by about that much in each update: lower it"
+    assert sum(line in str(one.message) for one in recwarn) == told
+
+
+@pytest.mark.parametrize(("given", "told"), [({"critic_update": CriticUpdate(learning_rate=0.5)}, 1), ({}, 0)])
+def test_a_rate_of_the_critic_is_looked_at_too(
+    given: dict[str, Any], told: int, recwarn: pytest.WarningsRecorder
+) -> None:
+    setup_checks.doubt_rates(PPO(SortingPolicy(), [SortingReward()], SeparateCritic(), **given).build_trial(), None)
+    assert [str(one.message)[:28] for one in recwarn] == ["the learning rate is 0.5, an"] * told
+
+
+@pytest.mark.parametrize(("half", "told"), [(2, 1), (3, 0), (4, 0)])
+def test_a_cosine_that_rises_again_is_told(
+    half: int, told: int, recwarn: pytest.WarningsRecorder, tmp_path: Path
+) -> None:
+    """The fourth and last rollout has the rate after three steps."""
+    schedule = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=half)
+    go_on(tmp_path, max_rollouts=4, update=Update(lr_scheduler=schedule))
+    line = f"T_max is {half} and the run takes 4 steps: the rate rises again after the first {half}; set T_max to 4"
+    assert sum(line in str(one.message) for one in recwarn) == told

@@ -119,12 +119,14 @@ def parse_pair(row: Row) -> PreferencePair:
     """A row as a pair.
 
     Raises:
-        RowError: a field is missing or of a wrong type, or the chosen reward is not the larger one.
+        RowError: a field is missing or of a wrong type, the chosen reward not the larger one, or the two texts equal.
     """
     chosen_reward, rejected_reward = row.number_of("chosen_reward"), row.number_of("rejected_reward")
     if not chosen_reward > rejected_reward:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)
+    if row.text("chosen") == row.text("rejected"):
+        raise row.error("rejected", "is the same text as chosen, which teaches nothing")
     return PreferencePair(
         row.text("task_id"),
         _prompt(row),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from itertools import accumulate
 from math import ceil
 from typing import Any
@@ -234,7 +235,15 @@ class ProblemLoader:
         """The position, in global batches, and what the order depends on."""
         global_batch = self.batch_size * self.world_size
         position = {"epoch": self.epoch, "position": self.position, "global_batch": global_batch}
-        return position | {"problems": len(self.problems), "seed": self.seed}
+        return position | {"problems": len(self.problems), "seed": self.seed, "digest": self._digest}
+
+    @cached_property
+    def _digest(self) -> int:
+        """Digest of the problems' names and prompts, in order."""
+        digest = blake2b(digest_size=8)
+        for one in self.problems:
+            digest.update(f"{one.task_id}\0{one.prompt_text}\0".encode(errors="surrogatepass"))
+        return int.from_bytes(digest.digest())
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continue from a saved position; after a finished epoch, with the next one.
@@ -251,15 +260,22 @@ class ProblemLoader:
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"
             )
-        before = f"{state.get('problems', len(self.problems))} problems and seed {state.get('seed', self.seed)}"
-        now = f"{len(self.problems)} problems and seed {self.seed}"
-        if before != now and self.shuffle and state["position"]:
-            rank_zero_warn(
-                f"the checkpoint's order was that of {before}, now it is that of {now}: "
-                "some problems of this epoch come twice and some not at all"
-            )
+        self.doubt_order(state)
         self.epoch, self.position = state["epoch"], state["position"]
         self._resumed = self.position < len(self)
+
+    def doubt_order(self, state: dict[str, int]) -> None:
+        """Warn where a saved position counts problems that are others now, or in another order."""
+        before = f"{state.get('problems', len(self.problems))} problems and seed {state.get('seed', self.seed)}"
+        now = f"{len(self.problems)} problems and seed {self.seed}"
+        twice = ": some problems of this epoch come twice and some not at all" if state["position"] else ""
+        if before != now and self.shuffle and twice:
+            rank_zero_warn(f"the checkpoint's order was that of {before}, now it is that of {now}{twice}")
+        elif before == now and state.get("digest", self._digest) != self._digest:  # older ones have none
+            rank_zero_warn(
+                f"the training problems are others than the checkpoint's, or in another order{twice}; unless that is "
+                "meant, have load_problems return the same list at each start"
+            )
 
 
 @lru_cache(maxsize=2)

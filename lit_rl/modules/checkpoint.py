@@ -26,6 +26,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from lit_rl.arguments import TypedArguments, UsageError, arguments_of
+from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.models.policy import Policy
 from lit_rl.renamed import migrate
 
@@ -157,6 +158,9 @@ def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
     loaders[0] |= {"epoch": epoch, "position": position}
     # Lightning always takes a run with max_steps for one in the middle of an epoch.
     in_epoch = position > 0 or trainer.max_steps != -1
+    loader = trainer.fit_loop._data_source.dataloader()
+    if not in_epoch and isinstance(loader, ProblemLoader):  # Lightning gives it its state within an epoch only
+        loader.doubt_order(loaders[0])
     _count(loop["epoch_progress"], epoch)
     if position:
         for counts in loop["epoch_progress"].values():

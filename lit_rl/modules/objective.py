@@ -103,12 +103,13 @@ class Objective:
         """Fill in where an algorithm has the KL by default."""
         return self if self.kl_in is not None else replace(self, kl_in=kl_in)
 
-    def check(self, aggregate: AggregateMode, steps: int) -> list[str]:
+    def check(self, aggregate: AggregateMode, steps: int, kl_in: KLPlace = "loss") -> list[str]:
         """Compare the parts with each other and with the update that they are for.
 
         Args:
             aggregate: how token losses become one number.
             steps: optimizer steps of one rollout.
+            kl_in: where the algorithm has the KL by default.
 
         Returns:
             Warnings: settings that are legal and probably unintended, each on one line with what to set.
@@ -158,6 +159,10 @@ class Objective:
                 f"objective.entropy_coef is {self.entropy_coef:g}, which drives the entropy down: set it above 0 for a "
                 "bonus"
             )
+        unread = [f"kl_kind is {self.kl_kind}"] * (self.kl_kind is not None)
+        unread += [f"kl_in is {self.kl_in}"] * (self.kl_in not in (None, kl_in))
+        if unread and not self.kl_coef:
+            doubts.append(f"objective.{' and '.join(unread)}, but kl_coef is 0, so there is no KL: set it above 0")
         return doubts
 
     @property

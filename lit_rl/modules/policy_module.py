@@ -25,6 +25,8 @@ from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.checkpoint import build_from_config, describe_policy, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
+    doubt_hooks,
+    doubt_rates,
     require_extendable,
     require_no_programs,
     require_playable,
@@ -134,7 +136,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """
         check_strategy(self.trainer.strategy)
         if stage == "fit":  # refuse a rate or schedule that makes no sense before anything is loaded
-            self.build_trial()
+            doubt_rates(self.build_trial(), self.clock.limit)
+            doubt_hooks(self.trainer, self)
         require_problems(self.trainer, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)
@@ -252,7 +255,12 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def build_trial(self) -> Any:
         """Optimizer and schedule over no weights, to see what they are before anything is loaded."""
-        return self.build_optimizer([{"params": [nn.Parameter(torch.zeros(()))], "name": one} for one in _GROUPS])
+        rates = self.group_learning_rates()
+        groups: list[dict[str, Any]] = [
+            {"params": [nn.Parameter(torch.zeros(()))], "name": name} | ({"lr": rates[name]} if name in rates else {})
+            for name in _GROUPS
+        ]
+        return self.build_optimizer(groups)
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them.

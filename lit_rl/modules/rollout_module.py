@@ -20,7 +20,7 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from lit_rl.advantages import RowAdvantages
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.losses import ClipCov
@@ -121,7 +121,7 @@ class RolloutModule(PolicyModule):
         if self.rewards is None:
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
         objective = objective.settled(self.kl_in)
-        self._doubts = [*objective.check(update.aggregate, update.steps), *self.rewards.doubts()]
+        self._doubts = [*objective.check(update.aggregate, update.steps, self.kl_in), *self.rewards.doubts()]
         for term in self.rewards.terms if self.sampler.environment.max_turns == 1 else ():
             if isinstance(term, OverlongPenalty) and term.free_tokens >= sampling.max_tokens:
                 self._doubts.append(
@@ -211,6 +211,9 @@ class RolloutModule(PolicyModule):
                 self.progress.enter("preparing")
                 before = self.measure_before(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
+            if not isinstance(experience, Experience):
+                where = f"{type(self).__name__}.make_experience"
+                raise ArgumentError(where, "Experience", type(experience).__name__)
             self.progress.enter("updating")
             means = self.learn_from(experience)
             if self.objective.target_entropy is not None:
@@ -507,6 +510,11 @@ class RolloutModule(PolicyModule):
             )
         self.logprobs.load_reference(needed=self.reads_reference)
         self.reference = self.logprobs.reference
+        if self.is_fitting and self.reference is None and self.update.refresh_reference_every is not None:
+            rank_zero_warn(
+                f"update.refresh_reference_every is {self.update.refresh_reference_every}, and nothing reads the "
+                "reference: set objective.kl_coef above 0, or leave it out"
+            )
 
     def on_train_start(self) -> None:
         """Check whether the loader knows the problems that sampling asks it for.

@@ -100,6 +100,7 @@ GOOD = {
             {"rejected_reward": 1},
             "row 2, field 'chosen_reward': needs to be above rejected_reward 1.0, got 1.0",
         ),
+        ({"rejected": "a"}, "row 2, field 'rejected': is the same text as chosen, which teaches nothing"),
         ({"chosen_reward": float("nan")}, "row 2, field 'chosen_reward': needs to be above"),
     ],
 )

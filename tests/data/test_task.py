@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -182,3 +183,19 @@ def test_a_changed_order_in_the_middle_of_an_epoch_is_told(recwarn: pytest.Warni
     for other, what in ((make(seed=2), "seed 1.* seed 2"), (make(15), "12 problems.* 15 problems")):
         with pytest.warns(UserWarning, match=what + r".*some problems of this epoch come twice"):
             other.load_state_dict(first.state_dict())
+
+
+@pytest.mark.parametrize(("taken", "twice"), [(2, True), (4, False)])
+def test_other_problems_of_the_same_number_are_told(taken: int, twice: bool, recwarn: pytest.WarningsRecorder) -> None:
+    """In another order, or with another prompt under the same name; at the end of an epoch no problem comes twice."""
+    given = problems(12)
+    first = ProblemLoader(given, 3, shuffle=True, drop_last=True)
+    list(islice(first, taken))
+    state = first.state_dict() | ({} if twice else {"epoch": 1, "position": 0})
+    for older in (state, {name: value for name, value in state.items() if name != "digest"}):
+        ProblemLoader(problems(12), 3, shuffle=True, drop_last=True).load_state_dict(older)
+    for others in (given[::-1], [*given[:-1], replace(given[-1], prompt="another")]):
+        with pytest.warns(UserWarning, match="others than the checkpoint's, or in another order") as told:
+            ProblemLoader(others, 3, shuffle=True, drop_last=True).load_state_dict(state)
+        assert ("come twice" in str(told[0].message)) is twice
+    assert not recwarn.list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -33,6 +34,7 @@ from support.tiny_models import TINY_QWEN2
 from transformers import AddedToken
 
 from lit_rl.callbacks import Diagnostics
+from lit_rl.callbacks.diagnostics import place_of, where_of
 from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.models import CausalLM, LoRA
@@ -349,6 +351,44 @@ def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> 
     assert said in str(failure_mode(run))
 
 
+@pytest.mark.parametrize(
+    ("prompt", "text", "speaks"),
+    [
+        ("def f(x):\n", "    return '\\d'", True),
+        ("def f(x):\n", "def f(x):\n    return 1 +", False),
+        ("Write f.", "def f(x):", False),
+        ("def f(x):\n", "    return \0", False),
+        ("def f(x):\n", f"    return {'(' * 4000}", False),
+        ("def f(x):\n", f"    return {'-' * 4900}1", False),
+    ],
+)
+def test_completions_that_are_run_without_the_prompt_that_they_continue_are_told(
+    prompt: str, text: str, speaks: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    for before, told_ in (("", speaks), (prompt, False)):
+        run = RunHistory(1)
+        run.rollout = rows([Outcome(S)] * 4, said=[text] * 4, prompt=before)
+        for one in run.rollout.judgements:
+            vars(one.problem)["prompt"] = prompt
+        assert ("set Problem.program_prefix to the prompt" in str(failure_mode(run))) is told_
+    assert not recwarn.list
+
+
+def test_a_command_names_a_task_by_where_it_can_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "train.py", raising=False)
+    mine = type("Mine", (Programs,), {"__module__": "__main__", "__qualname__": "Mine"})
+    for text, place in (("fit()", "my_task.Mine  # with Mine moved to my_task.py"), ("if __name__ ==", "train.Mine")):
+        script.write_text(text)
+        assert place_of(mine) == place
+    trainer = SimpleNamespace(log_dir=None, callbacks=[], datamodule=mine())
+    assert where_of(trainer).check_data == "lit-rl check-data --data train.Mine"
+    mine.__qualname__ = "main.<locals>.Mine"
+    assert place_of(mine) == "my_task.Mine  # with Mine moved to my_task.py"
+    assert place_of(Programs) == "support.ill_runs.Programs"
+
+
 CASE = FailedCase(2, "x = int('one')", kind="assert")
 BROKEN_TESTS = Outcome(W, exception_type="ValueError", exception_message="invalid literal", failed_case=CASE)
 
@@ -640,6 +680,15 @@ def test_rows_that_repeat_are_told_where_that_is_why_rewards_are_equal(alike: in
     assert all("(0.1)" in one.message for one in found)
 
 
+@pytest.mark.parametrize(("cut", "says"), [(20, ["flat_reward"]), (4, ["repeated_rows"])])
+def test_rows_that_repeat_since_a_stop_string_cuts_them_are_told_by_that(cut: int, says: list[str]) -> None:
+    ended = rows([Outcome(N)] * cut, ("return",), ["    return 1"] * cut, StopReason.STOP_STRING)
+    rollout = ended if cut == 20 else _beside(rows([Outcome(W)] * (20 - cut), said=["no"] * (20 - cut)), ended)
+    found = told([earned(0.0, group__zero_advantage_fraction=1.0) for _ in range(12)], rollout)
+    assert [one.rule for one in found] == says
+    assert ("'return' comes inside of good answers" in found[0].message) is (cut == 20)
+
+
 @pytest.mark.parametrize(("own", "begins", "speaks"), [(False, 1.0, True), (True, 1.0, False), (False, 0.3, False)])
 def test_a_policy_that_comes_closer_to_a_worse_teacher_is_told(own: bool, begins: float, speaks: bool) -> None:
     teacher = SimpleNamespace(is_policy=own, reads_reference=False)
@@ -766,6 +815,18 @@ def test_a_rule_of_a_saved_run_knows_its_levels(tmp_path: Path) -> None:
     old = run.state_dict() | {"first": {"x": 1.5}, "best": {"x": 3.5}}
     again.load_state_dict({name: value for name, value in old.items() if name not in ("least", "highest", "worst")})
     assert again.best["x"].mean == 3.5
+
+
+@pytest.mark.parametrize(
+    ("rate", "optimizer", "advised"),
+    [(6e4, {"betas": (0.9, 0.999)}, "0.0001"), (0.1, {"betas": (0.9, 0.999)}, "0.01"), (6.0, {"momentum": 0}, "0.6")],
+)
+def test_a_slower_rate_is_one_that_the_optimizer_can_mean(rate: float, optimizer: Any, advised: str) -> None:
+    run = RunHistory(1)
+    module: Any = SimpleNamespace(policy=SimpleNamespace(parameters=lambda: ()), clock=Clock("rollout"))
+    run.begin(module, Where(), optimizer)
+    run.add_numbers(module, {"optimizer/learning_rate": rate})
+    assert run.slower == f"lit-rl fit --config FILE --model.update.optimizer.init_args.lr {advised}"
 
 
 SHARP = TINY_QWEN2 | {"initializer_range": 0.3}

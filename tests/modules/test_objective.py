@@ -73,6 +73,10 @@ def test_an_objective_with_another_gradient_than_its_name_says_is_refused(object
         (Objective(ratio_level="sequence_product", loss=CISPO(clip_high=1.0)), "sequence_sum", 4, []),
         (Objective(ratio_level="sequence_product", loss=Own()), "sequence_sum", 1, []),
         (Objective(loss=PolicyGradient(), kl_coef=0.1, entropy_coef=0.01), "token_mean", 1, []),
+        (Objective(kl_kind="k2"), "token_mean", 1, ["objective.kl_kind is k2, but kl_coef is 0"]),
+        (Objective(kl_kind="k2", kl_in="reward"), "token_mean", 1, ["kl_kind is k2 and kl_in is reward, but"]),
+        (Objective(kl_kind="k2", kl_coef=0.1, kl_in="reward"), "token_mean", 1, []),
+        (Objective(kl_in="loss"), "token_mean", 1, []),
         (Objective(), "token_mean", 8, []),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,9 +12,11 @@ from typing import NamedTuple
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.diagnosis.run_history import RunHistory, Where
 from lit_rl.reports.diagnosis.stop_strings import commonest_string, stopped_rows
+from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, StopReason
 
 _MOST_OF_MESSAGE = 80
+_NUM_PARSED, _LONGEST_PARSED = 8, 5000
 _BROKEN = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
 _MISSING = re.compile(r"the program defines no (\w+)|name '(\w+)' is not defined")
 _DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
@@ -56,10 +60,36 @@ def failure_mode(run: RunHistory) -> FailureMode:
         )
     verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
+    if verdict is Verdict.SYNTAX_ERROR and lacks_prompt(rollout):
+        return FailureMode(
+            f"{count / rows:.0%} end as {verdict}",
+            "the completion alone is run and is no program, and after the prompt it is one; set Problem.program_prefix "
+            f"to the prompt (`{run.where.show}`)",
+        )
     alike = [judgement for judgement in rollout.judgements if judgement.outcome.verdict is verdict]
     return FailureMode(
         f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, run.where, (rows - cut - len(stopped)) / rows)
     )
+
+
+def lacks_prompt(rollout: Rollout) -> bool:
+    """Return whether most rows that are no Python are Python after their prompt, which is not in what is run."""
+    wrong = [row for row, one in enumerate(rollout.judgements) if one.outcome.verdict is Verdict.SYNTAX_ERROR]
+    continued = []
+    for row in wrong[:_NUM_PARSED]:
+        program, problem = rollout.judgements[row].program, rollout.judgements[row].problem
+        alone = isinstance(problem.prompt, str) and program is not None and problem.prompt not in program.source
+        continued.append(alone and _is_python(f"{problem.prompt}{rollout.completions.texts[row]}"))
+    return sum(continued) > len(continued) / 2
+
+
+def _is_python(text: str) -> bool:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of escapes in what the policy writes
+            ast.parse(text[:_LONGEST_PARSED])
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def causes_of_cut(run: RunHistory) -> str:

@@ -9,6 +9,7 @@ from lit_rl.reports.diagnosis.failure_mode import failure_mode
 from lit_rl.reports.diagnosis.row_shares import MISPLACED, REPEATED, UNEQUAL, UNLIKE
 from lit_rl.reports.diagnosis.rule import Rule, ShareRule, from_0_to_1, not_below, told
 from lit_rl.reports.diagnosis.run_history import Level, RunHistory
+from lit_rl.reports.diagnosis.stop_strings import CUT
 from lit_rl.reports.learned import wilson
 
 _NUM_SHOWN, _MOST_CHARACTERS = 3, 600
@@ -347,6 +348,8 @@ class RepeatedRows(Rule):
         taught = run.mean("teacher/gap") is not None  # a teacher needs no rewards
         unlike = min(run.share(UNLIKE), run.begun.get(UNLIKE, 0.0))
         if min(shares) < self.at_least or unlike > _UNLIKE or is_solved(run) or taught:
+            return ""
+        if sum(run.values(CUT)) > run.patience / 2:  # what is cut short is alike, and other rules name the stop string
             return ""
         temperature = run.module.sampling.temperature if run.module.sampling is not None else 1.0
         sure = ("a policy that is sure of its answers, from too long an imitation", run.where.show)

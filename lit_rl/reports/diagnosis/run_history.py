@@ -19,6 +19,8 @@ from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.rollout.records import TrainedModule
 
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
+ADAMS_FASTEST, _USUAL = 0.1, 1e-4
+"""Above the first no learning rate of Adam's kind is meant: a weight moves by about the rate in each update."""
 _ERRORS = 4.0
 """Standard errors of a difference that noise explains; of the many windows of a run the best one is compared."""
 _GONE = 0.05
@@ -183,8 +185,9 @@ class RunHistory:
 
     @property
     def slower(self) -> str:
-        """The command that starts this run with a tenth of its learning rate."""
-        return f"{self.where.fit} --model.update.optimizer.init_args.lr {self.rate / 10:.2g}"
+        """The command that starts this run with a tenth of its learning rate, or with a usual one."""
+        far = self.rate > ADAMS_FASTEST and "betas" in self.optimizer
+        return f"{self.where.fit} --model.update.optimizer.init_args.lr {_USUAL if far else self.rate / 10:.2g}"
 
     @property
     def too_fast(self) -> tuple[str, str]:
