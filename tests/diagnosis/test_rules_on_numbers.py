@@ -671,7 +671,7 @@ def test_an_entropy_that_rises_is_told_where_a_bonus_pays_for_it_and_the_reward_
     ("alike", "equal", "speaks"), [(20, 1.0, True), (20, 0.3, False), (18, 1.0, False), (0, 1.0, False)]
 )
 def test_rows_that_repeat_are_told_where_that_is_why_rewards_are_equal(alike: int, equal: float, speaks: bool) -> None:
-    """Where other rows earn the same too, repetition is not why."""
+    """Repetition is not why if other rows earn the same too."""
     said = ["same"] * alike + [f"no {i}" for i in range(20 - alike)]
     rollout = rows([Outcome(W)] * 20, said=said)
     numbers = [earned(0.1, group__zero_advantage_fraction=equal) for _ in range(12)]

@@ -34,7 +34,7 @@ _COMPARED = 5
 _LOW_TEMPERATURE, _MOSTLY_FLAT = 0.5, 0.8
 _REPEATED_AND_EQUAL = (REPEATED, "group/zero_advantage_fraction")
 _UNLIKE = 0.5
-"""Where more than this share of the groups with equal rewards have different rows, repetition is not why."""
+"""Repetition is not why rewards are equal if more than this share of the groups with equal rewards differ in rows."""
 _NOT_TOLD_APART = 0.1
 """Rewards that are equal in this share of the groups, although programs pass and fail there, are not about passing."""
 _ENDINGS = ("verdict/no_program_fraction", "verdict/syntax_error_fraction")
