@@ -300,7 +300,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a package by the index's name": (
         "--model.sandbox lit_rl.Sandbox --model.sandbox.packages [PyYAML]",
-        ("packages names 'PyYAML', whose modules have other names: give ", "yaml"),
+        ("packages names 'PyYAML', whose modules have other names: give yaml",),
     ),
     "a switch without a value": ("--validate_first", ("--validate_first needs a value", "--validate_first true")),
     "a schedule that is a function": (

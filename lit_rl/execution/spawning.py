@@ -221,7 +221,9 @@ def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
             from importlib.metadata import packages_distributions  # takes long to import, and is for this error alone
 
             modules = [
-                one for one, wheels in packages_distributions().items() if name.lower() in map(str.lower, wheels)
+                one
+                for one, wheels in packages_distributions().items()
+                if one[0] != "_" and name.lower() in map(str.lower, wheels)
             ]
             if modules:
                 raise UsageError(f"packages names {name!r}, whose modules have other names: give {', '.join(modules)}")
