@@ -33,7 +33,7 @@ from lit_rl.rewards.places import TokenPlaces, blame_line
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
 from lit_rl.rollout.hindsight import Hindsight
-from lit_rl.training.ranks import Means
+from lit_rl.training.ranks import REFERENCE_NAME, Means, reshard
 from lit_rl.types import Experience, Problem, Sampling
 
 
@@ -187,6 +187,13 @@ class Distillation(GRPO):
         return super().rows_to_train(row_mask, advantages) | (row_mask & self.taught.any(-1).to(row_mask.device))
 
     # -- loss ----------------------------------------------------------------------------------------------
+
+    def learn_from(self, experience: Experience) -> Means:
+        """As every algorithm; then free what the teacher's and the reference's distributions kept gathered."""
+        means = super().learn_from(experience)
+        reshard(self.teacher)
+        reshard(getattr(self.policy, REFERENCE_NAME, self.teacher))
+        return means
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective and the divergence of some rows, reduced to one number, and means per token to log."""
