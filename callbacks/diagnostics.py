@@ -174,6 +174,7 @@ def place_of(task: type) -> str:
         return f"{task.__module__}.{task.__qualname__}"
     script = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
     found = script.suffix == ".py" and script.stem.isidentifier() and script.resolve().parent == Path.cwd()
-    if found and name == task.__qualname__ and "__name__" in script.read_text(encoding="utf-8"):  # its guard
+    # Without `if __name__ == "__main__"`, importing the script would start what it starts.
+    if found and name == task.__qualname__ and "__name__" in script.read_text(encoding="utf-8"):
         return f"{script.stem}.{name}"
     return f"my_task.{name}  # with {name} moved to my_task.py"

@@ -158,9 +158,10 @@ def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
     loaders[0] |= {"epoch": epoch, "position": position}
     # Lightning always takes a run with max_steps for one in the middle of an epoch.
     in_epoch = position > 0 or trainer.max_steps != -1
-    loader = trainer.fit_loop._data_source.dataloader()
-    if not in_epoch and isinstance(loader, ProblemLoader):  # Lightning gives it its state within an epoch only
-        loader.doubt_order(loaders[0])
+    if not in_epoch:  # Lightning gives the loader its state within an epoch only
+        loader = trainer.fit_loop._data_source.dataloader()
+        if isinstance(loader, ProblemLoader):
+            loader.doubt_order(loaders[0])
     _count(loop["epoch_progress"], epoch)
     if position:
         for counts in loop["epoch_progress"].values():

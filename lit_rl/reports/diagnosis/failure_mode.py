@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from lit_rl.execution.interface import Verdict
+from lit_rl.execution.program import SourceReader
 from lit_rl.reports.diagnosis.run_history import RunHistory, Where
 from lit_rl.reports.diagnosis.stop_strings import commonest_string, stopped_rows
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, StopReason
 
 _MOST_OF_MESSAGE = 80
-_NUM_PARSED, _LONGEST_PARSED = 8, 5000
+_NUM_PARSED = 8
 _BROKEN = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
 _MISSING = re.compile(r"the program defines no (\w+)|name '(\w+)' is not defined")
 _DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
@@ -75,21 +74,12 @@ def failure_mode(run: RunHistory) -> FailureMode:
 def lacks_prompt(rollout: Rollout) -> bool:
     """Return whether most rows that are no Python are Python after their prompt, which is not in what is run."""
     wrong = [row for row, one in enumerate(rollout.judgements) if one.outcome.verdict is Verdict.SYNTAX_ERROR]
-    continued = []
+    continued, reader = [], SourceReader()
     for row in wrong[:_NUM_PARSED]:
         program, problem = rollout.judgements[row].program, rollout.judgements[row].problem
         alone = isinstance(problem.prompt, str) and program is not None and problem.prompt not in program.source
-        continued.append(alone and _is_python(f"{problem.prompt}{rollout.completions.texts[row]}"))
+        continued.append(alone and reader.tree(f"{problem.prompt}{rollout.completions.texts[row]}") is not None)
     return sum(continued) > len(continued) / 2
-
-
-def _is_python(text: str) -> bool:
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of escapes in what the policy writes
-            ast.parse(text[:_LONGEST_PARSED])
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 def causes_of_cut(run: RunHistory) -> str:
