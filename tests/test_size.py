@@ -26,7 +26,7 @@ def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     assert len(FILES) <= 289
     assert lines_of(FILES) <= 56_086
     assert statements <= 31_623
-    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 46_993
+    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 46_995
 
 
 def test_few_files_stand_at_the_top() -> None:
