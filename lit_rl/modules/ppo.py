@@ -35,6 +35,7 @@ from lit_rl.functional.masking import (
 from lit_rl.functional.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
+from lit_rl.modules.minibatches import all_microbatches, on_every_rank
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import Losses, RolloutModule
 from lit_rl.modules.settings import CriticUpdate, Evaluate, Update
@@ -151,15 +152,15 @@ class PPO(RolloutModule):
         )
 
     def values(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        """Values [N, T] and tail values [N] of all rows, computed in pieces without gradients."""
+        """Values [N, T] and tail values [N] of the dealt rows, read as the updates will, without gradients."""
         values = torch.zeros_like(completions.sampler_logprobs)
         tails = values.new_zeros(len(completions))
-        for piece in self.logprobs.pieces(completions, torch.arange(len(completions))):
-            part = completions.select(piece if len(piece) else [0]).trim()
+        for rows in on_every_rank(all_microbatches(self.dealt), values.device):
+            part = completions.select(rows if len(rows) else [0]).trim()
             found, tail = self.critic(part)
             values, tails = values.to(found.dtype), tails.to(found.dtype)  # the same on a rank without rows
-            if len(piece):
-                where = piece.to(values.device)
+            if len(rows):
+                where = rows.to(values.device)
                 values[where, : found.shape[1]] = found
                 tails[where] = tail
         return values * completions.completion_mask, tails

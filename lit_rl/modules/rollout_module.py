@@ -27,7 +27,14 @@ from lit_rl.losses import ClipCov
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.minibatches import LogprobReader, idle, minibatches, require_unfiltered
+from lit_rl.modules.minibatches import (
+    LogprobReader,
+    Minibatch,
+    deal,
+    on_every_rank,
+    require_unfiltered,
+    zero_weight_row,
+)
 from lit_rl.modules.objective import APPROXIMATE_KL, EntropyBonus, KLPenalty, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
@@ -136,6 +143,7 @@ class RolloutModule(PolicyModule):
         self.kl_penalty = KLPenalty(objective)
         self.entropy_bonus = EntropyBonus(objective)
         self.on_policy = update.steps == 1
+        self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout, once something was read
         self.trace = UpdateTrace()
         self._without_reward = 0  # rollouts in a row
         self._compared: RowAdvantages | None = None
@@ -201,6 +209,7 @@ class RolloutModule(PolicyModule):
         """One rollout: collect, make experience, update."""
         started = time.perf_counter()
         self.progress.begin("training")
+        self.dealt = ()
         with evaluating(self):  # dropout off for old, new and reference alike: the first ratio is 1
             with torch.no_grad():
                 rollout = self.collect(batch)
@@ -268,11 +277,19 @@ class RolloutModule(PolicyModule):
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
         """Log-probabilities under old policy and reference, each computed only where something reads it, else ``None``.
 
+        Deals the rollout's rows into the minibatches and micro-batches that the updates use, and reads in these.
+
         Args:
             completions: N rows.
-            rows: [N] bool, those to compute.
+            rows: [N] bool, those to compute; at least those that will be trained.
         """
-        return self.logprobs.read(completions, rows, on_policy=self.on_policy)
+        self.dealt = self.deal(completions, rows)
+        return self.logprobs.read(completions, self.dealt, on_policy=self.on_policy)
+
+    def deal(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
+        """Minibatches of this rollout, and micro-batches of those of its rows that go through the model."""
+        seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", 0)
+        return deal(completions, rows.cpu(), self.update, self.policy.shares_prompts, seed)
 
     def upcoming(self) -> tuple[Problem, ...] | None:
         """Problems of the next rollout; ``None`` if this one is the last.
@@ -299,20 +316,27 @@ class RolloutModule(PolicyModule):
     # -- the update ----------------------------------------------------------------------------------------
 
     def learn_from(self, experience: Experience) -> Means:
-        """Several passes over the experience, each in random minibatches, each one optimizer step."""
+        """Several passes over the rollout's minibatches, each in another order, each minibatch one optimizer step."""
         means = Means()
         if self.objective.clip_cov is not None:
             experience = self.clip_covariances(self.objective.clip_cov, experience, means)
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
+        dealt = self.dealt or self.deal(experience.completions, trained)
         self.trace = UpdateTrace()
         self.progress.updates = self.update.steps
         for epoch in range(self.update.epochs):
-            seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
-            for rows in minibatches(len(experience), self.update.minibatches, seed):
-                if not self.update_once(experience, rows, trained, means):
+            for number in self.order_of_minibatches(epoch):
+                if not self.update_once(experience, dealt[number], trained, means):
                     return means
                 self.progress.update += 1
         return means
+
+    def order_of_minibatches(self, epoch: int) -> list[int]:
+        """As they were dealt in the first epoch, at random in later ones; the same on all ranks."""
+        if epoch == 0:
+            return list(range(self.update.minibatches))
+        seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
+        return torch.randperm(self.update.minibatches, generator=torch.Generator().manual_seed(seed)).tolist()
 
     def clip_covariances(self, clip_cov: ClipCov, experience: Experience, means: Means) -> Experience:
         """Experience without the advantages of the tokens that are left out, whichever rank has their rows."""
@@ -327,27 +351,28 @@ class RolloutModule(PolicyModule):
         means.add_sum("policy/clip_cov_fraction", (~kept).sum(), mask.sum())
         return replace(experience, advantages=experience.advantages * kept)
 
-    def update_once(self, experience: Experience, rows: Tensor, trained: Tensor, means: Means) -> bool:
-        """One optimizer step on some rows; none if no row of any rank can move a weight.
+    def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
+        """One optimizer step on a minibatch; none if no row of any rank can move a weight.
 
         Returns:
             False if the KL already exceeds ``max_kl``: no rank takes this step, and the rollout gets no more updates.
         """
-        denominator = self.denominator(experience.select(rows))
+        denominator = self.denominator(experience.select(minibatch.rows))
         of_update = Means()
-        pieces = list(self.logprobs.pieces(experience.completions, rows[trained[rows]]))
-        self.progress.part, self.progress.parts = 0, len(pieces)
-        for piece in pieces:
-            micro = experience.select(piece).trim() if len(piece) else idle(experience)
+        microbatches = [rows for rows in minibatch.microbatches if trained[rows].any()]
+        microbatches = on_every_rank(microbatches, experience.advantages.device)
+        self.progress.part, self.progress.parts = 0, len(microbatches)
+        for rows in microbatches:
+            micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
             self.trace.begin(micro)
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
-            self.trace.store(piece, like=experience.advantages)
+            self.trace.store(rows, like=experience.advantages)
             self.progress.part += 1
-        if not pieces:
+        if not microbatches:
             return True
         max_kl = self.update.max_kl
         near = max_kl is None or of_update.reduce(self.device).get(APPROXIMATE_KL, 0.0) <= max_kl
@@ -356,7 +381,7 @@ class RolloutModule(PolicyModule):
         else:
             optimizer: Any = self.optimizers()
             optimizer.zero_grad()
-        of_update.add_sum("loss", 0.0, 1)  # counts one, so that the mean is over updates, each the sum of its pieces
+        of_update.add_sum("loss", 0.0, 1)  # counts one: the mean is over updates, each a sum of micro-batches
         self.trace.end(stepped=near)
         means.merge(of_update)
         return near

@@ -134,8 +134,8 @@ def played(module: Any) -> Any:
     module.collect = lambda batch: Rollout(rows, judgements)
     module.updates = []
     update_once = module.update_once
-    module.update_once = lambda experience, rows, *rest: (
-        module.updates.append(rows.tolist()) or update_once(experience, rows, *rest)
+    module.update_once = lambda experience, minibatch, *rest: (
+        module.updates.append(minibatch.rows.tolist()) or update_once(experience, minibatch, *rest)
     )
     return module
 
