@@ -52,10 +52,11 @@ __all__ = [
     "TurnAdvantages",
     "TurnGAE",
     "TurnReturns",
+    "decoupled_advantages",
 ]
 
-Normalize = Literal["std", "batch_std", "none"]
-"""Divisor of centred scores: their standard deviation (n - 1), that of the whole rollout's scores, or none."""
+Normalize = Literal["std", "batch_std", "mean", "none"]
+"""Divisor of centred scores: their standard deviation (n - 1), that of the rollout's scores, their mean, or none."""
 
 
 class RewardAdvantages(TypedArguments, ABC):
@@ -193,23 +194,25 @@ class GroupMean(Baseline):
     With ``batch_std`` the standard deviation is that of all valid rows of the rollout, on all ranks: one divisor for
     all groups, so that a group with a single pass or a single failure counts no more than its rewards say.
 
+    With ``mean`` this is MaxRL, for rewards of at least 0: A_i = (r_i - mean r) / mean r, and 0 where no row of the
+    group earned anything. For rewards of 0 and 1 its expected gradient is that of log p, expanded to order n - 1 in the
+    failure rate: -sum over k < n of (1 - p)^k / k, with p the pass rate. Hard problems count more than in GRPO.
+
     A group whose valid scores are all equal, or that has fewer than two, gets exact zeros: otherwise 1 / eps would
     magnify rounding in the mean. The test is equality of the numbers, never a small standard deviation.
 
     The lecture's ``centered_rewards`` is ``normalize="none"``, its ``normalized_rewards`` is ``eps=1e-5``.
 
     Args:
-        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), or not
-            (``none``, Dr. GRPO).
+        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), by the mean
+            of the group (``mean``, MaxRL), or not (``none``, Dr. GRPO).
         eps: added to the standard deviation, reward units.
-
-    Raises:
-        ValueError: ``eps`` is negative.
 
     Source:
         Shao et al. 2024, section 4.1.2, https://arxiv.org/abs/2402.03300
         not normalized: Liu et al. 2025, section 3.2, https://arxiv.org/abs/2503.20783
         batch_std: Liu et al. 2025 (Lite PPO), https://arxiv.org/abs/2508.08221
+        mean: MaxRL, https://arxiv.org/abs/2602.02710
 
     Example:
         >>> scores, ids = torch.tensor([1.0, 0.0, 0.0, 1.0]), torch.tensor([7, 7, 7, 7])
@@ -245,7 +248,13 @@ class GroupMean(Baseline):
         advantages = self._over_baseline(centred, count)
         if normalize == "batch_std":
             std = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[1].sqrt()
-        if normalize != "none":
+        if normalize == "mean":
+            if (kept < 0).any():
+                raise UsageError(
+                    f"{type(self).__name__} with normalize: mean is for rewards of at least 0, got one below"
+                )
+            advantages = advantages / torch.where(mean > 0, mean, 1.0)
+        elif normalize != "none":
             advantages = advantages / (std + self.eps)
         highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
         lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
@@ -266,7 +275,7 @@ class LeaveOneOut(GroupMean):
     The standard deviation is the whole group's: one that leaves a row out can vanish and blow that row up.
 
     Args:
-        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), or not.
+        normalize: as of :class:`GroupMean`.
         eps: added to the standard deviation, reward units.
 
     Source:
@@ -305,6 +314,51 @@ class MaxRewards(RowAdvantages):
         is_best = table == table.amax(-1, keepdim=True)
         best = torch.where(is_best & table.isfinite(), table, torch.zeros_like(table))
         return pick_up(best, group_ids)
+
+
+def decoupled_advantages(
+    values: Tensor,
+    weights: Tensor,
+    valid: Tensor,
+    group_ids: Tensor,
+    baseline: RowAdvantages,
+    *,
+    sum_over_ranks: SumOverRanks | None = None,
+    eps: float = 1e-4,
+) -> Tensor:
+    """Advantages of several reward terms, each compared on its own before they are summed (GDPO).
+
+        A_ik = baseline over the values of term k        normalized within the group
+        A_i  = sum_k w_k A_ik
+        A_i  / (std A + eps)                             over all valid rows of the rollout and all ranks
+
+    Summed first, rewards (1, 0) and (0, 1) are the same to a group, and a term of small spread is lost beside one of
+    large spread. The paper subtracts the rollout's mean too, which is 0: the sum over each group is.
+
+    Args:
+        values: [N, K] unweighted values of K terms.
+        weights: [K] of the terms.
+        valid: [N] bool.
+        group_ids: [N] int64.
+        baseline: compares one term's values; :class:`GroupMean` in the paper.
+        sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`.
+        eps: added to the standard deviation.
+
+    Returns:
+        [N], exactly 0 for rows of groups in which each term's values are all equal.
+
+    Source:
+        Liu et al. 2026, https://arxiv.org/abs/2601.05242
+
+    Example:
+        >>> values, ids = torch.tensor([[1.0, 0.0], [0.0, 0.2], [0.0, 0.1]]), torch.tensor([7, 7, 7])
+        >>> decoupled_advantages(values, torch.ones(2), torch.ones(3).bool(), ids, GroupMean())
+        tensor([ 0.2988,  0.8163, -1.1151])
+    """
+    by_term = [weight * baseline(of_term, valid, group_ids) for of_term, weight in zip(values.T, weights, strict=True)]
+    advantages = torch.stack(by_term).sum(0)
+    _, variance, _ = masked_moments(advantages, valid, sum_over_ranks=sum_over_ranks)
+    return (advantages / (variance.sqrt() + eps)).to(advantages.dtype)
 
 
 @dataclass(eq=False)

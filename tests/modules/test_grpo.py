@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, Scored, everything, fit, weights, whole_and_resumed
+from support.small_runs import Brief, EvenBytes, Scored, everything, fit, weights, whole_and_resumed
 
 from lit_rl.advantages import BatchMean, GroupMean
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
@@ -185,3 +185,34 @@ def test_an_exception_ends_the_sandbox(make_module: Make, tmp_path: Path, error:
     assert len(sandboxes) == 1
     with pytest.raises(SandboxError, match="closed"):
         sandboxes[0].submit("x = 1", StdioTests((("", ""),)))
+
+
+def test_decoupled_terms_reach_the_advantages_with_their_weights(make_module: Make, tmp_path: Path) -> None:
+    """Of a term without spread, one without weight and one of small spread only the last moves a weight."""
+    short = Scored(lambda rows: [0.001 * n for n in rows.lengths.tolist()], "short")
+    short.weight = -0.5
+    unlogged = Scored(lambda rows: range(len(rows)), "numbers")
+    unlogged.weight = 0.0
+    terms = [Scored(1.0, "same"), unlogged, short]
+    module = make_module(Kept, rewards=terms, decouple_terms=True, model={"initializer_range": 0.3}, max_rollouts=1)
+    module.policy.__class__ = Brief
+    fit(module, tmp_path)
+    experience = module.kept[0]  # type: ignore[attr-defined]
+    lengths = experience.completions.lengths.double()
+    ids = experience.completions.group_ids
+    alone = GroupMean()(-lengths, torch.ones_like(ids, dtype=torch.bool), ids)
+    found = experience.advantages[:, 0].double()
+    assert lengths.unique().numel() > 1
+    torch.testing.assert_close(found / found.norm(), (alone / alone.norm()).double(), rtol=0, atol=1e-3)
+
+
+class Kept(GRPO):
+    """Keeps the experience of each rollout."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kept: list[Experience] = []
+
+    def make_experience(self, *args: Any) -> Experience:
+        self.kept.append(super().make_experience(*args))
+        return self.kept[-1]
