@@ -4,16 +4,16 @@
     python benchmarks/gpu.py --folder try --device cpu --tiny       # tries the script itself where there is no GPU
 
 Parts, in this order. Each runs in a process of its own with a limit of its own, so that one can fail alone, and writes
-a file; the same command again runs the parts that have none. ``gpu.json`` and ``gpu.md`` hold them all.
+a file row by row; the same command again runs the parts that have none. ``gpu.json`` and ``gpu.md`` hold them all.
 
 * device    memory bandwidth and matrix products per second that this card reaches
 * ratio     the first ratio of a rollout before any update, with old log-probabilities read in micro-batches of all
             rows, as other libraries do, and in those of the update, as here; under activation checkpointing too
+* tests     the tests marked gpu
 * update    seconds, tokens per second and peak memory of a GRPO step, all weights and LoRA, beside what `lit-rl plan`
             counts, and the products per second that this makes
 * sampling  tokens per second of the default engine beside `model.generate` at 8, 64 and 256 rows
 * learn     the embedded task from --policy (the demo's warm start): greedy and sampled pass@1 after each ten rollouts
-* tests     the tests marked gpu
 
 Shapes are those of Qwen2.5-Coder 0.5B and 1.5B with random weights and 151,936 words. Random models end no completion.
 To carry along where nothing can be fetched: this repository, the wheels of what is missing beside torch, transformers,
@@ -24,24 +24,25 @@ lightning, peft, tensorboard and pytest (jsonargparse, docstring-parser, typeshe
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
 from on_gpu.measuring import Row, as_markdown, show
 
 ROOT = Path(__file__).parents[1]
-PARTS = {"device": 40, "ratio": 100, "update": 120, "sampling": 120, "learn": 130, "tests": 120}
+PARTS = {"device": 40, "ratio": 80, "tests": 80, "update": 90, "sampling": 90, "learn": 110}
 """Seconds after which a part is ended."""
 
 
-def device_part(given: argparse.Namespace) -> list[Row]:
+def device_part(given: argparse.Namespace) -> Iterator[Row]:
     """Bandwidth and products per second."""
     import torch
     from on_gpu.measuring import seconds_of
@@ -52,11 +53,11 @@ def device_part(given: argparse.Namespace) -> list[Row]:
     target = torch.empty_like(source)
     product = seconds_of(lambda: matrix @ matrix, given.device, 10)
     copy = seconds_of(lambda: target.copy_(source), given.device, 10)
-    return [{"bf16 products (TFLOP/s)": 2 * side**3 / product / 1e12, "bandwidth (GB/s)": 2 * count / copy / 1e9}]
+    yield {"bf16 products (TFLOP/s)": 2 * side**3 / product / 1e12, "bandwidth (GB/s)": 2 * count / copy / 1e9}
 
 
-def tests_part(given: argparse.Namespace) -> list[Row]:
-    """The last line of pytest."""
+def tests_part(given: argparse.Namespace) -> Iterator[Row]:
+    """The last line of pytest, and the names of the tests that failed."""
     environment = dict(os.environ, LIT_RL_TEST_DEVICE=str(given.device))
     command = [
         sys.executable,
@@ -73,11 +74,11 @@ def tests_part(given: argparse.Namespace) -> list[Row]:
     if done.returncode:
         print(done.stdout[-6000:], done.stderr[-2000:])
     last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-300:]])[-1].strip("= ")
-    return [{"tests": last}, *({"tests": line} for line in failed)]
+    yield from ({"tests": line} for line in (last, *failed))
 
 
 def run_part(given: argparse.Namespace) -> None:
-    """Measure one part in this process, and write it."""
+    """Measure one part in this process, and write its rows as they come."""
     import torch
     from on_gpu.learning import learn_part
     from on_gpu.ratios import ratio_part
@@ -86,9 +87,10 @@ def run_part(given: argparse.Namespace) -> None:
 
     from lit_rl.trainer import quiet
 
+    faulthandler.dump_traceback_later(PARTS[given.part] - 3, exit=True)  # says where a part was when its time was over
     quiet()
     given.device = torch.device(given.device)
-    parts: dict[str, Callable[[argparse.Namespace], list[Row]]] = {
+    parts: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
         "device": device_part,
         "ratio": ratio_part,
         "update": update_part,
@@ -96,8 +98,10 @@ def run_part(given: argparse.Namespace) -> None:
         "learn": learn_part,
         "tests": tests_part,
     }
-    rows = parts[given.part](given)
-    (given.folder / f"{given.part}.json").write_text(json.dumps(rows, indent=1))
+    rows = []
+    for row in parts[given.part](given):
+        rows.append(row)
+        (given.folder / f"{given.part}.json").write_text(json.dumps(rows, indent=1))
 
 
 def about(given: argparse.Namespace) -> dict[str, str]:
@@ -131,31 +135,28 @@ def main() -> None:
     print(", ".join(f"{key} {value}" for key, value in found["about"].items()), flush=True)
     for part in given.parts:
         file = given.folder / f"{part}.json"
+        fault = []
         if not file.exists() and not (part == "learn" and given.policy is None):
-            found[part] = limited(part, given, given.seconds - (time.perf_counter() - began))
-        if file.exists():
-            found[part] = json.loads(file.read_text())
-        if part in found:
+            fault = limited(part, given, given.seconds - (time.perf_counter() - began))
+        found[part] = (json.loads(file.read_text()) if file.exists() else []) + fault
+        if found[part]:
             show(f"{part}, after {time.perf_counter() - began:.0f} s", found[part])
         (given.folder / "gpu.json").write_text(json.dumps(found, indent=1))
-        tables = (f"**{name}**\n\n{as_markdown(rows)}" for name, rows in found.items() if name != "about")
+        tables = (f"**{name}**\n\n{as_markdown(rows)}" for name, rows in found.items() if name != "about" and rows)
         heading = ", ".join(f"{key} {value}" for key, value in found["about"].items())
         (given.folder / "gpu.md").write_text("\n\n".join([heading, *tables]) + "\n")
 
 
 def limited(part: str, given: argparse.Namespace, seconds_left: float) -> list[Row]:
-    """Run a part in a process that ends in time; the reason where it has no result."""
+    """Run a part in a process that ends in time; the reason where it did not come to its end."""
     if seconds_left <= 0:
         return [{"left out": "no time is left"}]
     command = [sys.executable, __file__, *sys.argv[1:], "--part", part]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    try:
-        done = subprocess.run(
-            command, env=environment, timeout=PARTS[part], check=False, stderr=subprocess.PIPE, text=True
-        )
-    except subprocess.TimeoutExpired:
+    done = subprocess.run(command, env=environment, check=False, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(done.stderr[-5000:])
+    if "Timeout (" in done.stderr:
         return [{"failed": f"not done after {PARTS[part]} s"}]
-    sys.stderr.write(done.stderr[-3000:])
     return [{"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}] if done.returncode else []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import Update
 from lit_rl.modules.minibatches import all_microbatches, deal, microbatches_of
+from lit_rl.training.ranks import compute_again, layers_of
 from lit_rl.types import Completions, Problem, StopReason
 from on_gpu.measuring import Row, forget
 from on_gpu.policies import GROUP, loaded, policy_of, requests_of, shapes
@@ -69,28 +71,31 @@ def distances(new: Tensor, old: Tensor, mask: Tensor) -> Row:
     }
 
 
-def ratio_part(given: argparse.Namespace) -> list[Row]:
+def ratio_part(given: argparse.Namespace) -> Iterator[Row]:
     """Read before in micro-batches of all rows and of each minibatch, against the update's own pass."""
-    rows, prompt, longest = (16, 12, 8) if given.tiny else (64, 128, 192)
+    rows, prompt, longest = (16, 12, 8) if given.tiny else (64, 128, 64)
     update = Update(minibatches=4, microbatch_size=rows // 8)
-    table: list[Row] = []
     for shape in shapes(given):
-        for dtype, again in (("bfloat16", False), ("bfloat16", True), ("float32", False)):
-            forget(given.device)
-            policy = loaded(policy_of(shape, dtype, gradient_checkpointing=again), given)
-            with torch.no_grad():  # logits as far apart as a trained model's: random ones are nearly equal
-                policy.model.model.norm.weight.mul_(8.0)
-            completions = rollout_of(policy, rows, prompt, longest)
-            mask, every = completions.completion_mask, torch.ones(rows, dtype=torch.bool)
-            dealt = all_microbatches(deal(completions, every, update, policy.shares_prompts, seed=0))
-            whole = microbatches_of(completions, torch.arange(rows), rows // 4, None, policy.shares_prompts)
+        forget(given.device)
+        policy = loaded(policy_of(shape), given)
+        with torch.no_grad():  # logits as far apart as a trained model's: random ones are nearly equal
+            policy.model.model.norm.weight.mul_(8.0)
+        completions = rollout_of(policy, rows, prompt, longest)
+        mask, every = completions.completion_mask, torch.ones(rows, dtype=torch.bool)
+        dealt = all_microbatches(deal(completions, every, update, policy.shares_prompts, seed=0))
+        whole = microbatches_of(completions, torch.arange(rows), rows // 4, None, policy.shares_prompts)
+        for way in ("bfloat16", "bfloat16, activations computed again", "float32"):
+            if way.endswith("again"):
+                for layer in layers_of(policy.model):
+                    compute_again(layer)
+            if way == "float32":
+                policy.float()
+            said = {"shape": shape, "precision": way}
             learned = read(policy, completions, dealt, with_gradient=True)
-            said = {"shape": shape, "dtype": dtype, "activations": "computed again" if again else "kept"}
             before, now = (read(policy, completions, one, with_gradient=False) for one in (whole, dealt))
-            table.append(said | {"old read in": "all rows (before)"} | distances(learned, before, mask))
-            table.append(said | {"old read in": "the update's micro-batches"} | distances(learned, now, mask))
-            if not again:
+            yield said | {"old read in": "all rows (before)"} | distances(learned, before, mask)
+            yield said | {"old read in": "the update's micro-batches"} | distances(learned, now, mask)
+            if way == "bfloat16":
                 sampler = completions.sampler_logprobs
-                table.append(said | {"old read in": "(the sampler's own)"} | distances(learned, sampler, mask))
-            del policy, completions
-    return table
+                yield said | {"old read in": "(the sampler's own)"} | distances(learned, sampler, mask)
+        del policy, completions

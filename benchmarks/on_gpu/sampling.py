@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from lit_rl import Sampling
 from lit_rl.engines import Generation, InProcess, Request
 from lit_rl.models import CausalLM
-from on_gpu.measuring import Row, forget, seconds_of
+from on_gpu.measuring import Row, finish, forget
 from on_gpu.policies import loaded, policy_of, requests_of, shapes
 
 
@@ -40,19 +41,22 @@ def generated(policy: CausalLM, requests: Sequence[Request]) -> Any:
     )
 
 
-def sampling_part(given: argparse.Namespace) -> list[Row]:
-    """Tokens per second at several numbers of rows."""
-    prompt, tokens, batches = (12, 8, (8, 16)) if given.tiny else (256, 128, (8, 64, 256))
-    table: list[Row] = []
+def sampling_part(given: argparse.Namespace) -> Iterator[Row]:
+    """Tokens per second at several numbers of rows; each way has written some tokens before."""
+    prompt, tokens, batches = (12, 8, (8, 16)) if given.tiny else (256, 96, (8, 64, 256))
     for shape in shapes(given):
         policy = loaded(policy_of(shape), given)
         for rows in batches:
-            requests = requests_of(rows, prompt, [tokens] * rows)
-            with torch.no_grad():
-                engine = seconds_of(partial(sampled, policy, requests, Sampling()), given.device, 1)
-                peer = seconds_of(partial(generated, policy, requests), given.device, 1)
-            rates = {"engine (tokens/s)": rows * tokens / engine, "generate (tokens/s)": rows * tokens / peer}
-            table.append({"shape": shape, "rows": rows, **rates, "engine is faster by": peer / engine})
+            seconds = {}
+            for way, write in {"engine": partial(sampled, sampling=Sampling()), "generate": generated}.items():
+                with torch.no_grad():
+                    write(policy, requests_of(rows, prompt, [4] * rows))
+                    finish(given.device)
+                    began = time.perf_counter()
+                    write(policy, requests_of(rows, prompt, [tokens] * rows))
+                    finish(given.device)
+                    seconds[way] = time.perf_counter() - began
+            rates = {f"{way} (tokens/s)": rows * tokens / taken for way, taken in seconds.items()}
+            yield {"shape": shape, "rows": rows} | rates | {"faster by": seconds["generate"] / seconds["engine"]}
         del policy
         forget(given.device)
-    return table

@@ -6,9 +6,9 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from bare_trainer import bare_trainer
@@ -65,48 +65,40 @@ class Watched(GRPO):
 
 
 def module_of(shape: str, lora: LoRA | None, tokens: int, microbatch: int) -> Watched:
-    """A GRPO run of three rollouts."""
+    """A GRPO run of two rollouts, of which the second is measured."""
     return Watched(
         policy_of(shape, lora=lora),
         sampling=Sampling(num_samples=GROUP, max_tokens=tokens),
         rewards=[EvenIds()],
-        max_rollouts=3,
+        max_rollouts=2,
         update=Update(optimizer=partial(torch.optim.AdamW, lr=1e-6), microbatch_size=microbatch),
     )
 
 
-def update_part(given: argparse.Namespace) -> list[Row]:
+def update_part(given: argparse.Namespace) -> Iterator[Row]:
     """All weights and LoRA of each shape; float32 masters and moments beside bfloat16 weights."""
-    rows, prompt, tokens, microbatch = (16, 12, 8, 8) if given.tiny else (64, 256, 256, 16)
+    rows, prompt, tokens, microbatch = (16, 12, 8, 8) if given.tiny else (64, 256, 128, 16)
     device_file = given.folder / "device.json"
     limit = json.loads(device_file.read_text())[0]["bf16 products (TFLOP/s)"] if device_file.exists() else None
-    table: list[Row] = []
-    for shape in shapes(given):
-        for lora in (None, LoRA(rank=16)):
-            forget(given.device)
-            module = module_of(shape, lora, tokens, microbatch)
-            with tempfile.TemporaryDirectory() as folder:
-                accelerator = "gpu" if given.device.type == "cuda" else "cpu"
-                trainer = bare_trainer(accelerator=accelerator, default_root_dir=folder)
-                trainer.fit(module, Prompts(rows // GROUP, prompt))
-            seconds = module.noted["update (s)"]
-            found: Row = {"shape": shape, "trained": "LoRA 16" if lora else "all", **module.noted}
-            found["tokens/s"] = rows * (prompt + tokens) / seconds
-            found["sampling (s)"] = float(trainer.callback_metrics["time/sampling_seconds"])
-            del module, trainer
-            table.append(found | counted(shape, lora, rows, prompt, tokens, microbatch, seconds, limit))
-    return table
-
-
-def counted(
-    shape: str, lora: Any, rows: int, prompt: int, tokens: int, microbatch: int, seconds: float, limit: float | None
-) -> Row:
-    """What the plan's trace counts of the same update."""
-    from dataclasses import replace
-
-    module = module_of(shape, lora, tokens, microbatch)
-    job = replace(job_of(module, None, rows // GROUP, 1), prompt_tokens=prompt)
-    traced = trace(module, None, job)
-    found: Row = {"plan's peak (GB)": traced.updating.total / 1e9, "plan's count (TFLOP)": traced.flops / 1e12}
-    found["TFLOP/s"] = traced.flops / 1e12 / seconds
-    return found | ({"share of the card's products": found["TFLOP/s"] / limit} if limit else {})
+    cases = [(shape, lora) for shape in shapes(given) for lora in (None, LoRA(rank=16))]
+    seconds = []
+    for shape, lora in cases:
+        forget(given.device)
+        module = module_of(shape, lora, tokens, microbatch)
+        with tempfile.TemporaryDirectory() as folder:
+            accelerator = "gpu" if given.device.type == "cuda" else "cpu"
+            trainer = bare_trainer(accelerator=accelerator, default_root_dir=folder)
+            trainer.fit(module, Prompts(rows // GROUP, prompt))
+        seconds.append(module.noted["update (s)"])
+        found: Row = {"shape": shape, "trained": "LoRA 16" if lora else "all", **module.noted}
+        found["tokens/s"] = rows * (prompt + tokens) / seconds[-1]
+        found["sampling (s)"] = float(trainer.callback_metrics["time/sampling_seconds"])
+        del module, trainer
+        yield found
+    for (shape, lora), taken in zip(cases, seconds, strict=True):
+        module = module_of(shape, lora, tokens, microbatch)
+        traced = trace(module, None, replace(job_of(module, None, rows // GROUP, 1), prompt_tokens=prompt))
+        counted = {"plan's peak (GB)": traced.updating.total / 1e9, "plan's count (TFLOP)": traced.flops / 1e12}
+        counted["TFLOP/s"] = traced.flops / 1e12 / taken
+        shared = {"share of the card's products": counted["TFLOP/s"] / limit} if limit else {}
+        yield {"shape": shape, "trained": "LoRA 16" if lora else "all"} | counted | shared
