@@ -605,13 +605,15 @@ class GAE(TokenAdvantages):
 
         delta_t  = r_t + gamma * V_{next t} - V_t
         A_t      = delta_t + gamma * gae_lambda * A_{next t}
-        return_t = A_t + V_t
+        return_t = A_t + V_t                             the A of critic_lambda
 
     After a completion's last token V is its bootstrap value. Tokens that the mask leaves out are stepped over.
 
     Args:
         gamma: discount per token; 1 for rewards that judge the whole program.
-        gae_lambda: 1 trusts the rewards alone, 0 the next value.
+        gae_lambda: 1 trusts the rewards alone, 0 the next value. Below 1 a reward at the end of a completion hardly
+            reaches its beginning: 0.95 ** 200 is 3.5e-5.
+        critic_lambda: that of the critic's targets; ``None`` for the same.
         whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
 
     Raises:
@@ -627,11 +629,12 @@ class GAE(TokenAdvantages):
     """
 
     gamma: float = 1.0
-    gae_lambda: float = 0.95
+    gae_lambda: float = 1.0
+    critic_lambda: float | None = None
     whiten: bool = True
 
     def __post_init__(self) -> None:
-        require_share(self, gamma=self.gamma, gae_lambda=self.gae_lambda)
+        require_share(self, gamma=self.gamma, gae_lambda=self.gae_lambda, critic_lambda=self.critic_lambda)
 
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
@@ -650,18 +653,27 @@ class GAE(TokenAdvantages):
             )
         rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
         kept_values = torch.where(mask, values, torch.zeros_like(values))
+        advantages = self._estimate(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
+        errors = advantages
+        if self.critic_lambda is not None:
+            errors = self._estimate(rewards, kept_values, mask, bootstrap_values, self.critic_lambda)
+        return advantages, errors + kept_values
+
+    def _estimate(
+        self, rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor, gae_lambda: float
+    ) -> Tensor:
+        """[N, T] discounted sums of the critic's errors."""
         next_value = bootstrap_values.to(rewards.dtype)
         next_advantage = torch.zeros_like(next_value)
         # Rewards are float32 whatever the policy's dtype: the wider of the two, or values would lose digits.
         advantages = torch.zeros_like(rewards, dtype=torch.promote_types(rewards.dtype, values.dtype))
         for t in reversed(range(rewards.shape[1])):
             here = mask[:, t]
-            delta = rewards[:, t] + self.gamma * next_value - kept_values[:, t]
-            next_advantage = torch.where(here, delta + self.gamma * self.gae_lambda * next_advantage, next_advantage)
-            next_value = torch.where(here, kept_values[:, t], next_value)
+            delta = rewards[:, t] + self.gamma * next_value - values[:, t]
+            next_advantage = torch.where(here, delta + self.gamma * gae_lambda * next_advantage, next_advantage)
+            next_value = torch.where(here, values[:, t], next_value)
             advantages[:, t] = next_advantage
-        advantages = torch.where(mask, advantages, torch.zeros_like(advantages))
-        return advantages, advantages + kept_values
+        return torch.where(mask, advantages, torch.zeros_like(advantages))
 
 
 @dataclass(eq=False)
@@ -689,8 +701,6 @@ class TurnGAE(GAE):
         >>> TurnGAE().estimate(rewards, values, torch.tensor([[True, True, False, True]]), torch.zeros(1))
         (tensor([[0.2500, 0.2500, 0.0000, 0.2500]]), tensor([[0.5000, 0.0000, 0.0000, 1.0000]]))
     """
-
-    gae_lambda: float = 1.0
 
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor

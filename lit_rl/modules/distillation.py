@@ -211,7 +211,7 @@ class Distillation(GRPO):
             self.teacher.token_logits(micro.teacher_view.trim()),
             divergence,
             self.sampling.temperature,
-            self.objective.entropy_coef != 0,
+            self.objective.reads_entropy,
         )
         loss, metrics = self.token_loss(micro, logprobs, entropy)
         self._measure(gap.detach(), micro.taught & micro.loss_mask)

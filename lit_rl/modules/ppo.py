@@ -40,7 +40,7 @@ from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import Losses, RolloutModule
 from lit_rl.modules.settings import CriticUpdate, Evaluate, Update
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.places import Credit, place_rewards
+from lit_rl.rewards.places import Credit, place_before_end, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
 from lit_rl.training.ranks import Means, sum_over_ranks
@@ -123,13 +123,18 @@ class PPO(RolloutModule):
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Token rewards, values, advantages and returns."""
         completions, valid = rollout.completions, rewards.valid
-        counted = completions.completion_mask & valid[:, None]
+        counted, truncated = completions.completion_mask & valid[:, None], completions.truncated
         logprobs = self.logprobs_of(completions, valid)  # every valid row teaches the critic, so every one has rewards
         values, tail_values = self.values(completions)
         treatment: Truncation = "bootstrap" if self.critic_update.bootstrap_truncated else "zero"
         treatment = "mask" if self.update.mask_truncated else treatment
-        mask, bootstrap = treat_truncation(counted, completions.truncated, tail_values, treatment=treatment)
         credit = place_rewards(rewards, completions.completion_mask, self.credit)
+        if treatment == "bootstrap":
+            passed = [judgement.outcome.passed for judgement in rollout.judgements]
+            truncated = truncated & ~torch.tensor(passed, device=truncated.device)
+            open_end = place_before_end(rewards, completions.completion_mask, self.credit)
+            credit = torch.where(truncated[:, None], open_end, credit)
+        mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
         token_rewards = self.kl_penalty.penalise(credit, logprobs, mask)
         estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
         shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else shown(estimated)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch import Tensor
 
 from lit_rl.advantages import RowAdvantages
@@ -35,7 +35,7 @@ from lit_rl.modules.minibatches import (
     require_unfiltered,
     zero_weight_row,
 )
-from lit_rl.modules.objective import APPROXIMATE_KL, EntropyBonus, KLPenalty, KLPlace, Logprobs, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPenalty, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
     measure,
@@ -127,7 +127,12 @@ class RolloutModule(PolicyModule):
         )
         if self.rewards is None:
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
-        objective = objective.settled(self.kl_in)
+        filtered = (
+            bool(sampling.top_k) or sampling.top_p < 1
+        )  # then the sampler's probabilities are those of fewer tokens
+        off_policy = bool(collect.staleness) or not (self.sampler.engine.shares_weights or filtered)
+        self._chose_correction = objective.correction == "auto" and off_policy
+        objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
         self._doubts = [*objective.check(update.aggregate, update.steps, self.kl_in), *self.rewards.doubts()]
         for term in self.rewards.terms if self.sampler.environment.max_turns == 1 else ():
             if isinstance(term, OverlongPenalty) and term.free_tokens >= sampling.max_tokens:
@@ -141,7 +146,6 @@ class RolloutModule(PolicyModule):
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobReader(policy, objective, update, sampling)
         self.kl_penalty = KLPenalty(objective)
-        self.entropy_bonus = EntropyBonus(objective)
         self.on_policy = update.steps == 1
         self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout, once something was read
         self.trace = UpdateTrace()
@@ -225,11 +229,6 @@ class RolloutModule(PolicyModule):
                 raise ArgumentError(where, "Experience", type(experience).__name__)
             self.progress.enter("updating")
             means = self.learn_from(experience)
-            if self.objective.target_entropy is not None:
-                means.add({"policy/entropy_coef": self.entropy_bonus.coef})
-                entropy = means.reduce(self.device).get("policy/entropy")
-                if entropy is not None:  # without updates of the policy there is none
-                    self.entropy_bonus.adapt(entropy)
             if moves_measured(self.clock.count) and self.trace.learned is not None:
                 measure_move(means, self.policy, *self.trace.learned, self.sampling.temperature)
         seconds = self.progress.end()
@@ -399,7 +398,7 @@ class RolloutModule(PolicyModule):
         self.trace.record(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
-        return self.objective.token_loss(logprobs, old_logprobs, entropy, micro, self.entropy_bonus.coef)
+        return self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
 
     def denominator(self, minibatch: Experience) -> Tensor:
         """Return the divisor of this update's losses."""
@@ -481,6 +480,11 @@ class RolloutModule(PolicyModule):
     def on_fit_start(self) -> None:
         """Warn where sampler and trainer may send a token to different experts, unless rows are weighed for it."""
         super().on_fit_start()
+        if self._chose_correction and self.objective.correction is not None:
+            rank_zero_info(
+                f"other weights than the policy's may have sampled, so losses are weighted by "
+                f"{self.objective.correction}; objective.correction: null switches this off"
+            )
         doubt = doubt_routing(getattr(self.policy, "model", None), self.trainer)
         if doubt and not self.objective.compares_with_sampler:
             rank_zero_warn(doubt)
@@ -564,7 +568,6 @@ class RolloutModule(PolicyModule):
         """Store the rows that were sampled ahead, the baseline, and what follows a target; all ranks call."""
         super().on_save_checkpoint(checkpoint)
         checkpoint["kl_coef"] = self.kl_penalty.coef
-        checkpoint["entropy_bonus"] = self.entropy_bonus.state_dict()
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
         self.sampler.save(checkpoint, self.sampling, self.clock.count)
@@ -574,8 +577,6 @@ class RolloutModule(PolicyModule):
         super().on_load_checkpoint(checkpoint)
         if self.objective.target_kl is not None:
             self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
-        if "entropy_bonus" in checkpoint:  # older ones have none
-            self.entropy_bonus.load_state_dict(checkpoint["entropy_bonus"])
         if self._compared is not None and checkpoint.keys() & {"baseline", "running_baseline"}:  # before 0.3, a number
             self._compared.load_state_dict(checkpoint.get("baseline", {"mean": checkpoint.get("running_baseline")}))
         self.sampler.load(checkpoint, resumes=self.is_fitting)
