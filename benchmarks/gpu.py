@@ -119,7 +119,7 @@ def about(given: argparse.Namespace) -> dict[str, str]:
 def main() -> None:
     """Run the parts that are missing, and join their files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, required=True, help="of the results")
+    parser.add_argument("--folder", type=Path, default=Path("gpu_results"), help="of the results")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--policy", help="folder of the embedded task's warm start; without it that part is left out")
     parser.add_argument("--seconds", type=float, default=480.0, help="no part begins later")

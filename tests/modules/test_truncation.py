@@ -70,7 +70,7 @@ def played(
 
 
 def test_with_all_rows_cut_a_critic_that_is_right_stays_right(byte_tokenizer: str, tmp_path: Path) -> None:
-    """Paid twice, values ran away to 100."""
+    """Item 26: paid twice, values ran away to 100."""
     module = played(Endless(config=TINY_QWEN2, tokenizer=byte_tokenizer), tmp_path, 150, start=1.0)
     assert min(module.cut) == 1.0
     assert max(abs(value - 1) for value in module.values_seen) < 0.05
