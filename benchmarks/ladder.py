@@ -128,9 +128,9 @@ def adapted(given: argparse.Namespace, model: str, seed: int) -> CausalLM:
     return CausalLM(model, dtype=given.dtype, lora=lora, init_seed=seed)
 
 
-def fit(module: Any, data: TaskDataModule, budget: Budget, folder: Path) -> Cell:
+def fit(module: Any, data: TaskDataModule, budget: Budget, folder: Path, every_minutes: float = 3) -> Cell:
     """Train from the last checkpoint, if there is one, and save its adapters."""
-    saving = Checkpointing(str(folder / "run"), every_n_rollouts=None, every_minutes=3)
+    saving = Checkpointing(str(folder / "run"), every_n_rollouts=None, every_minutes=every_minutes)
     trainer = bare_trainer(budget, saving, accelerator="auto", enable_checkpointing=True, default_root_dir=folder)
     trainer.fit(module, data, ckpt_path=saving.prepare(trainer))
     if saving.exit_status:

@@ -1,0 +1,310 @@
+"""MBPP's training problems to MBPP's test problems: the runs of benchmarks/public_plan.md, resumable at any time.
+
+    python benchmarks/public.py --size half --model FILE_OR_FOLDER --arm base           # measure the model as it is
+    python benchmarks/public.py --size half --model FILE_OR_FOLDER --arm grpo --seed 0
+    python benchmarks/public.py --size half --model FILE_OR_FOLDER --arm rejection --seed 0   # after grpo: its tokens
+    python benchmarks/public.py --table                                                 # what is there so far
+
+An arm trains with a checkpoint each rollout, then measures ``--batch`` problems at a time. A file of the arm,
+``FOLDER/SIZE/ARM_SEED.json``, grows with each step; the same command goes on where it was. CPU seconds are those of
+this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from ladder import Budget, Kept, fit, write
+from on_gpu.measuring import as_markdown
+
+from lit_rl import GRPO, SFT, CausalLM, LoRA, Objective, Optimization, Sampling, Sandbox, TestsReward, Update, evaluate
+from lit_rl.data import MBPP, HumanEval, MBPPPlus
+from lit_rl.losses import Clipped
+from lit_rl.rewards import LintReward
+from lit_rl.types import Problem
+
+Cell = dict[str, Any]
+ROLLOUTS, PROBLEMS, SAMPLES, MAX_TOKENS, RATE, KL, LINT = 24, 8, 8, 256, 3e-5, 0.01, 0.2
+ARMS = ("base", "grpo", "no_lint", "rejection")
+CHAT = [
+    {
+        "role": "user",
+        "content": "Please provide a self-contained Python script that solves the following problem in a markdown code "
+        "block:\n```\n{prompt}\n```\n",
+    },
+    {
+        "role": "assistant",
+        "content": "Below is a Python script with a self-contained function that solves the problem and passes "
+        "corresponding tests:\n```python\n",
+    },
+]
+ASKED: Cell = {
+    "form": "completion",
+    "chat": CHAT,
+    "stop_strings": ["\nif __name__", "\ndef main(", "\nprint(", "\n```\n"],
+    "extraction": "definitions",
+}
+"""The chat of EvalPlus, with the answer begun."""
+
+
+def mbpp(given: argparse.Namespace, split: str, **options: Any) -> MBPP:
+    """MBPP's own parts, three tests shown."""
+    path = str(given.data / "mbpp" / "mbpp.jsonl.gz")
+    return MBPP(path, validation_split=split, batch_size=PROBLEMS, **ASKED, **options)
+
+
+def policy_of(given: argparse.Namespace, model: str, *, trained: bool) -> CausalLM:
+    """The base in ``--dtype``, with new adapters where it is trained."""
+    return CausalLM(model, dtype=given.dtype, lora=LoRA(16, 32.0) if trained else None, init_seed=given.seed)
+
+
+# -- learning ----------------------------------------------------------------------------------------------------------
+
+
+def grpo(given: argparse.Namespace, folder: Path) -> Cell:
+    """GRPO on tests, with Ruff's findings as a second term."""
+    with_lint = given.arm == "grpo"
+    module = GRPO(
+        policy_of(given, given.model, trained=True),
+        [TestsReward(), *([LintReward(LINT)] if with_lint else [])],
+        sandbox=Sandbox,
+        sampling=Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS),
+        decouple_terms=with_lint,
+        objective=Objective(loss=Clipped(clip_high=0.28), kl_coef=KL),
+        update=Update(
+            optimizer=partial(torch.optim.AdamW, lr=RATE, betas=(0.9, 0.95), weight_decay=0.0),
+            minibatches=4,
+            microbatch_size=16,
+        ),
+        max_rollouts=given.rollouts,
+        seed=given.seed,
+    )
+    return fit(module, mbpp(given, "validation", seed=given.seed), Budget(float("inf"), SAMPLES), folder, 0.01)
+
+
+def rejection(given: argparse.Namespace, folder: Path) -> Cell:
+    """Sample as many tokens from the base as GRPO's arm did, then imitate each program that passed, for two epochs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = json.loads(path_of(given, "grpo").read_text())["training"]["tokens"]
+    log = folder / "batches.jsonl"
+    batches = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    problems = mbpp(given, "validation").problems("train")
+    by_id = {problem.task_id: problem for problem in problems}
+    order = [one for turn in range(9) for one in random.Random(f"{given.seed}/{turn}").sample(problems, len(problems))]
+    policy = policy_of(given, given.model, trained=False)
+    with Sandbox() as sandbox:
+        while sum(one["tokens"] for one in batches) < wanted:
+            started, first = time.process_time(), len(batches) * PROBLEMS
+            found = evaluate(
+                policy,
+                order[first : first + PROBLEMS],
+                sampling=Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS),
+                sandbox=sandbox,
+                batch_size=PROBLEMS,
+                seed=1000 * given.seed + len(batches),
+            )
+            rows = answers(found.rollouts)
+            one = {
+                "tokens": sum(row["tokens"] for row in rows),
+                "kept": sorted({(row["task"], row["text"]) for row in rows if row["verdict"] == "passed"}),
+                "cpu_seconds": time.process_time() - started,
+            }
+            batches.append(one)
+            print("sampled", {name: value for name, value in one.items() if name != "kept"}, flush=True)
+            with log.open("a") as file:
+                file.write(json.dumps(one) + "\n")
+    kept = sorted({(task, text) for one in batches for task, text in one["kept"]})
+    shown = [
+        replace(by_id[task], task_id=f"{task}/{at}", fields={**by_id[task].fields, "demonstration": text})
+        for at, (task, text) in enumerate(kept)
+    ]
+    updates = 2 * max(1, len(shown) // 16)
+    update = Optimization(
+        optimizer=partial(torch.optim.AdamW, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.0), microbatch_size=16
+    )
+    module = SFT(policy_of(given, given.model, trained=True), max_updates=updates, seed=given.seed, update=update)
+    spent = fit(module, Kept(shown, batch_size=16, seed=given.seed), Budget(float("inf"), 1), folder, 1)
+    sampled = {"tokens": sum(one["tokens"] for one in batches), "rollouts": len(batches), "kept": len(shown)}
+    cpu = spent["cpu_seconds"] + sum(one["cpu_seconds"] for one in batches)
+    return sampled | {"optimizer_steps": updates, "cpu_seconds": cpu}
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------------
+
+
+def answers(rollouts: Sequence[Any]) -> list[Cell]:
+    """Task, verdict, tokens, text and program of each row."""
+    return [
+        {
+            "task": one.problem.task_id,
+            "verdict": one.outcome.verdict.value,
+            "tokens": tokens,
+            "text": text,
+            "program": one.program.source if one.program else "",
+        }
+        for rollout in rollouts
+        for one, tokens, text in zip(
+            rollout.judgements,
+            rollout.completions.on_host.num_tokens.tolist(),
+            rollout.completions.texts,
+            strict=True,
+        )
+    ]
+
+
+def measure(given: argparse.Namespace, cell: Cell, model: str, path: Path) -> None:
+    """Sampled and greedy completions of MBPP's test problems, greedy ones of HumanEval; a batch at a time."""
+    humaneval = HumanEval(str(given.data / "humaneval" / "HumanEval.jsonl.gz"), name="humaneval", **ASKED_BY_HUMANEVAL)
+    jobs = {
+        "greedy": (mbpp(given, "test").problems("validation"), Sampling(temperature=0.0, max_tokens=MAX_TOKENS)),
+        "humaneval": (humaneval.problems("validation"), Sampling(temperature=0.0, max_tokens=2 * MAX_TOKENS)),
+        "sampled": (
+            mbpp(given, "test").problems("validation"),
+            Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS),
+        ),
+    }
+    policy = policy_of(given, model, trained=False)
+    with Sandbox() as sandbox:
+        for name, (problems, sampling) in jobs.items():
+            rows = cell.setdefault(name, [])
+            while len(rows) < len(problems) * sampling.num_samples:
+                started, first = time.process_time(), len(rows) // sampling.num_samples
+                batch = problems[first : first + given.batch]
+                found = evaluate(policy, batch, sampling=sampling, sandbox=sandbox, batch_size=len(batch), seed=first)
+                rows += answers(found.rollouts)
+                seconds = time.process_time() - started
+                cell["measuring_cpu_seconds"] = cell.get("measuring_cpu_seconds", 0.0) + seconds
+                write(path, cell)
+                print(given.size, given.arm, given.seed, name, first + len(batch), f"{seconds:.0f} CPU s", flush=True)
+        if "plus" not in cell:
+            cell["plus"] = judged_by_plus(given, cell["sampled"], sandbox)
+            write(path, cell)
+
+
+ASKED_BY_HUMANEVAL = {name: value for name, value in ASKED.items() if name != "form"}
+
+
+def judged_by_plus(given: argparse.Namespace, rows: Sequence[Cell], sandbox: Sandbox) -> list[Cell]:
+    """Verdicts of the same programs under MBPP+'s tests, for the problems that have them."""
+    plus = MBPPPlus(str(given.data / "evalplus" / "MbppPlus-OriginFmt.jsonl.gz"), validation_split="all")
+    checks: dict[str, Problem] = {one.task_id.rpartition("/")[2]: one for one in plus.problems("validation")}
+    found = []
+    for row in rows:
+        problem = checks.get(row["task"].rpartition("/")[2])
+        if problem is not None:
+            found.append((row["task"], sandbox.submit(row["program"], problem.check)))
+    return [{"task": task, "verdict": future.result().verdict.value} for task, future in found]
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def shares(rows: Sequence[Cell], among: frozenset[str] | None = None) -> dict[str, float]:
+    """Share of passed rows by problem; rows that could not be judged for our own reasons are left out."""
+    by_task: dict[str, list[bool]] = {}
+    for row in rows:
+        number = row["task"].rpartition("/")[2]
+        if row["verdict"] != "infrastructure_failure" and (among is None or number in among):
+            by_task.setdefault(row["task"], []).append(row["verdict"] == "passed")
+    return {task: statistics.fmean(passed) for task, passed in by_task.items()}
+
+
+def difference(after: dict[str, float], before: dict[str, float]) -> str:
+    """Mean difference over the problems of both, with a 95% interval from the paired differences."""
+    pairs = [after[task] - before[task] for task in after.keys() & before.keys()]
+    mean, half = statistics.fmean(pairs), 1.96 * statistics.stdev(pairs) / len(pairs) ** 0.5
+    return f"{mean:+.3f} [{mean - half:+.3f}, {mean + half:+.3f}]"
+
+
+def table(given: argparse.Namespace) -> str:
+    """All cells that are measured, beside the base."""
+    rows: list[Cell] = []
+    sanitized = frozenset(str(one["task_id"]) for one in sanitized_rows(given))
+    for size in ("half", "small"):
+        base = given.folder / size / "base_0.json"
+        if not base.exists():
+            continue
+        before = json.loads(base.read_text())
+        for path in sorted((given.folder / size).glob("*.json")):
+            cell = json.loads(path.read_text())
+            if "plus" not in cell:
+                continue
+            row: Cell = {"size": size, "arm": path.stem, "tokens": cell.get("training", {}).get("tokens", 0)}
+            row["steps"] = cell.get("training", {}).get("optimizer_steps", 0)
+            for name, now, then, among in (
+                ("sampled pass@1, 500", cell["sampled"], before["sampled"], None),
+                ("greedy, 500", cell["greedy"], before["greedy"], None),
+                ("sampled, sanitized", cell["sampled"], before["sampled"], sanitized),
+                ("sampled, MBPP+", cell["plus"], before["plus"], None),
+                ("HumanEval, greedy", cell["humaneval"], before["humaneval"], None),
+            ):
+                of_now, of_then = shares(now, among), shares(then, among)
+                row[name] = f"{statistics.fmean(of_now.values()):.3f}"
+                if path != base:
+                    row[name] += f", {difference(of_now, of_then)}"
+            rows.append(row)
+    return as_markdown(rows)
+
+
+def sanitized_rows(given: argparse.Namespace) -> list[Cell]:
+    """The sanitized file."""
+    import gzip
+
+    with gzip.open(given.data / "mbpp" / "sanitized-mbpp.json.gz") as file:
+        return list(json.load(file))
+
+
+# -- command -----------------------------------------------------------------------------------------------------------
+
+
+def path_of(given: argparse.Namespace, arm: str) -> Path:
+    """The file of an arm with this seed."""
+    return given.folder / given.size / f"{arm}_{given.seed}.json"
+
+
+def main() -> None:
+    """Train what is not trained, measure what is not measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=["half", "small"], default="small", help="0.5B or 135M, for the file's name")
+    parser.add_argument("--model", help="hub id, folder or GGUF file")
+    parser.add_argument("--arm", choices=ARMS, default="base")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rollouts", type=int, default=ROLLOUTS)
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
+    parser.add_argument("--batch", type=int, default=10, help="problems that are measured together")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the data sets")
+    parser.add_argument("--folder", type=Path, default=Path("runs/public"))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--train-only", action="store_true")
+    parser.add_argument("--table", action="store_true", help="print what is there")
+    given = parser.parse_args()
+    if given.table:
+        print(table(given))
+        return
+    torch.set_num_threads(given.threads)
+    path = path_of(given, given.arm)
+    cell: Cell = json.loads(path.read_text()) if path.exists() else {}
+    model = given.model
+    if given.arm != "base":
+        folder = path.with_suffix("")
+        if "training" not in cell:
+            cell["training"] = (rejection if given.arm == "rejection" else grpo)(given, folder)
+            cell["training"].setdefault("optimizer_steps", 4 * cell["training"]["rollouts"])
+            write(path, cell)
+        model = str(folder / "model")
+    if not given.train_only:
+        measure(given, cell, model, path)
+
+
+if __name__ == "__main__":
+    main()
