@@ -176,8 +176,8 @@ def distillation(run: Run) -> Fitted:
     return run.fit(module, run.task())
 
 
-def sft(run: Run) -> Fitted:
-    return run.fit(lit_rl.SFT(run.policy(), **run.given()), run.task(batch_size=12))
+def sft(run: Run, **options: Any) -> Fitted:
+    return run.fit(lit_rl.SFT(run.policy(**options), **run.given()), run.task(batch_size=12))
 
 
 def dpo(run: Run) -> Fitted:
@@ -209,20 +209,25 @@ def two_ranks(run: Run) -> Fitted:
     return fitted
 
 
-def resume(run: Run) -> Fitted:
-    """``grpo`` in two starts: it must end with the same weights."""
+def resume(run: Run, algorithm: Callable[[Run], Fitted] = grpo) -> Fitted:
+    """An algorithm in two starts: ``grpo`` ends with the same weights in one."""
 
     def start(length: int) -> Fitted:
         saved = lit_rl.Checkpointing(str(run.folder / "run"))
-        return grpo(replace(run, length=length, trainer={"callbacks": [saved]}))
+        return algorithm(replace(run, length=length, trainer={"callbacks": [saved]}))
 
     (_, before), (module, after) = start(run.length // 2), start(run.length)
     after.rows, after.seconds = before.rows + after.rows, before.seconds + after.seconds
     return module, after
 
 
+def resume_dropout(run: Run) -> Fitted:
+    """Dropout draws from the random state that a checkpoint holds."""
+    return resume(run, partial(sft, lora=lit_rl.LoRA(rank=4, dropout=0.2)))
+
+
 NAMES = "grpo ppo_separate_critic ppo_shared_critic reinforce_adapters repair distillation sft dpo"
-NAMES += " staleness two_ranks resume"
+NAMES += " staleness two_ranks resume resume_dropout"
 RUNS: dict[str, Callable[[Run], Fitted]] = {name: globals()[name] for name in NAMES.split()}
 
 
