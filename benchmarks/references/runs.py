@@ -213,6 +213,7 @@ def resume(run: Run, algorithm: Callable[[Run], Fitted] = grpo) -> Fitted:
     """An algorithm in two starts: ``grpo`` ends with the same weights in one."""
 
     def start(length: int) -> Fitted:
+        torch.manual_seed(length)  # a new process has other random numbers until it restores those of the checkpoint
         saved = lit_rl.Checkpointing(str(run.folder / "run"))
         return algorithm(replace(run, length=length, trainer={"callbacks": [saved]}))
 
