@@ -1,1 +1,1 @@
-"""What ``benchmarks/reference.py`` runs in two trees: small training runs, and programs that are judged."""
+"""Training runs and judged programs: the scripts that ``benchmarks/reference.py`` runs in two trees."""

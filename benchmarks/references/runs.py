@@ -127,12 +127,13 @@ class Run:
         return settings | {"sandbox": partial(lit_rl.Sandbox, num_workers=1), "seed": 3}
 
     def fit(self, module: Any, task: Any) -> tuple[Any, Rows]:
-        """Train, with a validation every three steps."""
+        """Train, with a validation every three steps, in float64 after each."""
         logger = Rows()
         settings = {"accelerator": "cpu", "devices": 1, "default_root_dir": str(self.folder), "logger": logger}
-        settings |= {"val_check_interval": 3, "check_val_every_n_epoch": None, "enable_progress_bar": False}
+        settings |= {"val_check_interval": 1 if self.wide else 3, "check_val_every_n_epoch": None}
         settings |= {"precision": "64-true"} if self.wide else {}
-        lit_rl.Trainer(**settings | dict(self.trainer)).fit(module, task)
+        settings |= {"enable_progress_bar": False, **self.trainer}
+        lit_rl.Trainer(**settings).fit(module, task)
         return module, logger
 
 
@@ -251,7 +252,7 @@ def measured(name: str, run: Run) -> dict[str, Any]:
 
 
 def in_process(name: str, models: Path, **sizes: Any) -> dict[str, Any]:
-    """What :func:`measured` finds in a process of its own, or its ``error``."""
+    """Run :func:`measured` in a process of its own; returns its answer or an ``error``."""
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, FORK) as pool:
         try:
             return pool.submit(measured, name, Run(models, Path(folder), **sizes)).result()
