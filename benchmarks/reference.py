@@ -74,7 +74,8 @@ def compare(old: Found, new: Found, expected: Mapping[str, str]) -> bool:
     well = True
     for name in old:
         a, b = old[name], new[name]
-        differing = [key for key in a | b if repr(a.get(key)) != repr(b.get(key)) or key == "error"]
+        differing = [key for key in a | b if repr(a.get(key)) != repr(b.get(key))]
+        differing = ["error"] if "error" in a | b else differing
         left = [] if name in expected else [key for key in differing if key.split(": ")[-1] not in expected]
         well = well and not left
         print(f"  {name:<21}{len(a):>5} results  {'DIFFERENT' if left else 'expected' if differing else 'equal'}")
