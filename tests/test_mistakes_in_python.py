@@ -293,11 +293,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("GRPO takes policy, rewards by position, got 3 values; write the others by name, such as max_rollouts=4",),
     ),
     "a rate below 0": (
-        lambda: quiet().fit(grpo(update=Update(optimizer=lambda of: torch.optim.AdamW(of, lr=-1))), Basics()),
+        lambda: learn(sorting(update=Update(optimizer=lambda of: torch.optim.AdamW(of, lr=-1)))),
         ("update.optimizer cannot be built: Invalid learning rate: -1; correct its arguments",),
     ),
     "an optimizer that is not returned": (
-        lambda: quiet().fit(grpo(update=Update(optimizer=lambda of: None)), Basics()),  # type: ignore[arg-type,return-value]
+        lambda: learn(sorting(update=Update(optimizer=lambda of: None))),  # type: ignore[arg-type,return-value]
         ("update.optimizer: expected a function that returns what it builds, got None",),
     ),
     "a mistyped field of a model": (
@@ -334,7 +334,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "an optimizer beside the module's": (
         lambda: learn(sorting(configure_optimizers=lambda: ADAM)),
-        ("configure_optimizers returned", "give update=Update(optimizer=...)"),
+        ("groups of weights have no names", "give update=Update(optimizer=...) in place of configure_optimizers"),
+    ),
+    "an optimizer that loses the names of groups": (
+        lambda: learn(sorting(update=Update(optimizer=lambda of: torch.optim.SGD(of[0]["params"], lr=1.0)))),
+        ("groups of weights have no names", "keep each group's name"),
     ),
     "a conversion before there are weights": (
         lambda: grpo(POLICY.half()),
