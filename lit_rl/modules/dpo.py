@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lit_rl.arguments import ArgumentError, UsageError, require_above
+from lit_rl.arguments import ArgumentError, require_above
 from lit_rl.data.preferences import pair_of
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
@@ -60,6 +60,8 @@ class DPO(TextModule):
     """
 
     metric_prefix = "dpo"
+    lacks = "has no pair to learn from: train DPO on lit_rl.data.PreferencePairs"
+    nothing_left = "pairs that are equal then"
 
     def __init__(
         self,
@@ -101,19 +103,15 @@ class DPO(TextModule):
             super().training_step(batch, batch_idx)
 
     def texts(self, problem: Problem) -> tuple[str, ...]:
-        """The chosen and the rejected completion.
+        """The chosen and the rejected completion."""
+        if "pair" not in problem.fields:
+            return ()
+        pair = pair_of(problem)
+        return pair.chosen, pair.rejected
 
-        Raises:
-            ValueError: in training, a problem without a pair.
-        """
-        if "pair" in problem.fields:
-            pair = pair_of(problem)
-            return pair.chosen, pair.rejected
-        if self.trainer.training:
-            raise UsageError(
-                f"problem {problem.task_id} has no pair to learn from: train DPO on lit_rl.data.PreferencePairs"
-            )
-        return ()
+    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+        """Return whether the two still differ; of equal ones the loss is log 2, whatever is learned."""
+        return ids[0] != ids[1]
 
     def share(self, completions: Completions) -> Tensor:
         """Number of pairs."""
@@ -121,8 +119,8 @@ class DPO(TextModule):
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
         """Mean loss of the update's pairs, and means to log."""
-        logprobs = self.policy.logprobs(completions).sum(-1)
         assert self.reference is not None
+        logprobs = self.policy.logprobs(completions).sum(-1)
         ref_logprobs = self.reference.logprobs(completions).sum(-1)
         chosen, rejected = logprobs[0::2], logprobs[1::2]
         ref_chosen, ref_rejected = ref_logprobs[0::2], ref_logprobs[1::2]
@@ -154,7 +152,7 @@ def implicit_rewards(logprobs: Tensor, ref_logprobs: Tensor, *, beta: float) -> 
 
     Args:
         logprobs: [M] nats, summed, under the policy. May carry the gradient.
-        ref_logprobs: [M] nats, summed, under the reference. No gradient.
+        ref_logprobs: [M] the same under the reference. No gradient.
         beta: reward units per nat, > 0.
 
     Returns:

@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.arguments import TypedArguments, UsageError, seed_or_global, shown
+from lit_rl.data.task import Split
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
@@ -149,9 +150,19 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.load_weights()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
-            datamodule.keep_only(self.sampler.has_room)
+            datamodule.keep_only(self.keep)
         if self.sampler.environment.max_turns > 1:
             require_extendable(self.policy.codec, self.trainer)
+
+    def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+        """The problems of a task's split whose prompts leave room to write in."""
+        kept = [problem for problem in problems if self.sampler.has_room(problem)]
+        if len(kept) < len(problems):
+            rank_zero_info(
+                f"{task}: {len(problems) - len(kept)} of {len(problems)} {split} problems left out: "
+                "their prompts leave no room to write in (the policy's positions, or max_row_tokens)"
+            )
+        return kept
 
     def load_weights(self) -> None:
         """Load what the constructor left out; later calls do nothing."""
