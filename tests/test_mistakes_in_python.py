@@ -187,7 +187,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a mistyped argument": (lambda: grpo(max_rollout=3), ("no argument max_rollout; did you mean max_rollouts?",)),
     "an argument of another method": (
         lambda: DPO(POLICY, num_generations=8),  # type: ignore[call-arg]
-        ("DPO has no argument num_generations: it takes policy, kind, beta, rewards, ",),
+        ("DPO has no argument num_generations: it takes policy, kind, beta, average, rewards, ",),
     ),
     # -- numbers and words -----------------------------------------------------------------------------------
     "a number as a text": (
