@@ -136,21 +136,23 @@ class TextModule(PolicyModule):
             return kept
         codec = self.policy.codec
         longest = max((len(codec.encode(problem)) for problem in kept), default=0) if codec.counts_pads else 0
-        found = [self.measure_cut(problem, longest) for problem in kept]
+        found = {problem.task_id: self.measure_cut(problem, longest) for problem in kept}
+        cut = {task_id: number for task_id, (number, _) in found.items()}
         if split == "train":
-            self.cut = {problem.task_id: cut for problem, (cut, _) in zip(kept, found, strict=True)}
-        number, total = sum(cut for cut, _ in found), sum(len(self.texts(problem)) for problem in kept)
+            self.cut = cut
+        number, total = sum(cut.values()), sum(len(self.texts(problem)) for problem in kept)
         if not number:
             return kept
-        example = next(problem.task_id for problem, (cut, _) in zip(kept, found, strict=True) if cut)
-        told = f"{task}: {number} of {total} {split} texts, such as that of {example}, are longer than the policy's"
-        told += f" {codec.max_positions} positions leave room for after their prompts"
+        told = (
+            f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, are longer "
+            f"than the policy's {codec.max_positions} positions leave room for after their prompts"
+        )
         if number == total and split == "train":
             raise UsageError(f"{told}: take a policy with more positions, or shorten them")
-        kept = [problem for problem, (_, teaches) in zip(kept, found, strict=True) if teaches]
-        left = len(found) - len(kept)
-        rank_zero_info(f"{told}, and are cut there" + (f"; {left} {self.nothing_left} are left out" if left else ""))
-        return kept
+        teach = [problem for problem in kept if found[problem.task_id][1]]
+        left = f"; {len(kept) - len(teach)} {self.nothing_left} are left out" if len(teach) < len(kept) else ""
+        rank_zero_info(f"{told}, and are cut there{left}")
+        return teach
 
     def measure_cut(self, problem: Problem, longest: int = 0) -> tuple[int, bool]:
         """Return how many texts of a problem are cut, and whether something to learn is left.

@@ -63,9 +63,8 @@ def place_schedule(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
 def _walk(make: Make, optimizer: Optimizer, steps: int, clock: Clock) -> tuple[Any, list[list[float]]]:
     """The schedule after some steps from its start, and the rates of all groups at each step."""
     for group in optimizer.param_groups:
-        # OneCycleLR puts the rate that it begins with under initial_lr.
+        # Where OneCycleLR was, initial_lr is the small rate that a cycle begins with.
         group["lr"] = group.pop("max_lr", group.pop("initial_lr", group["lr"]))
-        group.pop("initial_lr", None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about steps of the schedule without steps of the optimizer
         schedule = make(optimizer)

@@ -131,7 +131,7 @@ def test_two_ranks_continue_a_longer_schedule_and_refuse_one_that_rises_again(
 
     def on_two() -> Any:
         start("cosine", 2, lambda of: CosineAnnealingLR(of, 2))
-        with pytest.raises(UsageError, match="CosineAnnealingLR has come down from 0.01 to 0 in the 2 rollouts"):
+        with pytest.raises(UsageError, match=r"CosineAnnealingLR has come down from 0\.01 to 0 in the 2 rollouts"):
             start("cosine", 5, lambda of: CosineAnnealingLR(of, 2))
         start("cycle", 2, lambda of: OneCycleLR(of, 0.1, total_steps=3))
         whole = start("whole", 4, lambda of: OneCycleLR(of, 0.1, total_steps=6))
