@@ -172,7 +172,7 @@ def test_a_finished_run_with_more_rollouts_continues_on_the_schedule_of_that_len
     longer: dict[str, Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What changed is told as in force; the rates of the last rollouts are those of a run that was long at once."""
+    """Changes are told as in force; the rates of the last rollouts are those of a run that was long at once."""
 
     def start(folder: Path, rollouts: int, **arguments: Any) -> list[float]:
         schedule = {"class_path": f"torch.optim.lr_scheduler.{name}", "init_args": arguments}

@@ -32,7 +32,7 @@ _ROUNDING = 1e-9
 
 
 def measured_states(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What to load of the schedules' states in a checkpoint: what was measured, no arguments."""
+    """The part to load of the schedules' states in a checkpoint: what was measured, no arguments."""
     return [{key: one[key] for key in MEASURED} for one in states if "num_bad_epochs" in one]
 
 
