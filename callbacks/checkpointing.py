@@ -144,15 +144,19 @@ class Checkpointing(Checkpoint, TypedArguments):
                 f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run.path}, rank 0 sees "
                 f"{start or 'none'}: the folder must be on a file system that all nodes share"
             )
-        if self.config is None:  # the command line compares its configurations
-            self._settings = settings_of(pl_module.settings())
-            before = self.run.notes().get("settings", {}) if self._start else {}
-            for change in changes_on_resume(before, self._settings) if before else ():
-                rank_zero_info(f"  {change}")
-                if change.why_ignored:  # noted is what was in force
-                    self._settings[change.name] = change.was
         self._flag.install()
         self._saved_time = time.monotonic()
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Print which settings differ from those of the start before, before the optimizer's state is restored."""
+        if self.config is not None:  # the command line compares its configurations
+            return
+        self._settings = settings_of(pl_module.settings())
+        before = self.run.notes().get("settings", {}) if self._start else {}
+        for change in changes_on_resume(before, self._settings) if before else ():
+            rank_zero_info(f"  {change}")
+            if change.why_ignored:  # noted is what was in force
+                self._settings[change.name] = change.was
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Restore the random generators; run a validation that a signal skipped."""

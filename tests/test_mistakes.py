@@ -246,9 +246,9 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
             ("its betas", "betas [0.9,1.5]", ("Invalid beta parameter at index 1", "correct")),
         )
     },
-    "an optimizer for one group": (
-        "--model.update.optimizer torch.optim.LBFGS",
-        ("update.optimizer cannot be built: LBFGS doesn't", "or take another class$"),
+    "an optimizer for matrices": (
+        "--model.update.optimizer torch.optim.Muon",
+        ("update.optimizer cannot be built: Muon only supports 2D", "or take another class$"),
     ),
     "a schedule without its step": (
         "--model.update.lr_scheduler torch.optim.lr_scheduler.StepLR",

@@ -187,7 +187,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a mistyped argument": (lambda: grpo(max_rollout=3), ("no argument max_rollout; did you mean max_rollouts?",)),
     "an argument of another method": (
         lambda: DPO(POLICY, num_generations=8),  # type: ignore[call-arg]
-        ("DPO has no argument num_generations: it takes policy, kind, beta, rewards, ",),
+        ("DPO has no argument num_generations: it takes policy, kind, beta, average, rewards, ",),
     ),
     # -- numbers and words -----------------------------------------------------------------------------------
     "a number as a text": (
@@ -293,11 +293,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("GRPO takes policy, rewards by position, got 3 values; write the others by name, such as max_rollouts=4",),
     ),
     "a rate below 0": (
-        lambda: quiet().fit(grpo(update=Update(optimizer=lambda of: torch.optim.AdamW(of, lr=-1))), Basics()),
+        lambda: learn(sorting(update=Update(optimizer=lambda of: torch.optim.AdamW(of, lr=-1)))),
         ("update.optimizer cannot be built: Invalid learning rate: -1; correct its arguments",),
     ),
     "an optimizer that is not returned": (
-        lambda: quiet().fit(grpo(update=Update(optimizer=lambda of: None)), Basics()),  # type: ignore[arg-type,return-value]
+        lambda: learn(sorting(update=Update(optimizer=lambda of: None))),  # type: ignore[arg-type,return-value]
         ("update.optimizer: expected a function that returns what it builds, got None",),
     ),
     "a mistyped field of a model": (
@@ -334,7 +334,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "an optimizer beside the module's": (
         lambda: learn(sorting(configure_optimizers=lambda: ADAM)),
-        ("configure_optimizers returned", "give update=Update(optimizer=...)"),
+        ("groups of weights have no names", "give update=Update(optimizer=...) in place of configure_optimizers"),
+    ),
+    "an optimizer that loses the names of groups": (
+        lambda: learn(sorting(update=Update(optimizer=lambda of: torch.optim.SGD(of[0]["params"], lr=1.0)))),
+        ("groups of weights have no names", "keep each group's name"),
     ),
     "a conversion before there are weights": (
         lambda: grpo(POLICY.half()),

@@ -17,16 +17,17 @@ import torch
 import yaml
 from lightning.pytorch.callbacks import EarlyStopping
 from support.command_line import BASE, one_line
+from support.small_runs import adam, build_module, corridor, fit, weights
 
 from lit_rl import GRPO, PPO, AssertTests, Basics, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
 from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, checkpointing
-from lit_rl.data import Sorting
+from lit_rl.data import Corridor, Sorting
 from lit_rl.data.cut_task import Cut, CutTask
-from lit_rl.models import SeparateCritic, SortingPolicy
+from lit_rl.models import LoRA, SeparateCritic, SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import CriticUpdate, Objective, Update, setup_checks
+from lit_rl.modules import Objective, Update, setup_checks
 from lit_rl.rewards import SortingReward
 from lit_rl.trainer import require_training
 from lit_rl.training.progress import Clock
@@ -471,12 +472,12 @@ def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest
     assert [one.strip() for one in caplog.messages if "->" in one] == [
         "model.rewards.terms.SortingReward.weight: 1.0 -> 2.0, in force from now on",
         "model.sampling.num_samples: 2 -> 4, in force from now on",
-        "model.update.lr_scheduler.total_iters: 9 -> 8, ignored: the checkpoint's schedule keeps its own",
+        "model.update.lr_scheduler.total_iters: 9 -> 8, in force from now on",
         "model.update.optimizer.lr: 0.1 -> 0.01, ignored: the checkpoint's optimizer keeps its own",
         "model.max_rollouts: 1 -> 2, in force from now on",
     ]
     caplog.clear()
-    go_on(tmp_path, **given, max_rollouts=2)  # with the rate that was in force all the time
+    go_on(tmp_path, **given, max_rollouts=2, update=decay(8))  # with the rate that was in force all the time
     assert "->" not in caplog.text
     with pytest.raises(UsageError, match=r"^model\.update\.optimizer: expected AdamW, .* got SGD; .*lit-rl export"):
         go_on(tmp_path, max_rollouts=3, update=decay(optimizer=torch.optim.SGD))
@@ -512,12 +513,71 @@ def test_a_rate_that_moves_weights_by_more_than_they_are_is_told(
     assert sum(line in str(one.message) for one in recwarn) == told
 
 
-@pytest.mark.parametrize(("given", "told"), [({"critic_update": CriticUpdate(learning_rate=0.5)}, 1), ({}, 0)])
+@pytest.mark.parametrize(("rate", "told"), [(0.5, 1), (0.05, 0)])
 def test_a_rate_of_the_critic_is_looked_at_too(
-    given: dict[str, Any], told: int, recwarn: pytest.WarningsRecorder
+    rate: float, told: int, recwarn: pytest.WarningsRecorder, tmp_path: Path
 ) -> None:
-    setup_checks.doubt_rates(PPO(SortingPolicy(), [SortingReward()], SeparateCritic(), **given).build_trial(), None)
-    assert [str(one.message)[:28] for one in recwarn] == ["the learning rate is 0.5, an"] * told
+    fit(corridor(adam, 1, Sampling(num_samples=2, max_tokens=4), learning_rate=rate), tmp_path, data=Corridor(5))
+    assert sum("the learning rate is 0.5, and Adam moves" in str(one.message) for one in recwarn) == told
+
+
+def test_a_rate_that_a_checkpoint_brings_is_the_one_looked_at(recwarn: pytest.WarningsRecorder, tmp_path: Path) -> None:
+    go_on(tmp_path, update=decay(1, 1.5))
+    recwarn.clear()
+    go_on(tmp_path, update=decay(1, 0.01), max_rollouts=2)
+    assert sum("the learning rate is 1.5, and AdamW" in str(one.message) for one in recwarn) == 1
+
+
+def by_shape(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    """Matrices apart from vectors, as where only matrices decay."""
+    split = [
+        {**group, "params": [p for p in group["params"] if (p.ndim >= 2) is matrices]}
+        for group in groups
+        for matrices in (True, False)
+    ]
+    return torch.optim.SGD(split, lr=1.0)
+
+
+@pytest.mark.parametrize("kind", [GRPO, PPO])
+def test_weights_that_an_optimizer_splits_by_shape_are_clipped_together(
+    kind: Any, byte_tokenizer: str, tmp_path: Path
+) -> None:
+    """A rate of 1 moves the policy by the clipped norm, and the norm that is logged is that of the whole part."""
+    moved, logged = [], []
+    for optimizer in (by_shape, partial(torch.optim.SGD, lr=1.0)):
+        options: dict[str, Any] = {"optimizer": optimizer, "gradient_clip_norm": 1e-3, "max_rollouts": 1}
+        options |= {"critic": SeparateCritic()} if kind is PPO else {}
+        module: Any = build_module(byte_tokenizer, kind, **options)
+        before = weights(module_at_start(module))
+        logged.append(float(fit(module, tmp_path).callback_metrics["policy/gradient_norm"]))
+        moved.append(weights(module) - before)
+    assert float(moved[0].norm()) == pytest.approx(1e-3, rel=1e-4)
+    assert torch.allclose(*moved, rtol=0, atol=1e-9)
+    assert logged[0] == pytest.approx(logged[1])
+
+
+def module_at_start(module: Any) -> Any:
+    module.policy.load()
+    return module
+
+
+def test_muon_learns_adapters(byte_tokenizer: str, tmp_path: Path) -> None:
+    """It takes matrices only, which all weights of adapters are."""
+    module: Any = build_module(
+        byte_tokenizer, optimizer=partial(torch.optim.Muon, lr=0.01), gradient_clip_norm=1.0, max_rollouts=2
+    )
+    module.policy.lora = LoRA(rank=4)
+    before = weights(module_at_start(module))
+    assert fit(module, tmp_path).global_step == 2
+    assert int((weights(module) != before).sum()) == sum(
+        p.numel() for p in module.policy.parameters() if p.requires_grad
+    )
+
+
+def test_an_optimizer_that_cannot_take_the_weights_is_refused_by_its_key(byte_tokenizer: str, tmp_path: Path) -> None:
+    module = build_module(byte_tokenizer, optimizer=partial(torch.optim.Muon, lr=0.01), max_rollouts=2)
+    with pytest.raises(UsageError, match=r"^update\.optimizer cannot be built: Muon only supports 2D"):
+        fit(module, tmp_path)
 
 
 @pytest.mark.parametrize(("half", "told"), [(2, 1), (3, 0), (4, 0)])

@@ -26,8 +26,6 @@ _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy
 _KEY = re.compile(r"--(model|data)(\.\w+)+")
 _LENGTHS = ("max_rollouts", "max_updates")
 _BOARD = "lightning.pytorch.loggers.TensorBoardLogger"
-_FIRST_STEP = 1
-"""A cycle counts the rate of the beginning too: as many steps as updates, and one."""
 
 
 def with_nulls(arguments: Sequence[str]) -> list[str]:
@@ -68,31 +66,21 @@ def follow_length(config: Any) -> None:
 
     Args:
         config: of a subcommand, parsed; changed in place.
-
-    Raises:
-        ValueError: a cycle that is set to end before the run does: torch would stop the run there.
     """
     arguments = config.get("model.init_args") or {}
     length = next((arguments[name] for name in _LENGTHS if arguments.get(name)), None)
     schedule = arguments.get("update.lr_scheduler.init_args") if arguments.get("update.lr_scheduler") else None
     if length is None or schedule is None:
         return
-    if "total_iters" in schedule and schedule["total_iters"] == 5:
+    if schedule.get("total_iters") == 5:
         schedule["total_iters"] = length
     if "start_factor" in schedule and schedule["total_iters"] > length:
         rank_zero_warn(
             f"update.lr_scheduler warms up for {schedule['total_iters']} steps and the run ends after {length}, before "
             "the learning rate is reached: set total_iters below that"
         )
-    if "total_steps" in schedule:
-        if schedule["total_steps"] is None and schedule.get("epochs") is None:
-            schedule["total_steps"] = length + _FIRST_STEP
-        steps = schedule["total_steps"]
-        if steps is not None and steps < length:
-            raise UsageError(
-                f"the schedule's total_steps is {steps}, and the run goes on to {length}: "
-                "leave total_steps out to have it follow, or set both alike"
-            )
+    if "total_steps" in schedule and schedule["total_steps"] is None and schedule.get("epochs") is None:
+        schedule["total_steps"] = length + 1  # a cycle counts the rate of the beginning too
 
 
 def settle_run_dir(config: Any) -> None:

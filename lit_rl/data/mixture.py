@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from math import isfinite
@@ -14,7 +14,7 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.problem_loader import PreferMixed, ProblemLoader, spread
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions, told_apart
+from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, told_apart
 from lit_rl.types import Problem
 
 _LINE = 10**18
@@ -162,9 +162,9 @@ class Mixture(TaskDataModule):
             columns.append([replace(p, task_id=f"{name}/{p.task_id}", fields={**p.fields, **fields}) for p in problems])
         return [problem for turn in zip_longest(*columns) for problem in turn if problem is not None]
 
-    def keep_only(self, fits: Callable[[Problem], bool]) -> None:
+    def keep_only(self, keep: Keep) -> None:
         """Leave out problems that do not fit, as the tasks do."""
-        super().keep_only(fits)
+        super().keep_only(keep)
         self._loaded.clear()
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 import lightning.pytorch as pl
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.arguments import (
     ArgumentError,
@@ -26,6 +26,7 @@ from lit_rl.execution.program import Extraction
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
+Keep = Callable[[list[Problem], str, Split], list[Problem]]
 
 PLACEHOLDER = "{prompt}"
 """Stands for a problem's prompt in the messages of ``chat``."""
@@ -93,7 +94,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         self.left_out: dict[str, int] = {}
         self._loaded: dict[Split, list[Problem]] = {}
         self._problems: dict[Split, list[Problem]] = {}
-        self._keep: Callable[[Problem], bool] | None = None
+        self._keep: Keep | None = None
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -120,13 +121,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         if split not in self._problems:
             limit = self.max_train_problems if split == "train" else self.max_validation_problems
             loaded = self._load_once(split)
-            kept = loaded if self._keep is None else [p for p in loaded if self._keep(p)]
+            kept = loaded if self._keep is None else self._keep(loaded, self.name, split)
             self.left_out[split] = len(loaded) - len(kept)
-            if self.left_out[split]:
-                rank_zero_info(
-                    f"{self.name}: {self.left_out[split]} of {len(loaded)} {split} problems left out: "
-                    "their prompts leave no room to write in (the policy's positions, or max_row_tokens)"
-                )
             self._problems[split] = kept[:limit]
         return self._problems[split]
 
@@ -172,12 +168,16 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                     f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
                 )
 
-    def keep_only(self, fits: Callable[[Problem], bool]) -> None:
-        """Leave out problems that do not fit, such as prompts that are too long, and count them."""
-        self._keep = fits
+    def keep_only(self, keep: Keep) -> None:
+        """Leave out problems that do not fit, such as those whose prompts are too long.
+
+        Args:
+            keep: from problems, the task's name and their split to the problems that stay; says how many do not.
+        """
+        self._keep = keep
         self._problems.clear()
         for task in self.validation_tasks or ():
-            task.keep_only(fits)
+            task.keep_only(keep)
 
     @property
     def validation_task_names(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lit_rl.arguments import ArgumentError, UsageError, require_above
+from lit_rl.arguments import ArgumentError, require_above
 from lit_rl.data.preferences import pair_of
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
@@ -47,6 +47,8 @@ class DPO(TextModule):
             the adapter it started from.
         kind: ``sigmoid`` (DPO), ``ipo`` or ``hinge``.
         beta: reward units per nat; smaller lets the policy go further from the reference.
+        average: divide a completion's log-probability by its tokens. ``None`` does so for ``ipo`` alone, as TRL and the
+            results of its paper do. IPO's loss of answers of L tokens is then that of sums at ``beta / L``, over L^2.
         rewards: reward terms, reported in validation.
         sandbox: runs programs in validation; or a function that builds it when a run starts.
         collect: how validation's rollouts come about.
@@ -60,6 +62,8 @@ class DPO(TextModule):
     """
 
     metric_prefix = "dpo"
+    lacks = "has no pair to learn from: train DPO on lit_rl.data.PreferencePairs"
+    nothing_left = "pairs that are equal then"
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class DPO(TextModule):
         *,
         kind: PreferenceLoss = "sigmoid",
         beta: float = 0.1,
+        average: bool | None = None,
         rewards: list[RewardTerm] | Composite | None = None,
         sandbox: RunnerFactory | ProgramRunner | None = None,
         collect: Collect = Collect(),  # noqa: B008  # frozen
@@ -88,6 +93,7 @@ class DPO(TextModule):
         require_above(0, self, beta=beta)
         self.kind = kind
         self.beta = beta
+        self.average = kind == "ipo" if average is None else average
         self.reference: Reference | None = None
 
     def configure_model(self) -> None:
@@ -101,19 +107,15 @@ class DPO(TextModule):
             super().training_step(batch, batch_idx)
 
     def texts(self, problem: Problem) -> tuple[str, ...]:
-        """The chosen and the rejected completion.
+        """The chosen and the rejected completion."""
+        if "pair" not in problem.fields:
+            return ()
+        pair = pair_of(problem)
+        return pair.chosen, pair.rejected
 
-        Raises:
-            ValueError: in training, a problem without a pair.
-        """
-        if "pair" in problem.fields:
-            pair = pair_of(problem)
-            return pair.chosen, pair.rejected
-        if self.trainer.training:
-            raise UsageError(
-                f"problem {problem.task_id} has no pair to learn from: train DPO on lit_rl.data.PreferencePairs"
-            )
-        return ()
+    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+        """Return whether the two still differ; of equal ones the loss is log 2, whatever is learned."""
+        return ids[0] != ids[1]
 
     def share(self, completions: Completions) -> Tensor:
         """Number of pairs."""
@@ -121,9 +123,10 @@ class DPO(TextModule):
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
         """Mean loss of the update's pairs, and means to log."""
-        logprobs = self.policy.logprobs(completions).sum(-1)
         assert self.reference is not None
-        ref_logprobs = self.reference.logprobs(completions).sum(-1)
+        tokens = completions.lengths if self.average else 1
+        logprobs = self.policy.logprobs(completions).sum(-1) / tokens
+        ref_logprobs = self.reference.logprobs(completions).sum(-1) / tokens
         chosen, rejected = logprobs[0::2], logprobs[1::2]
         ref_chosen, ref_rejected = ref_logprobs[0::2], ref_logprobs[1::2]
         losses = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=self.beta, kind=self.kind)
@@ -153,8 +156,8 @@ def implicit_rewards(logprobs: Tensor, ref_logprobs: Tensor, *, beta: float) -> 
         r_i = beta * (logprobs_i - ref_logprobs_i)
 
     Args:
-        logprobs: [M] nats, summed, under the policy. May carry the gradient.
-        ref_logprobs: [M] nats, summed, under the reference. No gradient.
+        logprobs: [M] nats, summed (or averaged) over tokens, under the policy. May carry the gradient.
+        ref_logprobs: [M] the same under the reference. No gradient.
         beta: reward units per nat, > 0.
 
     Returns:
@@ -196,7 +199,7 @@ def preference_loss(
     Beyond its target (0, 1, 1/2) ``sigmoid`` keeps pushing, ever less, ``hinge`` stops, and ``ipo`` pulls back.
 
     Args:
-        chosen_logprobs: [M] nats, summed, under the policy. Carries the gradient.
+        chosen_logprobs: [M] nats, summed (or averaged) over tokens, under the policy. Carries the gradient.
         rejected_logprobs: [M] the same of the rejected completions. Carries the gradient.
         ref_chosen_logprobs: [M] under the reference. No gradient.
         ref_rejected_logprobs: [M] under the reference. No gradient.

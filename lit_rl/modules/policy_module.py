@@ -15,9 +15,11 @@ import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.arguments import TypedArguments, UsageError, seed_or_global, shown
+from lit_rl.data.task import Split
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
@@ -43,15 +45,12 @@ from lit_rl.training.fixed_costs import begin_training, end_training
 from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.training.ranks import evaluating
+from lit_rl.training.schedules import measured_states, place_schedule
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem, Sampling
 
 X_AXIS = "step"
 """Lightning takes what is logged by this name as the place on the x-axis; its own count begins with 0."""
-
-
-_GROUPS = ("policy", "critic")
-"""Names of groups of weights, whose rates some schedules list."""
 
 
 class _TearDownOnException(pl.Callback):
@@ -135,8 +134,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             ValueError: a strategy, a precision or a task that cannot work here, or no sandbox for its programs.
         """
         check_strategy(self.trainer.strategy)
-        if stage == "fit":  # refuse a rate or schedule that makes no sense before anything is loaded
-            doubt_rates(self.build_trial(), self.clock.limit)
+        if stage == "fit":
             doubt_hooks(self.trainer, self)
         require_problems(self.trainer, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
@@ -152,9 +150,19 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.load_weights()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
-            datamodule.keep_only(self.sampler.has_room)
+            datamodule.keep_only(self.keep)
         if self.sampler.environment.max_turns > 1:
             require_extendable(self.policy.codec, self.trainer)
+
+    def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+        """The problems of a task's split whose prompts leave room to write in."""
+        kept = [problem for problem in problems if self.sampler.has_room(problem)]
+        if len(kept) < len(problems):
+            rank_zero_info(
+                f"{task}: {len(problems) - len(kept)} of {len(problems)} {split} problems left out: "
+                "their prompts leave no room to write in (the policy's positions, or max_row_tokens)"
+            )
+        return kept
 
     def load_weights(self) -> None:
         """Load what the constructor left out; later calls do nothing."""
@@ -168,9 +176,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def on_fit_start(self) -> None:
         """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
+        self.place_schedule()  # to refuse it before a callback writes; again once the optimizer is restored
 
     def on_train_start(self) -> None:
-        """Stop if the resumed run has already reached its limit; leave what is loaded out of garbage collections.
+        """Stop if the resumed run has already reached its limit; else step the schedule to where the run is.
 
         Raises:
             UsageError: another optimizer has taken the place of this module's.
@@ -178,17 +187,21 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         optimizer: Any = self.optimizers()
         if any("name" not in group for group in getattr(optimizer, "param_groups", [{}])):
             raise UsageError(
-                "configure_optimizers returned an optimizer whose groups of weights have no names, which gradients are "
-                "clipped and logged by: give update=Update(optimizer=...) in its place"
+                "the optimizer's groups of weights have no names, which gradients are clipped and logged by: keep each "
+                "group's name, and give update=Update(optimizer=...) in place of configure_optimizers"
             )
-        begin_training(self.device)
+        begin_training(self.device)  # leaves what is loaded out of garbage collections
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
             rank_zero_info(
                 f"the run has finished ({count} are done), so nothing is trained: raise model.max_{self.clock.unit}s "
                 "to continue it, or begin another run with a new module in another folder"
             )
-        self.stop_when_over()
+            self.stop_when_over()
+            return
+        self.place_schedule()
+        self.clock.planned = self.clock.limit
+        doubt_rates(self.trainer.optimizers[0], self.lr_schedulers(), self.clock.limit)
 
     def on_train_end(self) -> None:
         """Include it again."""
@@ -253,15 +266,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 raise UsageError(f"no weight of the {group['name']} learns: all have requires_grad=False; unfreeze it")
         return self.build_optimizer(groups)
 
-    def build_trial(self) -> Any:
-        """Optimizer and schedule over no weights, to see what they are before anything is loaded."""
-        rates = self.group_learning_rates()
-        groups: list[dict[str, Any]] = [
-            {"params": [nn.Parameter(torch.zeros(()))], "name": name} | ({"lr": rates[name]} if name in rates else {})
-            for name in _GROUPS
-        ]
-        return self.build_optimizer(groups)
-
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them.
 
@@ -271,7 +275,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         optimizer = built("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
         if self.update.lr_scheduler is None:
             return optimizer
-        schedule = built("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
+        schedule = self.build_schedule(optimizer)
         if not isinstance(schedule, ReduceLROnPlateau):
             return {"optimizer": optimizer, "lr_scheduler": schedule}
         monitor = getattr(schedule, "monitor", None)
@@ -281,6 +285,22 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 "its monitor, such as val/greedy/pass@1"
             )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor}}
+
+    def build_schedule(self, optimizer: Optimizer) -> Any:
+        """The schedule of an optimizer's rates."""
+        assert self.update.lr_scheduler is not None
+        return built("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
+
+    def place_schedule(self) -> None:
+        """Step the schedule to where the run is: a second fit or a checkpoint may have another one, or its own length.
+
+        Raises:
+            UsageError: the schedule does not last until the run's end.
+        """
+        if self.update.lr_scheduler is not None and not self.clock.is_over:
+            placed = place_schedule(self.build_schedule, self.trainer.optimizers[0], self.clock)
+            if placed is not None:
+                self.trainer.strategy.lr_scheduler_configs[0].scheduler = placed
 
     def manual_backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
         """Add a loss's gradients to those of the update, in float32 where weights are narrower."""
@@ -295,16 +315,17 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             Norm of each group's gradient before clipping, by metric name.
         """
         optimizer: Any = self.optimizers()
-        norms = {}
-        for group in optimizer.param_groups:
-            limit = self.clip_norm(group["name"])
-            norm: Any = torch.nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
+        norms, parts = {}, dict[str, list[Tensor]]()
+        for group in optimizer.param_groups:  # an optimizer of the user's may have split a part, by its shapes say
+            parts.setdefault(group["name"], []).extend(group["params"])
+        for name, weights in parts.items():
+            norm: Any = torch.nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None])
             value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
             # Before clipping, which would spread one bad number over all gradients in the evidence.
-            self.require_finite(f"gradient norm of the {group['name']}", value)
-            norms[f"{group['name']}/gradient_norm"] = value
-            if limit is not None:
-                torch.nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
+            self.require_finite(f"gradient norm of the {name}", value)
+            norms[f"{name}/gradient_norm"] = value
+            if (limit := self.clip_norm(name)) is not None:
+                torch.nn.utils.clip_grads_with_norm_(weights, limit, norm)
         optimizer.step()
         optimizer.zero_grad()
         self.policy.version += 1
@@ -404,8 +425,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Return this module and its task as a configuration has them, for a later start of the run to compare."""
         model = described(self)
         model["init_args"]["collect"] = described(self.sampler.settings)
-        built = self.build_trial()
-        model["init_args"]["update"] |= described(built if isinstance(built, dict) else {"optimizer": built})
+        made = {"optimizer": self.trainer.optimizers[0], "lr_scheduler": self.lr_schedulers()}
+        model["init_args"]["update"] |= described(made)
         return {"model": model, "data": described(task_of(self.trainer))}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -425,6 +446,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if self.is_fitting:
             self.clock.require_same_unit(checkpoint, type(self).__name__)
             settle_progress(self.trainer, checkpoint)
+            if self.update.lr_scheduler is not None:
+                checkpoint["lr_schedulers"] = measured_states(checkpoint["lr_schedulers"])
         # Checkpoints of version 0.2 have no such entry; every optimizer step has been one of the trainer's.
         self.policy.version = checkpoint.get("policy_version", checkpoint.get("global_step", 0))
         self.clock.load(checkpoint)

@@ -99,15 +99,14 @@ def doubt_hooks(trainer: pl.Trainer, module: pl.LightningModule) -> None:
                 )
 
 
-def doubt_rates(trial: Any, steps: int | None) -> None:
+def doubt_rates(optimizer: optim.Optimizer, schedule: Any, steps: int | None) -> None:
     """Warn of a learning rate that is hardly meant, and of a cosine that ends before the run does.
 
     Args:
-        trial: optimizer, or optimizer and schedule, as ``configure_optimizers`` returns them.
+        optimizer: with the rates in force.
+        schedule: of the rates; ``None`` without one.
         steps: of the run's schedule; ``None`` if nothing limits them.
     """
-    made = trial if isinstance(trial, dict) else {"optimizer": trial}
-    optimizer, schedule = made["optimizer"], made.get("lr_scheduler")
     is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
     groups = optimizer.param_groups if is_adam else ()
     rate = max((one.get("max_lr", one.get("initial_lr", one["lr"])) for one in groups), default=0.0)

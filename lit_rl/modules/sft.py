@@ -27,12 +27,24 @@ class SFT(TextModule):
     """
 
     metric_prefix = "sft"
+    lacks = "has neither a demonstration nor a reference: SFT needs one"
+    nothing_left = "rows whose last turn begins beyond it"
 
     def texts(self, problem: Problem) -> tuple[str, ...]:
         """The demonstration, if the problem has one."""
-        if problem.reference is None and "demonstration" not in problem.fields and not self.trainer.training:
-            return ()
-        return (demonstration(problem),)
+        known = problem.reference is not None or "demonstration" in problem.fields
+        return (demonstration(problem),) if known else ()
+
+    def encoded(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
+        """Ids of the demonstration; those that were sampled, all turns, where they are learned."""
+        row = problem.fields.get("row")
+        if row is None or tuple(row.prompt_ids) != tuple(self.policy.codec.encode(problem)):
+            return super().encoded(problem, room)
+        return [tuple(row.tokens["ids"])]
+
+    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+        """Return whether a row's turn that is learned begins within what is left."""
+        return len(ids[0]) > int(problem.fields.get("learned_from", 0))
 
     def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
@@ -51,8 +63,11 @@ class SFT(TextModule):
         completions = pad_conversations(conversations, codec.pad_id, self.policy.device)
         columns = torch.arange(completions.completion_ids.shape[1], device=self.policy.device)
         first = torch.tensor([problem.fields["learned_from"] for problem in problems], device=self.policy.device)
-        learned = completions.completion_mask & (columns >= first[:, None])
-        return replace(completions, completion_mask=learned), 1
+        prompts = completions.prompt_mask.sum(-1)
+        room = codec.max_positions - (prompts.amax() if codec.counts_pads else prompts)
+        fits = columns < room[..., None]
+        learned = completions.completion_mask & (columns >= first[:, None]) & fits
+        return replace(completions, completion_mask=learned, token_mask=completions.token_mask & fits), 1
 
     def share(self, completions: Completions) -> Tensor:
         """Number of completion tokens."""

@@ -12,9 +12,11 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
 from lit_rl.arguments import UsageError
+from lit_rl.data.task import Split
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
@@ -28,6 +30,9 @@ from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over
 from lit_rl.types import Completions, Problem
 
 Metrics = dict[str, Tensor]
+
+_MORE_TOKENS = 8
+"""A text has at most as many tokens as bytes, and some more: EOS, a space that its tokenizer puts before it."""
 
 
 class TextModule(PolicyModule):
@@ -45,6 +50,10 @@ class TextModule(PolicyModule):
     """
 
     metric_prefix = "text"
+    lacks = "has no text to learn from"
+    """The end of the message about a problem without a text."""
+    nothing_left = "problems of which nothing is left to learn"
+    """Problems that leave once their texts are cut, as the notice names them."""
 
     def __init__(
         self,
@@ -75,6 +84,7 @@ class TextModule(PolicyModule):
         )
         self.validation_means: dict[int, Means] = {}
         self.piece: Completions | None = None  # of the current update
+        self.cut: dict[str, int] = {}  # texts of each training problem that do not fit
 
     @property
     def max_updates(self) -> int | None:
@@ -91,6 +101,15 @@ class TextModule(PolicyModule):
     def texts(self, problem: Problem) -> tuple[str, ...]:
         """The G given texts of a problem; none if it has no text to learn from."""
 
+    def encoded(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
+        """Ids of a problem's texts; of one that certainly has room none."""
+        given = self.policy.codec.given
+        return [given(text)[0] if len(text.encode()) + _MORE_TOKENS > room else () for text in self.texts(problem)]
+
+    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+        """Return whether something to learn is left of texts that were cut to these ids."""
+        return True
+
     @abstractmethod
     def share(self, completions: Completions) -> Tensor:
         """Return these rows' part of the losses' divisor; parts add up over rows and ranks."""
@@ -103,6 +122,49 @@ class TextModule(PolicyModule):
             completions: n rows, all G of a problem together.
             denominator: the count of the whole update, over micro-batches and ranks.
         """
+
+    # -- texts that do not fit -------------------------------------------------------------------------------
+
+    def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+        """The problems with room to write in and something to learn; says how many of their texts are cut.
+
+        Raises:
+            UsageError: all texts to train on are cut.
+        """
+        kept = super().keep(problems, task, split)
+        if split == "train" and not self.is_fitting:
+            return kept
+        codec = self.policy.codec
+        longest = max((len(codec.encode(problem)) for problem in kept), default=0) if codec.counts_pads else 0
+        found = {problem.task_id: self.measure_cut(problem, longest) for problem in kept}
+        cut = {task_id: number for task_id, (number, _) in found.items()}
+        if split == "train":
+            self.cut = cut
+        number, total = sum(cut.values()), sum(len(self.texts(problem)) for problem in kept)
+        if not number:
+            return kept
+        told = (
+            f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, are longer "
+            f"than the policy's {codec.max_positions} positions leave room for after their prompts"
+        )
+        if number == total and split == "train":
+            raise UsageError(f"{told}: take a policy with more positions, or shorten them")
+        teach = [problem for problem in kept if found[problem.task_id][1]]
+        left = f"; {len(kept) - len(teach)} {self.nothing_left} are left out" if len(teach) < len(kept) else ""
+        rank_zero_info(f"{told}, and are cut there{left}")
+        return teach
+
+    def measure_cut(self, problem: Problem, longest: int = 0) -> tuple[int, bool]:
+        """Return how many texts of a problem are cut, and whether something to learn is left.
+
+        Args:
+            problem: with its texts.
+            longest: tokens of the longest prompt, where its left pads use up positions of shorter ones.
+        """
+        room = self.policy.codec.room(max(longest, len(self.policy.codec.encode(problem))))
+        ids = self.encoded(problem, room)
+        cut = sum(len(one) > room for one in ids)
+        return cut, not cut or self.teaches(problem, [one[:room] for one in ids])
 
     # -- one update ------------------------------------------------------------------------------------------
 
@@ -123,6 +185,10 @@ class TextModule(PolicyModule):
             means.add(metrics, count=float(self.share(piece)))
             means.add_sum("loss", loss, 1 / len(pieces))
             self.progress.part += 1
+        for problem in batch:  # those of a loader without a task are not known yet
+            if problem.task_id not in self.cut:
+                self.cut[problem.task_id] = self.measure_cut(problem)[0]
+        means.add_sum("cut_fraction", sum(self.cut[problem.task_id] for problem in batch), len(completions))
         norms = self.optimizer_step()
         self.clock.count += 1
         self.piece = None
@@ -145,6 +211,8 @@ class TextModule(PolicyModule):
     def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as N completions, and G."""
         texts = [self.texts(problem) for problem in problems]
+        if not all(texts):
+            raise UsageError(f"problem {problems[texts.index(())].task_id} {self.lacks}")
         group = len(texts[0])
         repeated = [problem for problem in problems for _ in range(group)]
         given = [text for of_one in texts for text in of_one]

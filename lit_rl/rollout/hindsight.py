@@ -35,11 +35,12 @@ class Hindsight(TypedArguments):
     """Shows a teacher what the row's program did under the public check, or a solution of the row's own group.
 
     Neither comes from hidden tests: programs run once more under ``Problem.public_check``, and a solution is what the
-    policy wrote itself. A row that passed reads no feedback, and no row reads its own answer as a solution. A row about
-    which there is nothing to show, or for which the model has too few positions, is not taught.
+    policy wrote itself. A row that passed reads no feedback, and no row reads its own program as a solution, even where
+    another row wrote the same. A row about which there is nothing to show, or for which the model has too few
+    positions, is not taught.
 
     Args:
-        shows: ``feedback``, ``solution`` (another row of the group that passed), or ``both``, the solution first.
+        shows: ``feedback``, ``solution`` (another program of the group that passed), or ``both``, the solution first.
         feedback_template: of the prompt that the teacher reads. Placeholders: ``{prompt}`` (of the policy, or what the
             solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as in
             :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
@@ -141,13 +142,20 @@ class Hindsight(TypedArguments):
         return None if prompt is problem.prompt else prompt
 
     def _solution_of(self, rollout: Rollout, row: int) -> int | None:
-        """The next row of the group that passed, counted from this one on."""
+        """The next row of the group that passed with another program, counted from this one on."""
         if self.shows == "feedback":
             return None
         group = rollout.completions.groups()[int(rollout.completions.group_ids[row])]
         at = group.index(row)
         others = group[at + 1 :] + group[:at]
-        return next((other for other in others if rollout.judgements[other].outcome.passed), None)
+        passed = (other for other in others if rollout.judgements[other].outcome.passed)
+        return next((other for other in passed if _written(rollout, other) != _written(rollout, row)), None)
+
+
+def _written(rollout: Rollout, row: int) -> str:
+    """A row's program; its last turn if there is none."""
+    program = rollout.judgements[row].program
+    return (rollout.completions.turns[row][-1].text if program is None else program.source).strip()
 
 
 def _tells(problem: Problem) -> bool:

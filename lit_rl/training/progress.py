@@ -21,6 +21,7 @@ class Clock:
 
     Attributes:
         count: steps that are done.
+        planned: limit of the start before, ``None`` if there was none; a larger :attr:`limit` makes the run longer.
     """
 
     def __init__(self, unit: Unit, limit: int | None = None) -> None:
@@ -28,6 +29,7 @@ class Clock:
         self.unit: Unit = unit
         self.limit = limit
         self.count = 0
+        self.planned: int | None = None
 
     @property
     def is_over(self) -> bool:
@@ -40,12 +42,14 @@ class Clock:
         return None if self.limit is None else self.limit - self.count
 
     def save(self, checkpoint: dict[str, Any]) -> None:
-        """Store the count; Lightning stores the number of updates itself."""
+        """Store the count, unless Lightning stores it itself as the number of updates, and the limit."""
+        checkpoint["planned"] = self.planned
         if self.unit == "rollout":
             checkpoint["rollout_step"] = self.count
 
     def load(self, checkpoint: Mapping[str, Any]) -> None:
-        """Restore the count."""
+        """Restore both."""
+        self.planned = checkpoint.get("planned")
         self.count = checkpoint.get("rollout_step" if self.unit == "rollout" else "global_step", 0)
 
     def require_same_unit(self, checkpoint: Mapping[str, Any], algorithm: str) -> None:

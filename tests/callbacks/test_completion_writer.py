@@ -166,6 +166,24 @@ def test_what_passed_is_learned_as_it_was_sampled(make: Any, tmp_path: Path, kee
         assert int(completions.token_mask[number].sum()) == length
 
 
+def test_rows_whose_learned_turn_does_not_fit_teach_nothing(make: Any, tmp_path: Path) -> None:
+    """Rows of one and of two turns, learned by a policy with a few positions more than the longest prompt."""
+    path = tmp_path / "rows.jsonl.gz"
+    predicted(make(), path)
+    problems = CompletionFile(str(path), keep="all").problems("train")
+    module, found = make(), set()
+    module.policy.load()
+    module.policy.codec.max_positions = 12
+    for problem in problems:
+        row = problem.fields["row"]
+        room, start = 12 - len(row.prompt_ids), row.turns[-1].start
+        last_alone = replace(problem, fields={**problem.fields, "learned_from": start})
+        cut = len(row.tokens["ids"]) > room
+        assert module.measure_cut(last_alone) == (int(cut), not cut or start < room)
+        found.add((cut, start < room))
+    assert found == {(False, True), (True, True), (True, False)}
+
+
 def test_a_resumed_fine_tuning_ends_with_the_weights_of_an_undisturbed_one(make: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.gz"
     predicted(make(), path)

@@ -79,7 +79,7 @@ class Given(TaskDataModule):
 def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() -> None:
     task = Given(max_train_problems=2, max_validation_problems=4, validation_tasks=[Given()])
     assert [len(task.problems(split)) for split in ("train", "validation", "test")] == [2, 4, 4]
-    task.keep_only(lambda problem: len(problem.prompt) > 2)
+    task.keep_only(lambda given, name, split: [problem for problem in given if len(problem.prompt) > 2])
     assert ids(tuple(task.problems("train"))) == ["2", "3"]
     assert task.left_out["train"] == 2
     assert task.validation_tasks is not None

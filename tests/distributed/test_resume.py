@@ -19,7 +19,9 @@ from support.saved_runs import CrashAt, names
 from support.slow_cases import slow_but
 from support.small_runs import Words, adam
 from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR
 
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.models import SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
@@ -31,6 +33,7 @@ PENALTY = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1", target_kl=0.01)
 def module(kind: str, tokenizer: str, rollouts: int, optimizer: Any = adam) -> RolloutModule:
     """Modules with state wherever there may be some; Adam's moments show every lost bit."""
     common: dict[str, Any] = {"optimizer": optimizer, "max_rollouts": rollouts, "microbatch_size": 8}
+    common["lr_scheduler"] = lambda of: LinearLR(of, 1.0, 0.1, 12)
     if kind == "grpo":
         return build(GRPO, policy(tokenizer), objective=KL, refresh_reference_every=3, **common)
     if kind == "grpo-lora":
@@ -114,6 +117,27 @@ def test_the_number_of_ranks_may_change_from_two_to_one_to_two(byte_tokenizer: s
 
     whole = on_ranks(undisturbed)[0]
     assert max(np.abs(resumed[name] - whole[name]).max() for name in whole) < 1e-8
+
+
+def test_two_ranks_continue_a_longer_schedule_and_refuse_one_that_rises_again(
+    byte_tokenizer: str, tmp_path: Path
+) -> None:
+    """The checkpoint of shards is read after the model is set up: the run's count is known late."""
+
+    def start(folder: str, rollouts: int, schedule: Any) -> Any:
+        made = build(GRPO, policy(byte_tokenizer), optimizer=adam, max_rollouts=rollouts, lr_scheduler=schedule)
+        run(made, "fsdp2", Checkpointing(str(tmp_path / folder), 1), devices=2)
+        return [group["lr"] for group in made.trainer.optimizers[0].param_groups], made.clock.count
+
+    def on_two() -> Any:
+        start("cosine", 2, lambda of: CosineAnnealingLR(of, 2))
+        with pytest.raises(UsageError, match=r"CosineAnnealingLR has come down from 0\.01 to 0 in the 2 rollouts"):
+            start("cosine", 5, lambda of: CosineAnnealingLR(of, 2))
+        start("cycle", 2, lambda of: OneCycleLR(of, 0.1, total_steps=3))
+        whole = start("whole", 4, lambda of: OneCycleLR(of, 0.1, total_steps=6))
+        return start("cycle", 4, lambda of: OneCycleLR(of, 0.1, total_steps=6)), whole
+
+    assert all(longer == whole and whole[1] == 4 for longer, whole in on_ranks(on_two))
 
 
 Saved = tuple[Path, set[str]]

@@ -78,7 +78,7 @@ def test_one_update_is_a_step_down_the_loss_of_the_paper(
 
     d/dm of -log sigmoid(m) is -1/2; of (m/beta - 1/(2 beta))^2 it is -1/beta^2; of max(0, 1 - m) it is -1.
     """
-    module = make_dpo(kind=kind, max_updates=1)
+    module = make_dpo(kind=kind, average=False, max_updates=1)
     fit(module, tmp_path, data=data(pairs))
     twin = make_dpo()
     twin.policy.load()

@@ -502,16 +502,21 @@ SHAPES: dict[str, Callable[[float], float]] = {
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_dpo_takes_the_steps_of_its_formula(tmp_path: Path, kind: Any) -> None:
-    """Five pairs in three micro-batches, from a policy that is not its reference."""
+@pytest.mark.parametrize("average", [None, True, False])
+def test_dpo_takes_the_steps_of_its_formula(tmp_path: Path, kind: Any, average: bool | None) -> None:
+    """Five pairs in three micro-batches, from a policy that is not its reference.
+
+    By default, as in TRL, log-probabilities are averaged over tokens for IPO alone.
+    """
     rate = RATE / 10
     options = TEXT | {"optimizer": lambda params: torch.optim.SGD(params, lr=rate)}
-    module = DPO(policy(), kind=kind, beta=COEF, **grouped(DPO, **options))
+    module = DPO(policy(), kind=kind, beta=COEF, average=average, **grouped(DPO, **options))
     trainer = fit(module, tmp_path, data=Pairs(batch_size=5))
+    of_tokens = mean if average or (average is None and kind == "ipo") else sum
 
     def rewards(table: Table) -> list[list[float]]:
         return [
-            [COEF * (sum(logprobs(table, row, 1.0)) - sum(logprobs(REFERENCE, row, 1.0))) for row in pair]
+            [COEF * (of_tokens(logprobs(table, row, 1.0)) - of_tokens(logprobs(REFERENCE, row, 1.0))) for row in pair]
             for pair in PAIRS
         ]
 

@@ -105,6 +105,10 @@ class Codec(ABC):
         """Return whether what precedes a turn opens a thought, so that the turn begins inside it."""
         return False
 
+    def room(self, prompt_tokens: int) -> int:
+        """Return how many tokens a completion may have after a prompt; at least 1."""
+        return max(1, self.max_positions - prompt_tokens)
+
     def fits(self, problem: Problem) -> bool:
         """Return whether the prompt leaves at least one position to write in."""
         return len(self.encode(problem)) < self.max_positions
@@ -178,7 +182,7 @@ class Codec(ABC):
         rows: list[Generation] = []
         padded = prompts.prompt_ids.shape[1] if self.counts_pads else 0
         for text, length in zip(texts, prompts.prompt_mask.sum(-1).tolist(), strict=True):
-            limit = max(1, self.max_positions - max(padded, length))
+            limit = self.room(max(padded, length))
             ids, reason = self.given(text)
             reason = reason if len(ids) <= limit else StopReason.LENGTH
             rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))

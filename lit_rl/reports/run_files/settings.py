@@ -117,7 +117,6 @@ def differences(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
 
 _OF_CHECKPOINT = {
     "model.update.optimizer.": "the checkpoint's optimizer keeps its own",
-    "model.update.lr_scheduler.": "the checkpoint's schedule keeps its own",
     "model.critic_update.learning_rate": "the checkpoint's optimizer keeps its own",
 }
 """Beginnings of settings that a checkpoint brings itself, and why a change does nothing."""

@@ -1,0 +1,102 @@
+"""Learning-rate schedules of runs that resume, or are made longer.
+
+A schedule of torch is a function of the training steps that are done; only ``ReduceLROnPlateau`` depends on what was
+measured. So a start builds the schedule that it is given and steps it to where the run is. The state in a checkpoint is
+of no use: it holds the arguments too, and loading it would bring back the old length.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR, ReduceLROnPlateau
+
+from lit_rl.arguments import UsageError
+from lit_rl.training.progress import Clock
+
+Make = Callable[[Optimizer], Any]
+
+MEASURED = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch", "_last_lr")
+"""State of a ``ReduceLROnPlateau`` that comes from measurements."""
+
+_LOOKED_AHEAD = 100_000
+"""Steps of a schedule that a start tries out: about a second."""
+
+_ENDED = 0.05
+"""A schedule has ended where the rate is a smaller part than this of its highest one."""
+
+_ROUNDING = 1e-9
+
+
+def measured_states(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The part to load of the schedules' states in a checkpoint: what was measured, no arguments."""
+    return [{key: one[key] for key in MEASURED} for one in states if "num_bad_epochs" in one]
+
+
+def place_schedule(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
+    """Build a schedule and step it to where the run is, after checking how it continues until the run's end.
+
+    Args:
+        make: builds it.
+        optimizer: whose rates it sets.
+        clock: of the run.
+
+    Returns:
+        The schedule; ``None`` for a ``ReduceLROnPlateau``, which stays as it was loaded.
+
+    Raises:
+        UsageError: the schedule ends in an exception before the run does, a rate is negative, or the run was made
+            longer and the schedule, which had ended, would rise again or stay at 0.
+    """
+    schedule, rates = _walk(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD), clock)
+    if isinstance(schedule, ReduceLROnPlateau):
+        return None
+    cycles = isinstance(schedule, CyclicLR | CosineAnnealingWarmRestarts)
+    for of_group in zip(*rates, strict=True):
+        _require_rates(of_group, f"update.lr_scheduler: {type(schedule).__name__}", clock, cycles=cycles)
+    return _walk(make, optimizer, clock.count, clock)[0]
+
+
+def _walk(make: Make, optimizer: Optimizer, steps: int, clock: Clock) -> tuple[Any, list[list[float]]]:
+    """The schedule after some steps from its start, and the rates of all groups at each step."""
+    for group in optimizer.param_groups:
+        # Where OneCycleLR was, initial_lr is the small rate that a cycle begins with.
+        group["lr"] = group.pop("max_lr", group.pop("initial_lr", group["lr"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about steps of the schedule without steps of the optimizer
+        schedule = make(optimizer)
+        rates = [[float(group["lr"]) for group in optimizer.param_groups]]
+        for step in range(0 if isinstance(schedule, ReduceLROnPlateau) else steps):
+            try:
+                schedule.step()
+            except Exception as error:
+                raise UsageError(
+                    f"update.lr_scheduler: {type(schedule).__name__} ends after {step} {clock.unit}s, and the run goes "
+                    f"on to {clock.limit or clock.count} ({error}): give it the run's length"
+                ) from error
+            rates.append([float(group["lr"]) for group in optimizer.param_groups])
+    return schedule, rates
+
+
+def _require_rates(rates: Sequence[float], name: str, clock: Clock, *, cycles: bool) -> None:
+    """Check the rates of one group, from the first step of the run to its last."""
+    lowest = min(range(len(rates)), key=rates.__getitem__)
+    if rates[lowest] < -_ROUNDING * max(rates):
+        raise UsageError(
+            f"{name} makes the learning rate {rates[lowest]:.3g} after {lowest} {clock.unit}s, and a negative one "
+            "unlearns: give it the run's length"
+        )
+    ended = clock.planned or 0
+    if not 0 < ended < len(rates) - 1:
+        return
+    peak, last, rest = max(rates[: ended + 1]), rates[ended], max(rates[ended:-1])
+    if last >= _ENDED * peak or cycles or 0 < rest <= _ENDED * peak:
+        return
+    continues = f"rise again to {rest:.2g}" if rest else "stay there"
+    raise UsageError(
+        f"{name} has come down from {peak:.2g} to {last:.2g} in the {ended} {clock.unit}s that the run was to have, "
+        f"and would {continues} in those up to {clock.limit}: give it the run's new length"
+    )

@@ -1,0 +1,261 @@
+"""Schedules of runs that resume or are made longer: in a script, by Lightning's trainer and by lit_rl's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch.cli import ReduceLROnPlateau
+from support.small_runs import SaveAt, fit, quiet_trainer
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import (
+    ChainedScheduler,
+    ConstantLR,
+    CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    CyclicLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    MultiplicativeLR,
+    MultiStepLR,
+    OneCycleLR,
+    PolynomialLR,
+    SequentialLR,
+    StepLR,
+)
+
+from lit_rl.arguments import UsageError
+from lit_rl.callbacks import Checkpointing
+from lit_rl.data import Sorting
+from lit_rl.models import SortingPolicy
+from lit_rl.modules import GRPO, Update
+from lit_rl.rewards import SortingReward
+from lit_rl.trainer import Trainer
+from lit_rl.types import Sampling
+
+RATE = 0.02
+
+
+class Noted(GRPO):
+    """Notes rates and first moments' decay of each rollout's updates."""
+
+    rates: list[tuple[float, float]]
+
+    def on_train_start(self) -> None:
+        super().on_train_start()
+        self.rates = []
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        optimizer: Any = self.optimizers()
+        self.rates += [(group["lr"], group["betas"][0]) for group in optimizer.param_groups]
+
+
+def module(schedule: Callable[[Optimizer], Any] | None, rollouts: int, lr: float = RATE) -> Noted:
+    return Noted(
+        SortingPolicy(init_seed=0),
+        rewards=[SortingReward()],
+        sampling=Sampling(num_samples=4, max_tokens=3),
+        update=Update(optimizer=lambda of: torch.optim.AdamW(of, lr=lr), lr_scheduler=schedule),
+        max_rollouts=rollouts,
+    )
+
+
+def data() -> Sorting:
+    return Sorting([[1, 0, 2], [3, 2, 4], [0, 4, 1]], batch_size=1)
+
+
+def weights(of: Noted) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in of.policy.parameters()])
+
+
+def warm_up_and_cosine(optimizer: Optimizer, length: int) -> SequentialLR:
+    parts = [LinearLR(optimizer, 0.1, total_iters=2), CosineAnnealingLR(optimizer, length - 2)]
+    return SequentialLR(optimizer, parts, milestones=[2])
+
+
+def chained(optimizer: Optimizer, length: int) -> ChainedScheduler:
+    return ChainedScheduler([LinearLR(optimizer, 1.0, 0.2, length), StepLR(optimizer, 3)], optimizer)
+
+
+LENGTHS: dict[str, Callable[[Optimizer, int], Any]] = {
+    "one cycle": lambda o, n: OneCycleLR(o, 0.1, total_steps=n + 1),
+    "cosine": lambda o, n: CosineAnnealingLR(o, n),
+    "linear": lambda o, n: LinearLR(o, 1.0, 0.1, n),
+    "lambda": lambda o, n: LambdaLR(o, lambda step: 1 - 0.9 * step / n),
+    "factors": lambda o, n: MultiplicativeLR(o, lambda step: 1 - 1 / (n + step)),
+    "polynomial": lambda o, n: PolynomialLR(o, n, 2.0),
+    "sequential": warm_up_and_cosine,
+    "chained": chained,
+    "step": lambda o, n: StepLR(o, n // 3, 0.5),
+    "steps": lambda o, n: MultiStepLR(o, [1, n // 2], 0.3),
+    "constant": lambda o, n: ConstantLR(o, 0.5, n - 1),
+    "exponential": lambda o, n: ExponentialLR(o, 0.1 ** (1 / n)),
+    "restarts": lambda o, n: CosineAnnealingWarmRestarts(o, 3),
+    "cyclic": lambda o, n: CyclicLR(o, 0.001, 0.1, 2, cycle_momentum=True),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_a_finished_run_made_longer_continues_on_the_longer_schedule(name: str, tmp_path: Path) -> None:
+    """Rates, and momentum where a schedule moves it, are those of a run that was long from the start."""
+    make = LENGTHS[name]
+    whole = module(partial(make, length=7) if name in ("sequential", "chained") else lambda o: make(o, 7), 7)
+    fit(whole, tmp_path, data=data())
+    ended = SaveAt(4, tmp_path / "4.ckpt")
+    fit(module(lambda o: make(o, 4), 4), tmp_path, data=data(), callbacks=[ended])
+    longer = module(lambda o: make(o, 7), 7)
+    fit(longer, tmp_path, data=data(), ckpt_path=str(ended.path))
+    assert longer.clock.count == 7
+    assert longer.rates == whole.rates[4:]
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_a_run_that_is_resumed_without_a_change_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+    def make() -> Noted:
+        return module(lambda o: LENGTHS[name](o, 7), 7)
+
+    whole, resumed, saved = make(), make(), SaveAt(3, tmp_path / "3.ckpt")
+    fit(whole, tmp_path, data=data(), callbacks=[saved])
+    fit(resumed, tmp_path, data=data(), ckpt_path=str(saved.path))
+    assert resumed.rates == whole.rates[3:]
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def with_warm_up_from_0(optimizer: Optimizer) -> LambdaLR:
+    """As transformers writes it."""
+    cosine = torch.arange(20).sub(2).mul(torch.pi / 2).cos().add(1).div(2)
+    return LambdaLR(optimizer, lambda step: step / 2 if step < 2 else float(cosine[step]))
+
+
+UNFIT: dict[str, tuple[Callable[[Optimizer], Any], str]] = {
+    "one cycle": (lambda o: OneCycleLR(o, 0.1, total_steps=5), "OneCycleLR ends after 5 rollouts, and .* on to 7"),
+    "table": (
+        lambda o: LambdaLR(o, lambda step: [1.0, 0.8, 0.4, 0.2, 0.1][step]),
+        "LambdaLR ends after 4 rollouts, ",
+    ),
+    "cosine": (lambda o: CosineAnnealingLR(o, 4), "down from 0.02 to 0 in the 4 rollouts .* rise again to 0.01 in"),
+    "sequential": (lambda o: warm_up_and_cosine(o, 4), "SequentialLR has come down .* rise again to 0.02 in"),
+    "warm-up": (with_warm_up_from_0, "LambdaLR has come down .* rise again to 0.02 in those up to 7: give it the"),
+    "polynomial": (lambda o: PolynomialLR(o, 4), "down from 0.02 to 0 in the 4 rollouts .* stay there"),
+    "line": (lambda o: LambdaLR(o, lambda step: 1 - step / 4), "makes the learning rate -0.01.* after 7 rollouts"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+@pytest.mark.parametrize("in_script", [False, True])
+def test_a_schedule_that_does_not_last_is_refused_before_anything_is_learned(
+    name: str, in_script: bool, tmp_path: Path
+) -> None:
+    """A new module with a checkpoint, and the module at hand in a second fit; the shorter run was right."""
+    make, message = UNFIT[name]
+    saved = SaveAt(4, tmp_path / "4.ckpt")
+    first = module(make, 4)
+    fit(first, tmp_path, data=data(), callbacks=[saved])
+    longer = first if in_script else module(make, 7)
+    longer.max_rollouts = 7
+    options: dict[str, Any] = {} if in_script else {"ckpt_path": str(saved.path)}
+    with pytest.raises(UsageError, match=rf"^update\.lr_scheduler: .*{message}"):
+        fit(longer, tmp_path, data=data(), **options)
+    assert longer.clock.count == 4
+    assert torch.equal(weights(longer), torch.cat([v.flatten() for v in torch.load(saved.path)["state_dict"].values()]))
+
+
+LOW: dict[str, Callable[[Optimizer], Any]] = {
+    "linear": lambda o: LinearLR(o, 1.0, 0.01, 4),
+    "exponential": lambda o: ExponentialLR(o, 0.3),
+    "restarts": lambda o: CosineAnnealingWarmRestarts(o, 5),
+    "cyclic": lambda o: CyclicLR(o, 0.001, 0.1, 2, cycle_momentum=False),
+}
+
+
+@pytest.mark.parametrize("name", LOW)
+def test_a_schedule_that_stays_low_or_cycles_by_design_continues(name: str, tmp_path: Path) -> None:
+    saved, longer = SaveAt(4, tmp_path / "4.ckpt"), module(LOW[name], 7)
+    fit(module(LOW[name], 4), tmp_path, data=data(), callbacks=[saved])
+    fit(longer, tmp_path, data=data(), ckpt_path=str(saved.path))
+    whole = module(LOW[name], 7)
+    fit(whole, tmp_path, data=data())
+    assert longer.rates == whole.rates[4:]
+
+
+def test_a_cycle_that_ends_before_a_new_run_does_is_refused(tmp_path: Path) -> None:
+    new = module(lambda o: OneCycleLR(o, 0.1, total_steps=3), 4)
+    with pytest.raises(UsageError, match=r"OneCycleLR ends after 3 rollouts, and the run goes on to 4"):
+        fit(new, tmp_path, data=data())
+    assert new.clock.count == 0
+
+
+@pytest.mark.parametrize("longer", [False, True])
+def test_a_second_fit_in_a_script_continues_the_schedule(longer: bool, tmp_path: Path) -> None:
+    """The same trainer or another one, from what is in memory: optimizers are new, the run is not."""
+    run = module(lambda o: LinearLR(o, 1.0, 0.1, 7), 4)
+    trainer = quiet_trainer(tmp_path)
+    trainer.fit(run, data())
+    first, run.max_rollouts = run.rates, 7
+    (quiet_trainer(tmp_path) if longer else trainer).fit(run, data())
+    assert [rate for rate, _ in first + run.rates] == pytest.approx([RATE * (1 - 0.9 * i / 7) for i in range(7)])
+
+
+def test_another_schedule_is_in_force_from_the_resume_on(tmp_path: Path) -> None:
+    """A cycle's first rate, which torch keeps as initial_lr, is not taken for the optimizer's."""
+    saved = SaveAt(2, tmp_path / "2.ckpt")
+    fit(module(lambda o: OneCycleLR(o, 0.1, total_steps=9), 4), tmp_path, data=data(), callbacks=[saved])
+    other = module(lambda o: StepLR(o, 3, 0.5), 5)
+    fit(other, tmp_path, data=data(), ckpt_path=str(saved.path))
+    assert [rate for rate, _ in other.rates] == [0.1, 0.05, 0.05]
+
+
+def test_the_checkpoints_rate_stays_and_the_given_schedule_divides_it(tmp_path: Path) -> None:
+    saved = SaveAt(2, tmp_path / "2.ckpt")
+    fit(module(None, 2), tmp_path, data=data(), callbacks=[saved])
+    later = module(lambda o: LambdaLR(o, lambda step: 1 / (1 + step)), 4, lr=0.5)
+    fit(later, tmp_path, data=data(), ckpt_path=str(saved.path))
+    assert [rate for rate, _ in later.rates] == pytest.approx([RATE / 3, RATE / 4])
+
+
+class Worse(Noted):
+    """A metric that never gets better, shown after each rollout."""
+
+    def finish_rollout(self) -> None:
+        super().finish_rollout()
+        self.step_plateau({"worse": float(self.clock.count)})
+
+
+def test_a_plateau_remembers_what_it_measured_and_takes_the_new_arguments(tmp_path: Path) -> None:
+    """Patience 3: the first rollout is the best, 2 to 5 are worse, so the sixth has a lower rate."""
+
+    def make(factor: float, rollouts: int) -> Noted:
+        plain = module(lambda o: ReduceLROnPlateau(o, "worse", factor=factor, patience=3), rollouts)
+        return Worse(plain.policy, rewards=[SortingReward()], sampling=plain.sampling, update=plain.update,
+                     max_rollouts=rollouts)  # fmt: skip
+
+    saved, longer = SaveAt(3, tmp_path / "3.ckpt"), make(0.25, 7)
+    fit(make(0.5, 3), tmp_path, data=data(), callbacks=[saved])
+    fit(longer, tmp_path, data=data(), ckpt_path=str(saved.path))
+    assert [rate for rate, _ in longer.rates] == pytest.approx([RATE, RATE, RATE / 4, RATE / 4])
+
+
+def test_a_refused_start_leaves_the_run_as_it_was(tmp_path: Path) -> None:
+    """Record and settings of the folder too; the next start with a schedule of the new length continues."""
+
+    def start(schedule: Callable[[Optimizer], Any], rollouts: int) -> Noted:
+        run = module(schedule, rollouts)
+        saves = Checkpointing(str(tmp_path / "run"))
+        trainer = Trainer(accelerator="cpu", limit_val_batches=0, callbacks=[saves], enable_progress_bar=False)
+        trainer.fit(run, data())
+        return run
+
+    start(lambda o: CosineAnnealingLR(o, 4), 4)
+    before = {path: path.read_bytes() for path in sorted((tmp_path / "run").rglob("*")) if path.is_file()}
+    with pytest.raises(UsageError, match="CosineAnnealingLR has come down"):
+        start(lambda o: CosineAnnealingLR(o, 4), 7)
+    after = {path: path.read_bytes() for path in sorted((tmp_path / "run").rglob("*")) if path.is_file()}
+    assert {path: text for path, text in after.items() if path in before and "tfevents" not in path.name} == {
+        path: text for path, text in before.items() if "tfevents" not in path.name
+    }
+    assert start(lambda o: CosineAnnealingLR(o, 7), 7).clock.count == 7
