@@ -25,7 +25,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,21 @@ from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, PreferencePairs
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox
+from lit_rl.losses import Clipped
 from lit_rl.models import CausalLM, SeparateCritic
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Evaluate, Optimization, PolicyModule, Update
+from lit_rl.modules import (
+    DPO,
+    GRPO,
+    PPO,
+    REINFORCE,
+    SFT,
+    CriticUpdate,
+    Evaluate,
+    Objective,
+    Optimization,
+    PolicyModule,
+    Update,
+)
 from lit_rl.rewards import TestsReward
 from lit_rl.rewards.places import Credit
 from lit_rl.types import Sampling
@@ -184,12 +197,14 @@ def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
     return str(start), clock.spent
 
 
-def rollout_module(name: str, start: str, seed: int, rollouts: int, dtype: str = "float32") -> PolicyModule:
-    """One of the sampling algorithms, with the settings that they all share."""
+def rollout_module(
+    name: str, start: str, seed: int, rollouts: int, dtype: str = "float32", **update: Any
+) -> PolicyModule:
+    """One of the sampling algorithms, with the settings that they all share; ``update`` changes those of its steps."""
     shared: dict[str, Any] = {
         "sampling": Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         "rewards": [TestsReward()],
-        "update": Update(optimizer=adamw(4e-4), lr_scheduler=falling(rollouts)),
+        "update": Update(optimizer=adamw(4e-4), lr_scheduler=falling(rollouts), **update),
         "max_rollouts": rollouts,
         "sandbox": Sandbox,
         "seed": seed,
@@ -197,6 +212,10 @@ def rollout_module(name: str, start: str, seed: int, rollouts: int, dtype: str =
     policy = CausalLM(start, dtype=dtype)
     if name == "GRPO":
         return GRPO(policy, **shared)
+    if name == "GSPO":
+        shared["update"] = replace(shared["update"], aggregate="sequence_mean")
+        clip = Clipped(clip_low=3e-4, clip_high=4e-4)
+        return GRPO(policy, objective=Objective(loss=clip, ratio_level="sequence"), **shared)
     if name == "REINFORCE":
         return REINFORCE(policy, baseline=BatchMean(normalize="none"), **shared)
     return PPO(

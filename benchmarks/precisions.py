@@ -1,6 +1,7 @@
-"""Does bfloat16 learn what float32 learns? Algorithms on the embedded task, each in every precision: one table.
+r"""Does bfloat16 learn what float32 learns? Algorithms on the embedded task, each in every precision: one table.
 
     python benchmarks/precisions.py --seeds 0 1 2
+    python benchmarks/precisions.py --steps 8 --algorithms PPO\ sparse GSPO GRPO --precisions float32 dtype:\ bfloat16
 
 All start, with the settings of ``benchmarks/algorithms.py``, from the same float32 imitation of the same seed; SFT
 starts from random weights. pass@1 is measured on 260 held-out problems by float32 weights, as saved. The gap is the
@@ -55,7 +56,8 @@ def run(name: str, precision: str, seed: int, options: argparse.Namespace) -> li
         module: Any = imitation(seed, options.sft_updates, dtype)
     else:
         start, _ = warm_start(seed, folder, options.sft_updates)
-        module = rollout_module(name, start, seed, options.rollouts, dtype)
+        steps = {"epochs": 2, "minibatches": options.steps // 2} if options.steps > 1 else {}
+        module = rollout_module(name, start, seed, options.rollouts, dtype, **steps)
     data = task(seed, batch_size=64 if name == "SFT" else 16)
     trainer(folder, [clock, gaps], precision=of_trainer).fit(module, data)
     found = measure(module, seed, folder)
@@ -70,6 +72,9 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), choices=PRECISIONS)
     parser.add_argument("--rollouts", type=int, default=100)
     parser.add_argument("--sft-updates", type=int, default=500)
+    parser.add_argument(
+        "--steps", type=int, default=1, help="a rollout: 1, or an even number in two epochs"
+    )
     parser.add_argument("--folder", type=Path, default=Path("runs/precisions"), help="of the warm starts")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
