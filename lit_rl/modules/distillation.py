@@ -243,3 +243,4 @@ class Distillation(GRPO):
         super().configure_model()
         if self.is_fitting:
             self.teacher.begin(self.policy, self.reference)
+            self.settle_threads()  # for the teacher, too

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -44,6 +45,7 @@ from lit_rl.training.precision import build_optimizer, masters_of, take_gradient
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.training.ranks import evaluating
 from lit_rl.training.strategy import check_strategy
+from lit_rl.training.threads import threads_of_run
 from lit_rl.types import Problem, Sampling
 
 X_AXIS = "step"
@@ -115,6 +117,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.evaluate = evaluate
         self.clock = clock
         self.run_folder = Path()
+        self.num_threads: int | None = None
+        self._threads = ExitStack()
 
     @property
     def progress(self) -> Progress:
@@ -155,6 +159,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             datamodule.keep_only(self.sampler.has_room)
         if self.sampler.environment.max_turns > 1:
             require_extendable(self.policy.codec, self.trainer)
+        self.settle_threads()
+
+    def settle_threads(self, saved: int | None = None) -> None:
+        """Give torch the number of threads for what is loaded, or that of a checkpoint, until the run ends."""
+        self._threads.close()
+        of_run = threads_of_run(self, self.trainer.strategy.root_device, saved)
+        self.num_threads = self._threads.enter_context(of_run)
 
     def load_weights(self) -> None:
         """Load what the constructor left out; later calls do nothing."""
@@ -207,8 +218,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.trainer.should_stop = True
 
     def teardown(self, stage: str) -> None:
-        """End the sandbox's processes."""
+        """End the sandbox's processes; give torch its threads back."""
         self.sampler.close()
+        self._threads.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         """Batches are problems, which are plain data.
@@ -412,6 +424,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Store the clock, the version of the weights, with which engines label samples, and what an export needs."""
         checkpoint["policy_version"] = self.policy.version
         checkpoint["made_of"] = describe_policy(self, self.policy)
+        checkpoint["num_threads"] = self.num_threads
         self.clock.save(checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -425,6 +438,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if self.is_fitting:
             self.clock.require_same_unit(checkpoint, type(self).__name__)
             settle_progress(self.trainer, checkpoint)
+            self.settle_threads(checkpoint.get("num_threads"))
         # Checkpoints of version 0.2 have no such entry; every optimizer step has been one of the trainer's.
         self.policy.version = checkpoint.get("policy_version", checkpoint.get("global_step", 0))
         self.clock.load(checkpoint)
