@@ -39,7 +39,7 @@ other code."""
 
 @dataclass(frozen=True)
 class Used:
-    """What one run took; ``others`` is in cores."""
+    """Seconds of one run, and the cores that others kept busy."""
 
     wall: float
     cpu: float

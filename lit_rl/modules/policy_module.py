@@ -40,7 +40,7 @@ from lit_rl.renamed import require_known, value_now
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
-from lit_rl.training.fixed_costs import begin_training, end_training
+from lit_rl.training.fixed_costs import begin_training, end_training, keep_freed_memory
 from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.training.ranks import evaluating
@@ -160,6 +160,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if self.sampler.environment.max_turns > 1:
             require_extendable(self.policy.codec, self.trainer)
         self.settle_threads()
+        keep_freed_memory(self.trainer.strategy.root_device)
 
     def settle_threads(self, saved: int | None = None) -> None:
         """Give torch the number of threads for what is loaded, or that of a checkpoint, until the run ends."""
@@ -192,7 +193,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 "configure_optimizers returned an optimizer whose groups of weights have no names, which gradients are "
                 "clipped and logged by: give update=Update(optimizer=...) in its place"
             )
-        begin_training(self.device)
+        begin_training()
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
             rank_zero_info(
