@@ -32,6 +32,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 HERE = "working tree"
 THREAD_VARIABLES = ("OMP_", "GOMP_", "KMP_", "MKL_", "MALLOC_")
+LOOP = """
+import os
+parent = os.getppid()
+while os.getppid() == parent:
+    for _ in range(10**6):
+        pass
+"""
+MOST_OTHERS = 0.2
+"""Cores that others may keep busy on a machine that is called idle."""
 MOST_CPU, MOST_WALL, MOST_IDLE = 1.15, 1.25, 1.0
 """Targets: CPU seconds beside over idle, wall seconds beside over the fair share, idle wall seconds over those of the
 other code."""
@@ -49,12 +58,12 @@ class Used:
 def lit_rl(code: Path, *arguments: str, busy: int = 0) -> Used:
     """Run ``lit-rl`` of a checkout beside loops, each in a session of its own as other people's processes are."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(THREAD_VARIABLES)}
-    loop = [sys.executable, "-c", "while True: pass"]
+    loop = [sys.executable, "-c", LOOP]
     with tempfile.TemporaryFile("w+") as log:
         before, start = machine_seconds(), time.perf_counter()
         loops = [subprocess.Popen(loop, start_new_session=True) for _ in range(busy)]
         try:
-            command = [sys.executable, "-m", "lit_rl", *arguments]
+            command = [sys.executable, "-P", "-m", "lit_rl", *arguments]  # not the code of the folder it runs in
             run = subprocess.Popen(command, env=kept | {"PYTHONPATH": str(code)}, stdout=log, stderr=log)
             status, cpu = ended(run)
         finally:
@@ -87,8 +96,9 @@ def checkouts(commit: str | None) -> Iterator[dict[str, Path]]:
     with tempfile.TemporaryDirectory() as folder:
         found = {HERE: ROOT}
         if commit:
-            archive = subprocess.run(["git", "archive", commit, "lit_rl"], cwd=ROOT, check=True, capture_output=True)
-            subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+            archive = ["git", "archive", commit, "lit_rl", "configs"]
+            packed = subprocess.run(archive, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+            subprocess.run(["tar", "-x", "-C", folder], input=packed, check=True)
             found[commit] = Path(folder)
         yield found
 
@@ -142,6 +152,8 @@ def judge(table: dict[tuple[str, str], list[Used]], against: str | None, others:
     for (name, state), value in wall.items():
         print(f"{name:<14}{state:<8}wall {value:7.1f}  CPU {cpu[name, state]:6.1f}")
     idle, beside = (HERE, "idle"), (HERE, "beside")
+    if max(one.others for one in table.get(idle, [Used(0, 0, 0)])) > MOST_OTHERS:
+        print("others were busy in what is called idle: wall seconds say little, CPU seconds count")
     if idle in wall and beside in wall:
         runnable = cpu[idle] / wall[idle]
         fair = wall[idle] * max(1.0, (runnable + others) / (os.cpu_count() or 1))
