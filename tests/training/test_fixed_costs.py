@@ -15,7 +15,7 @@ from lit_rl.training import fixed_costs
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
-    """What the C library is told, by number of the option."""
+    """Options that the C library is told, by number."""
     options: dict[int, int] = {}
     libc = SimpleNamespace(mallopt=options.__setitem__)
     monkeypatch.setattr(fixed_costs, "ctypes", SimpleNamespace(CDLL=lambda _: libc))
