@@ -34,6 +34,7 @@ from lit_rl.rollout import Rollout
 from lit_rl.rollout.collector import pad_conversations
 from lit_rl.rollout.environment import Conversation
 from lit_rl.rollout.records import find_program
+from lit_rl.training.threads import threads_of_run
 from lit_rl.types import Judgement, Problem, StopReason, Turn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -116,7 +117,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path, help="where to write the figures as JSON")
     options = parser.parse_args()
-    torch.set_num_threads(1)
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(TOKENIZER_FOLDER)
@@ -124,8 +124,9 @@ def main() -> None:
     rng = random.Random(0)
     rows = [written(rng, tokenizer, options.tokens, row) for row in range(options.rows)]
     clock = Clock()
-    for _ in range(options.rounds):
-        one_round(clock, codec, rows)
+    with threads_of_run(torch.nn.Identity(), torch.device("cpu")):  # as a small policy's run has them
+        for _ in range(options.rounds):
+            one_round(clock, codec, rows)
     medians = {
         part: {side: statistics.median(all_) for side, all_ in sides.items()} for part, sides in clock.seconds.items()
     }

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import shutil
 import time
 from pathlib import Path
 
-# Two threads gain nothing on tensors this small, and lose a lot where anything else runs; programs use the other core.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 # As lit-rl does: what imports make stays, and looking through it again and again would cost a second.
 gc.disable()
 

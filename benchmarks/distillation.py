@@ -33,8 +33,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import repair
 import torch
 from algorithms import adamw, trainer

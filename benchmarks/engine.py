@@ -46,7 +46,7 @@ Measured = tuple[float, int]
 """CPU seconds and sampled tokens."""
 
 
-def random_policy(words: int) -> CausalLM:
+def random_policy(words: int = 1024) -> CausalLM:
     """A random model with one EOS, which comes with probability 1 / MEAN_TOKENS, and a vocabulary of any size."""
     tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics" / "tokenizer")
     policy = CausalLM(config=MODEL | {"vocab_size": words}, tokenizer=tokenizer)

@@ -26,7 +26,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from algorithms import adamw
 from bare_trainer import bare_trainer
 
@@ -179,7 +178,6 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=6e-4)
     parser.add_argument("--folder", type=Path, default=Path("runs/expert_iteration"))
     options = parser.parse_args()
-    torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     for name in ("lightning.pytorch", "lightning.pytorch.utilities.rank_zero"):
         logging.getLogger(name).setLevel(logging.ERROR)

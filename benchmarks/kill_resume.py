@@ -195,7 +195,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("runs/kill_resume.json"))
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
     chance = random.Random(arguments.seed)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:

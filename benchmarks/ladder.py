@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -36,8 +35,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Unpack
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait slow down everything else
+import lit_rl  # noqa: F401  # before torch, so that its threads sleep while they wait
 
+# isort: split
 import lightning.pytorch as pl
 import torch
 import yaml

@@ -24,8 +24,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import lightning.pytorch as pl
 from algorithms import SAMPLED, TOKENIZER, adamw, falling, one_cycle, trainer
 from repair import MODEL, quiet

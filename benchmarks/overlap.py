@@ -29,8 +29,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import lightning.pytorch as pl
 import torch
 from bare_trainer import bare_trainer
@@ -45,6 +43,7 @@ from lit_rl.losses import TruncatedWeights
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Collect, Objective, Update
 from lit_rl.rollout import write_rows
+from lit_rl.training.threads import threads_of_run
 from lit_rl.types import Problem
 
 SAMPLING = Sampling(num_samples=8, max_tokens=MAX_TOKENS)
@@ -124,9 +123,12 @@ def median_of(times: int, call: Callable[[int], Any]) -> float:
 def sampling_alone(prompts: int) -> float:
     """A rollout without programs."""
     policy, problems = random_policy(), Questions(TokenTarget(), prompts).problems("train")
-    return median_of(
-        3, lambda turn: write_rows(policy, InProcess(), None, problems, SAMPLING, StreamKey(0, "train", turn)).finish()
-    )
+
+    def rollout(turn: int) -> None:
+        write_rows(policy, InProcess(), None, problems, SAMPLING, StreamKey(0, "train", turn)).finish()
+
+    with threads_of_run(policy, policy.device):
+        return median_of(3, rollout)
 
 
 def judging_alone(check: Sleeping, rows: int, workers: int) -> float:
@@ -167,7 +169,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="runs of each kind")
     parser.add_argument("--output", type=Path, help="where to write the figures as JSON")
     given = parser.parse_args()
-    torch.set_num_threads(1)
     sampling = sampling_alone(given.prompts)
     checks = [sleeping(seconds) for seconds in given.sleep] + [
         sleeping(seconds, at_work=True) for seconds in given.busy

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-# Waiting threads that spin make two cores slower than one when anything else runs.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+import lit_rl  # before torch, so that its threads sleep while they wait
 
+# isort: split
 from lightning.pytorch.callbacks import Timer
 from pages import put_into
 

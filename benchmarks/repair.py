@@ -136,8 +136,7 @@ class Budget(pl.Callback):
 
 
 def quiet() -> None:
-    """Set one thread and silence libraries' warnings, at the start of every process."""
-    torch.set_num_threads(1)
+    """Silence libraries' warnings, at the start of every process."""
     warnings.filterwarnings("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
@@ -154,8 +153,6 @@ def warm_start(folder: Path, updates: int) -> str:
     """Imitate, unless an earlier run has; returns the policy's folder."""
     start = folder / f"sft_{updates}"
     if not start.exists():
-        # Two threads give the same weights sooner, unless something else runs: then each waits for the other.
-        torch.set_num_threads(1 if os.getloadavg()[0] > 1 else min(2, os.cpu_count() or 1))
         schedule = one_cycle(6e-3, updates, rise=0.15)
         policy = CausalLM(config=MODEL, tokenizer=TOKENIZER, pack_tokens=128)
         module = SFT(
@@ -165,7 +162,6 @@ def warm_start(folder: Path, updates: int) -> str:
         )
         trainer(folder, []).fit(module, task(batch_size=32, second_turn_share=0.7))
         policy.save_pretrained(start)
-        torch.set_num_threads(1)
     return str(start)
 
 

@@ -25,13 +25,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")  # cases run side by side, one core each
-
-import torch  # noqa: E402
-from pages import put_into  # noqa: E402
-from reproductions import PARTS  # noqa: E402
-from reproductions.part import Case, Numbers, Part, Store  # noqa: E402
+import torch
+from pages import put_into
+from reproductions import PARTS
+from reproductions.part import Case, Numbers, Part, Store
 
 
 def aside(folder: Path, work: Callable[[], Any]) -> Any:
@@ -40,7 +37,6 @@ def aside(folder: Path, work: Callable[[], Any]) -> Any:
     with (folder / "log.txt").open("a") as log:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
-    torch.set_num_threads(1)
     return work()
 
 

@@ -106,7 +106,6 @@ def seconds(call: Callable[[], object], repeats: int) -> list[float]:
 
 def main() -> None:
     """Measure each term alone and all together."""
-    torch.set_num_threads(1)
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--completions", type=int, default=256)
     arguments.add_argument("--repeats", type=int, default=5)

@@ -11,13 +11,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import os
 import re
 import tempfile
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from rich.console import Console
 from rich.text import Text

@@ -11,12 +11,11 @@ from functools import partial
 from typing import Any
 
 from lightning.pytorch.loggers import TensorBoardLogger
-from torch.optim import AdamW
-
 from lit_rl import PPO, Basics, CausalLM, Checkpointing, Sampling, Sandbox, SeparateCritic, TestsReward, Trainer
 from lit_rl.modules import CriticUpdate, Update
 from lit_rl.rewards import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement
+from torch.optim import AdamW
 
 
 class NoPrinting(RewardTerm):

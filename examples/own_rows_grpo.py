@@ -9,10 +9,9 @@ import argparse
 from functools import partial
 from typing import Any
 
-from torch.optim import AdamW
-
 from lit_rl import GRPO, AssertTests, CausalLM, Problem, Sampling, Sandbox, TaskDataModule, TestsReward, Trainer, Update
 from lit_rl.data.prompts import chat
+from torch.optim import AdamW
 
 ROWS = [
     {"function": "double(x)", "task": "twice x", "test": "assert double(2) == 4 and double(-3) == -6"},

@@ -9,11 +9,10 @@ import argparse
 from functools import partial
 from typing import Any
 
-from torch.optim import AdamW
-
 from lit_rl import GRPO, Basics, CausalLM, Collect, Repair, Sampling, Sandbox, TestsReward, Trainer, Update, evaluate
 from lit_rl.callbacks.completion_log import conversation
 from lit_rl.evaluation import Evaluation
+from torch.optim import AdamW
 
 
 def main(model: str, rollouts: int = 60, max_tokens: int = 40, **task: Any) -> Evaluation:

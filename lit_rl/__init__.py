@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lit_rl.lazy import load_when_used
+from lit_rl.training.threads import wait_passively
 
 if TYPE_CHECKING:
     from lit_rl.callbacks import Checkpointing, CompletionLog, Diagnostics, ExecutionEvaluation, RunRecord
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from lit_rl.types import Problem, Sampling
 
 __version__ = "0.4.0"
+
+wait_passively()  # before anything below this package loads torch
 
 _PLACES = {
     "lit_rl.callbacks": ("Checkpointing", "CompletionLog", "Diagnostics", "ExecutionEvaluation", "RunRecord"),

@@ -16,7 +16,9 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.reports.summary import count_passed, mean_pass_at_k, with_programs
 from lit_rl.rollout import Environment, Rollout, write_rows
+from lit_rl.training.fixed_costs import keep_freed_memory
 from lit_rl.training.ranks import evaluating
+from lit_rl.training.threads import threads_of_run
 from lit_rl.types import Problem, Sampling
 
 
@@ -87,9 +89,10 @@ def evaluate(
     if engine is not None:
         engine.require_ready()
     policy.load()
+    keep_freed_memory(policy.device)
     key = StreamKey(seed, "evaluate", 0)
     rollouts = []
-    with torch.no_grad(), evaluating(policy):
+    with torch.no_grad(), evaluating(policy), threads_of_run(policy, policy.device):
         for first in range(0, len(problems), batch_size):
             batch = problems[first : first + batch_size]
             pending = write_rows(policy, engine or InProcess(), sandbox, batch, sampling, key, environment)

@@ -275,6 +275,7 @@ class Distillation(GRPO):
         super().configure_model()
         if self.is_fitting:
             self.teacher.begin(self.policy, self.reference)
+            self.settle_threads()  # for the teacher, too
 
 
 def _weighted(of_tokens: Tensor, experience: Experience) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -41,12 +42,13 @@ from lit_rl.renamed import require_known, value_now
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
-from lit_rl.training.fixed_costs import begin_training, end_training
+from lit_rl.training.fixed_costs import begin_training, end_training, keep_freed_memory
 from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.training.ranks import evaluating
 from lit_rl.training.schedules import measured_states, place_schedule
 from lit_rl.training.strategy import check_strategy
+from lit_rl.training.threads import threads_of_run
 from lit_rl.types import Problem, Sampling
 
 X_AXIS = "step"
@@ -114,6 +116,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.evaluate = evaluate
         self.clock = clock
         self.run_folder = Path()
+        self.num_threads: int | None = None
+        self._threads = ExitStack()
 
     @property
     def progress(self) -> Progress:
@@ -153,6 +157,14 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             datamodule.keep_only(self.keep)
         if self.sampler.environment.max_turns > 1:
             require_extendable(self.policy.codec, self.trainer)
+        self.settle_threads()
+        keep_freed_memory(self.trainer.strategy.root_device)
+
+    def settle_threads(self, saved: int | None = None) -> None:
+        """Give torch the number of threads for what is loaded, or that of a checkpoint, until the run ends."""
+        self._threads.close()
+        of_run = threads_of_run(self, self.trainer.strategy.root_device, saved)
+        self.num_threads = self._threads.enter_context(of_run)
 
     def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
         """The problems of a task's split whose prompts leave room to write in."""
@@ -190,7 +202,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 "the optimizer's groups of weights have no names, which gradients are clipped and logged by: keep each "
                 "group's name, and give update=Update(optimizer=...) in place of configure_optimizers"
             )
-        begin_training(self.device)  # leaves what is loaded out of garbage collections
+        begin_training()  # leaves what is loaded out of garbage collections
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
             rank_zero_info(
@@ -220,8 +232,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.trainer.should_stop = True
 
     def teardown(self, stage: str) -> None:
-        """End the sandbox's processes."""
+        """End the sandbox's processes; give torch its threads back."""
         self.sampler.close()
+        self._threads.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         """Batches are problems, which are plain data.
@@ -433,6 +446,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Store the clock, the version of the weights, with which engines label samples, and what an export needs."""
         checkpoint["policy_version"] = self.policy.version
         checkpoint["made_of"] = describe_policy(self, self.policy)
+        checkpoint["num_threads"] = self.num_threads
         self.clock.save(checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -448,6 +462,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             settle_progress(self.trainer, checkpoint)
             if self.update.lr_scheduler is not None:
                 checkpoint["lr_schedulers"] = measured_states(checkpoint["lr_schedulers"])
+            self.settle_threads(checkpoint.get("num_threads"))
         # Checkpoints of version 0.2 have no such entry; every optimizer step has been one of the trainer's.
         self.policy.version = checkpoint.get("policy_version", checkpoint.get("global_step", 0))
         self.clock.load(checkpoint)

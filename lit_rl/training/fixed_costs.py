@@ -19,21 +19,25 @@ _KEPT_FREE = 512 * 2**20
 """Bytes at the end of the heap that stay with the process."""
 
 
-def begin_training(device: torch.device) -> None:
-    """Leave what exists now out of later garbage collections; on a CPU, keep the memory of tensors that were freed.
-
-    By default glibc maps each large tensor anew, and the system fills its pages with zeros. Whoever sets glibc's own
-    variables, such as ``MALLOC_MMAP_THRESHOLD_``, is left alone.
-    """
+def begin_training() -> None:
+    """Leave what exists now out of later garbage collections."""
     gc.collect()
     gc.freeze()
-    libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
-    is_set = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
-    if device.type == "cpu" and hasattr(libc, "mallopt") and not is_set:
-        libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP)
-        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE)
 
 
 def end_training() -> None:
     """Let garbage collections look at everything again."""
     gc.unfreeze()
+
+
+def keep_freed_memory(device: torch.device) -> None:
+    """Keep the memory of tensors that were freed, if they are a CPU's.
+
+    By default glibc maps each large tensor anew, and the system fills its pages with zeros. Whoever sets glibc's own
+    variables, such as ``MALLOC_MMAP_THRESHOLD_``, is left alone.
+    """
+    libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
+    is_set = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    if device.type == "cpu" and hasattr(libc, "mallopt") and not is_set:
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP)
+        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE)

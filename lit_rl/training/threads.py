@@ -1,0 +1,103 @@
+"""Threads of a run on a CPU: how they wait for each other, and how many there are.
+
+The module starts without torch, since how OpenMP's threads wait is settled before torch loads OpenMP.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+LARGE = 10_000_000
+"""Parameters from which on several threads are faster than one on an idle machine: docs/hardware.md has the figures."""
+
+_WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+"""Variables by which a user says how threads wait: OpenMP's own, GNU's, that of Intel and LLVM."""
+
+_NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+_torch_was_first = False
+
+
+def wait_passively() -> None:
+    """Let OpenMP's threads sleep while they wait, unless the user said how they wait.
+
+    By default they spin, and beside other work each thread spins for one that has no core. All runtimes that torch
+    comes with read ``OMP_WAIT_POLICY`` when they are loaded; processes that this one starts inherit it.
+    """
+    global _torch_was_first
+    if not any(name in os.environ for name in _WAITING):
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        _torch_was_first = "torch" in sys.modules
+
+
+def number_of_threads(parameters: int, now: int, *, chosen: bool) -> int:
+    """Threads of a run: one for a small model, which loses more by waiting than a second thread gains.
+
+    Args:
+        parameters: of all models of the run, frozen ones too.
+        now: torch's number.
+        chosen: whether the user set this number.
+    """
+    return now if chosen or parameters >= LARGE else 1
+
+
+@contextmanager
+def threads_of_run(models: nn.Module, device: torch.device, saved: int | None = None) -> Iterator[int | None]:
+    """Inside, torch has the run's number of threads, which is returned; ``None`` on a device that is no CPU.
+
+    The number decides how sums are rounded, so a resumed run takes that of its checkpoint.
+
+    Args:
+        models: all weights of the run, frozen ones too.
+        device: of the run.
+        saved: number in the checkpoint that the run resumes from.
+    """
+    global _torch_was_first
+    if device.type != "cpu":
+        yield None
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    chosen = any(name in os.environ for name in _NUMBER) or before not in default_numbers()
+    size = sum(weights.numel() for weights in models.parameters())
+    fresh = number_of_threads(size, before, chosen=chosen)
+    number = fresh if saved is None else saved
+    if number != fresh:
+        _say(
+            f"torch has {number} threads as before, so that the run stays the same to the last bit; a new one would "
+            f"have {fresh}"
+        )
+    if number > 1 and _torch_was_first:
+        _torch_was_first = False
+        _say(
+            "torch was imported before lit_rl, so its threads spin while they wait, and where other programs run that "
+            "takes several times as long: import lit_rl first, or set OMP_WAIT_POLICY=PASSIVE"
+        )
+    torch.set_num_threads(number)
+    try:
+        yield number
+    finally:
+        torch.set_num_threads(before)
+
+
+def default_numbers() -> set[int]:
+    """Return the numbers that torch may have chosen itself: the processors of this process, or their cores (MKL)."""
+    processors = os.sched_getaffinity(0)
+    siblings = (Path(f"/sys/devices/system/cpu/cpu{one}/topology/thread_siblings_list") for one in processors)
+    return {len(processors), len({file.read_text() for file in siblings if file.exists()})}
+
+
+def _say(line: str) -> None:
+    from lightning.pytorch.utilities import rank_zero_info  # loaded by now, but where evaluate is used alone
+
+    rank_zero_info(line)
