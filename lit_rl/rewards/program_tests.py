@@ -81,7 +81,7 @@ class TestsReward(RewardTerm):
     def _score(self, text: str, judgement: Judgement) -> TermScore:
         value = self._value(judgement.problem.check, judgement.outcome)
         full = self.grades[Verdict.PASSED] if self.mode == "graded" else 1.0
-        return blame_line(text, judgement, value, full)
+        return blame_line(text, judgement, value, full, at_once=self.mode == "all")
 
     def _value(self, check: Check, outcome: Outcome) -> float:
         if self.mode == "graded":

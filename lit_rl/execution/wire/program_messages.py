@@ -15,7 +15,7 @@ from lit_rl.execution.wire.printable import printable, printable_name
 
 Description = dict[str, Any]
 """An exception: ``stage`` (``compile`` or ``run``), ``types`` (names of its class and base classes), ``message``,
-``line`` (in the program, or ``None``). The program's own word: shown, never believed."""
+``line`` and ``module_line`` (in the program, or ``None``). The program's own word: shown, never believed."""
 
 _LONGEST_DESCRIPTION = 65_536
 _CALL_UNITS = 100_000
@@ -124,6 +124,7 @@ def description_of_tree(tree: Any) -> Description:
         "types": [printable_name(name) for name in names[:_MOST_TYPES]],
         "message": printable(message[:LONGEST_MESSAGE]) if type(message) is str else "",
         "line": _line(tree.get("line")),
+        "module_line": _line(tree.get("module_line")),
     }
 
 
