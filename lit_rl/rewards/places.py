@@ -208,8 +208,8 @@ class Parts(NamedTuple):
     rest: float
 
     def scaled(self, factor: float) -> Parts:
-        """These parts times a factor."""
-        return Parts(self.flagged * factor, self.decided * factor, self.rest * factor)
+        """These parts times a factor, but for what was decided before it was known that they would be scaled."""
+        return Parts(self.flagged * factor, self.decided, self.rest * factor)
 
 
 class _Place(NamedTuple):

@@ -80,10 +80,11 @@ def test_a_failure_is_decided_where_the_program_can_no_longer_pass(
         assert index == (len(text) if expected is None else len(expected) - 1), mode
 
 
-def test_a_clipped_reward_scales_its_places_too() -> None:
-    """-4 of which -3 has a place, clipped to -1: -3/4 stays with it, -1/4 is the rest."""
+def test_the_last_token_takes_what_a_clip_takes_away() -> None:
+    """-4 of which -3 has a place, clipped to -1: what was decided at the place does not depend on what follows it."""
     rewards, mask = scored(["abcd"], [TermScore(-4.0, (Span(0, 1, -3.0),))], low=-1.0)
-    assert place_rewards(rewards, mask, "spans").tolist() == [[0, -0.75, 0, 0, -0.25]]
+    assert place_rewards(rewards, mask, "spans").tolist() == [[0, -3, 0, 0, 2]]
+    assert rewards.credit.tolist() == [[-0.8125, -0.0625, -0.0625, -0.0625, 0]]
 
 
 numbers = st.floats(-10, 10, allow_nan=False)

@@ -98,7 +98,7 @@ def plain_credit(
         if reward != total:
             if total and 0.0 <= reward / total <= 1.0:
                 factor = reward / total
-                flagged, chosen = [part * factor for part in flagged], [part * factor for part in chosen]
+                flagged = [part * factor for part in flagged]
                 rest *= factor
             else:
                 rest += reward - total
