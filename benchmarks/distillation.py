@@ -225,8 +225,8 @@ class Agreement(Distillation):
     def _with_sampled_gap(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
         assert self.taught is not None and experience.teacher_view is not None
         rows = (experience.row_mask & self.taught.any(-1)).nonzero()[:, 0]
-        theirs = self.logprobs.under(self.teacher, experience.teacher_view, rows)
-        ours, taught = self.logprobs.old(experience.completions, rows), self.taught & experience.loss_mask
+        theirs = self.logprobs.under(self.teacher, experience.teacher_view, [rows])
+        ours, taught = self.logprobs.old(experience.completions, self.dealt), self.taught & experience.loss_mask
         policy, teacher = (float(logprobs[taught].exp().mean()) for logprobs in (ours, theirs))
         print(f"{len(rows)} failed of {len(taught)} rows: policy {policy:.3f}, teacher {teacher:.3f}")
         return super()._with_sampled_gap(experience, divergence)

@@ -1,134 +1,163 @@
-"""Measure lit_rl on one GPU: one command, under nine minutes.
+"""Measure lit_rl on one GPU of 80 GB: one command, at most eight minutes, no network.
 
-    python benchmarks/gpu.py --output gpu.json
-    python benchmarks/gpu.py --device cpu --tiny       # tries the script itself where there is no GPU
+    python benchmarks/gpu.py --folder gpu_results --policy runs/basics/sft/model
+    python benchmarks/gpu.py --folder try --device cpu --tiny       # tries the script itself where there is no GPU
 
-Parts, in this order; --parts picks some, and a part that would begin after --seconds is left out and said so:
+Parts, in this order. Each runs in a process of its own with a limit of its own, so that one can fail alone, and writes
+a file row by row; the same command again runs the parts that have none. ``gpu.json`` and ``gpu.md`` hold them all.
 
-* device    the memory bandwidth and the matrix products per second that this device reaches, measured, in --dtype
-* greedy    whether a model in float32 writes the same ids as on the CPU
-* sampling  tokens a second of the default engine beside `model.generate` (and vLLM with --vllm), at --batch rows in
-            groups of 8, and the share of the roofline: bytes that a token step has to read (weights, keys and values; a
-            prompt's once for its group), over the bandwidth measured above
-* update    forward and backward of a GRPO update, whole rows and shared prompts, and the share of the products measured
-            above that whole rows reach (model FLOPs utilisation: six per weight and token, and attention)
-* step      seconds and peak memory of whole GRPO steps: sampling, rewards without programs, update with Adam
+* device    memory bandwidth and matrix products per second that this card reaches
+* ratio     the first ratio of a rollout before any update, with old log-probabilities read in micro-batches of all
+            rows, as other libraries do, and in those of the update, as here; under activation checkpointing too
 * tests     the tests marked gpu
+* update    seconds, tokens per second and peak memory of a GRPO step, all weights and LoRA, beside what `lit-rl plan`
+            counts, and the products per second that this makes
+* sampling  tokens per second of the default engine beside `model.generate` at 8, 64 and 256 rows
+* learn     the embedded task from --policy (the demo's warm start): greedy and sampled pass@1 after each ten rollouts
 
-Shapes are those of Qwen2.5-Coder 0.5B and 1.5B with random weights and 151,936 words, so nothing is downloaded. Random
-models end no completion: all rows have --tokens tokens. Prints tables as it goes and writes JSON after each part.
+Shapes are those of Qwen2.5-Coder 0.5B and 1.5B with random weights and 151,936 words. Random models end no completion.
+To carry along where nothing can be fetched: this repository, the wheels of what is missing beside torch, transformers,
+lightning, peft, tensorboard and pytest (jsonargparse, docstring-parser, typeshed-client, importlib-resources, parso:
+1.2 MB), and --policy (2.7 MB).
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
 
-import torch
-import transformers
-from on_gpu.measuring import Row, forget, seconds_of, show
-from on_gpu.policies import SHAPES
-from on_gpu.sampling import greedy_part, sampling_part
-from on_gpu.step import step_part
-from on_gpu.update import update_part
+from on_gpu.measuring import Row, as_markdown, show
 
-from lit_rl.trainer import quiet
-
-TESTS = Path(__file__).parents[1] / "tests" / "test_gpu.py"
+ROOT = Path(__file__).parents[1]
+PARTS = {"device": 40, "ratio": 80, "tests": 80, "update": 90, "sampling": 90, "learn": 110}
+"""Seconds after which a part is ended."""
 
 
-def device_part(given: argparse.Namespace, found: dict[str, Any]) -> list[Row]:
-    """Bandwidth and products per second, for the shares of the parts below."""
-    device, dtype = given.device, getattr(torch, given.dtype)
+def device_part(given: argparse.Namespace) -> Iterator[Row]:
+    """Bandwidth and products per second."""
+    import torch
+    from on_gpu.measuring import seconds_of
+
     side, count = (512, 1 << 22) if given.tiny else (8192, 1 << 30)
-    matrix = torch.randn(side, side, device=device, dtype=dtype)
-    product = seconds_of(lambda: matrix @ matrix, device, 10)
-    source = torch.zeros(count, device=device, dtype=torch.int8)
+    matrix = torch.randn(side, side, device=given.device, dtype=torch.bfloat16)
+    source = torch.zeros(count, device=given.device, dtype=torch.int8)
     target = torch.empty_like(source)
-    copy = seconds_of(lambda: target.copy_(source), device, 10)
-    found["flops"], found["bandwidth"] = 2 * side**3 / product, 2 * count / copy
-    return [{"products (TFLOP/s)": found["flops"] / 1e12, "bandwidth (GB/s)": found["bandwidth"] / 1e9}]
+    product = seconds_of(lambda: matrix @ matrix, given.device, 10)
+    copy = seconds_of(lambda: target.copy_(source), given.device, 10)
+    yield {"bf16 products (TFLOP/s)": 2 * side**3 / product / 1e12, "bandwidth (GB/s)": 2 * count / copy / 1e9}
 
 
-def tests_part(given: argparse.Namespace, found: dict[str, Any]) -> list[Row]:
-    """The last line of pytest."""
-    environment = dict(os.environ, LIT_RL_TEST_DEVICE=given.device.type)
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", str(TESTS)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TESTS.parents[1], check=False)
+def tests_part(given: argparse.Namespace) -> Iterator[Row]:
+    """The last line of pytest, and the names of the tests that failed."""
+    environment = dict(os.environ, LIT_RL_TEST_DEVICE=str(given.device))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "gpu",
+        "tests/test_gpu.py",
+        *(["-k", "samples"] * given.tiny),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if done.returncode:
-        print(done.stdout[-4000:])
-    return [{"tests": (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1].strip("= ")}]
+        print(done.stdout[-6000:], done.stderr[-2000:])
+    last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-300:]])[-1].strip("= ")
+    yield from ({"tests": line} for line in (last, *failed))
 
 
-PARTS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], list[Row]]] = {
-    "device": device_part,
-    "greedy": greedy_part,
-    "sampling": sampling_part,
-    "update": update_part,
-    "step": step_part,
-    "tests": tests_part,
-}
+def run_part(given: argparse.Namespace) -> None:
+    """Measure one part in this process, and write its rows as they come."""
+    import torch
+    from on_gpu.learning import learn_part
+    from on_gpu.ratios import ratio_part
+    from on_gpu.sampling import sampling_part
+    from on_gpu.update import update_part
+
+    from lit_rl.trainer import quiet
+
+    faulthandler.dump_traceback_later(PARTS[given.part] - 3, exit=True)  # says where a part was when its time was over
+    quiet()
+    given.device = torch.device(given.device)
+    parts: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
+        "device": device_part,
+        "ratio": ratio_part,
+        "update": update_part,
+        "sampling": sampling_part,
+        "learn": learn_part,
+        "tests": tests_part,
+    }
+    rows = []
+    for row in parts[given.part](given):
+        rows.append(row)
+        (given.folder / f"{given.part}.json").write_text(json.dumps(rows, indent=1))
 
 
-def arguments() -> argparse.Namespace:
-    """Arguments of the command line; tiny sizes where asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", type=torch.device, default=torch.device("cuda"))
-    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
-    parser.add_argument("--shapes", nargs="+", default=["0.5B", "1.5B"], choices=list(SHAPES))
-    parser.add_argument("--batch", type=int, default=256, help="rows that are sampled together")
-    parser.add_argument("--prompt", type=int, default=256, help="tokens of a prompt")
-    parser.add_argument("--tokens", type=int, default=256, help="tokens of a completion")
-    parser.add_argument("--update-rows", type=int, default=64, help="rows of an update and of a step")
-    parser.add_argument("--microbatch", type=int, default=16, help="rows that go forward and backward together")
-    parser.add_argument("--checkpointing", action="store_true", help="compute activations again in the backward pass")
-    parser.add_argument("--rounds", type=int, default=2, help="of which the median is taken, after one to warm up")
-    parser.add_argument("--vllm", action="store_true", help="sample with vLLM too, where it is installed")
-    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
-    parser.add_argument("--seconds", type=float, default=480.0, help="no part begins later")
-    parser.add_argument("--tiny", action="store_true", help="a shape and sizes for trying the script")
-    parser.add_argument("--output", type=Path, help="where to write the figures as JSON")
-    given = parser.parse_args()
-    if given.device.type == "cuda" and not torch.cuda.is_available():
-        parser.error("no GPU is here: --device cpu --tiny tries the script without one")
-    if given.tiny:
-        small = {"shapes": ["tiny"], "batch": 16, "prompt": 12, "tokens": 8, "update_rows": 16, "microbatch": 8}
-        vars(given).update(small | {"rounds": 1})
-        torch.set_num_threads(1)
-    return given
+def about(given: argparse.Namespace) -> dict[str, str]:
+    """Card, date and versions."""
+    import torch
+    import transformers
+
+    found = {"device": platform.processor() or "CPU", "date": str(date.today())}
+    found |= {"torch": torch.__version__, "transformers": transformers.__version__, "Python": platform.python_version()}
+    if given.device == "cuda":
+        found |= {"device": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
+    return found
 
 
 def main() -> None:
-    """Measure, print, write."""
-    given, began = arguments(), time.perf_counter()
-    quiet()
-    name = torch.cuda.get_device_name(given.device) if given.device.type == "cuda" else platform.processor() or "CPU"
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "CUDA": torch.version.cuda or ""}
-    found: dict[str, Any] = {"device": name, "date": str(date.today()), "versions": versions}
-    found["arguments"] = {key: str(value) for key, value in vars(given).items()}
-    print(f"{name}, {date.today()}, " + ", ".join(f"{key} {value}" for key, value in versions.items() if value))
+    """Run the parts that are missing, and join their files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path("gpu_results"), help="of the results")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--policy", help="folder of the embedded task's warm start; without it that part is left out")
+    parser.add_argument("--seconds", type=float, default=480.0, help="no part begins later")
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--tiny", action="store_true", help="a shape and sizes for trying the script")
+    parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    if given.part:
+        run_part(given)
+        return
+    began, found = time.perf_counter(), {"about": about(given)}
+    print(", ".join(f"{key} {value}" for key, value in found["about"].items()), flush=True)
     for part in given.parts:
-        spent = time.perf_counter() - began
-        if spent > given.seconds:
-            show(f"{part}: left out, {spent:.0f} s are over", [])
-            continue
-        forget(given.device)
-        try:
-            found[part] = PARTS[part](given, found)
-        except (RuntimeError, ValueError) as error:  # such as too little memory: the other parts still count
-            found[part] = [{"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}]
-        show(f"{part}, after {time.perf_counter() - began:.0f} s", found[part])
-        if given.output:
-            given.output.write_text(json.dumps(found, indent=1))
+        file = given.folder / f"{part}.json"
+        fault = []
+        if not file.exists() and not (part == "learn" and given.policy is None):
+            fault = limited(part, given, given.seconds - (time.perf_counter() - began))
+        found[part] = (json.loads(file.read_text()) if file.exists() else []) + fault
+        if found[part]:
+            show(f"{part}, after {time.perf_counter() - began:.0f} s", found[part])
+        (given.folder / "gpu.json").write_text(json.dumps(found, indent=1))
+        tables = (f"**{name}**\n\n{as_markdown(rows)}" for name, rows in found.items() if name != "about" and rows)
+        heading = ", ".join(f"{key} {value}" for key, value in found["about"].items())
+        (given.folder / "gpu.md").write_text("\n\n".join([heading, *tables]) + "\n")
+
+
+def limited(part: str, given: argparse.Namespace, seconds_left: float) -> list[Row]:
+    """Run a part in a process that ends in time; the reason where it did not come to its end."""
+    if seconds_left <= 0:
+        return [{"left out": "no time is left"}]
+    command = [sys.executable, __file__, *sys.argv[1:], "--part", part]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(command, env=environment, check=False, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(done.stderr[-5000:])
+    if "Timeout (" in done.stderr:
+        return [{"failed": f"not done after {PARTS[part]} s"}]
+    return [{"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}] if done.returncode else []
 
 
 if __name__ == "__main__":

@@ -52,10 +52,11 @@ __all__ = [
     "TurnAdvantages",
     "TurnGAE",
     "TurnReturns",
+    "decoupled_advantages",
 ]
 
-Normalize = Literal["std", "batch_std", "none"]
-"""Divisor of centred scores: their standard deviation (n - 1), that of the whole rollout's scores, or none."""
+Normalize = Literal["std", "batch_std", "mean", "none"]
+"""Divisor of centred scores: their standard deviation (n - 1), that of the rollout's scores, their mean, or none."""
 
 
 class RewardAdvantages(TypedArguments, ABC):
@@ -193,23 +194,25 @@ class GroupMean(Baseline):
     With ``batch_std`` the standard deviation is that of all valid rows of the rollout, on all ranks: one divisor for
     all groups, so that a group with a single pass or a single failure counts no more than its rewards say.
 
+    With ``mean`` this is MaxRL, for rewards of at least 0: A_i = (r_i - mean r) / mean r, and 0 where no row of the
+    group earned anything. For rewards of 0 and 1 its expected gradient is that of log p, expanded to order n - 1 in the
+    failure rate: -sum over k < n of (1 - p)^k / k, with p the pass rate. Hard problems count more than in GRPO.
+
     A group whose valid scores are all equal, or that has fewer than two, gets exact zeros: otherwise 1 / eps would
     magnify rounding in the mean. The test is equality of the numbers, never a small standard deviation.
 
     The lecture's ``centered_rewards`` is ``normalize="none"``, its ``normalized_rewards`` is ``eps=1e-5``.
 
     Args:
-        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), or not
-            (``none``, Dr. GRPO).
+        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), by the mean
+            of the group (``mean``, MaxRL), or not (``none``, Dr. GRPO).
         eps: added to the standard deviation, reward units.
-
-    Raises:
-        ValueError: ``eps`` is negative.
 
     Source:
         Shao et al. 2024, section 4.1.2, https://arxiv.org/abs/2402.03300
         not normalized: Liu et al. 2025, section 3.2, https://arxiv.org/abs/2503.20783
         batch_std: Liu et al. 2025 (Lite PPO), https://arxiv.org/abs/2508.08221
+        mean: MaxRL, https://arxiv.org/abs/2602.02710
 
     Example:
         >>> scores, ids = torch.tensor([1.0, 0.0, 0.0, 1.0]), torch.tensor([7, 7, 7, 7])
@@ -245,7 +248,13 @@ class GroupMean(Baseline):
         advantages = self._over_baseline(centred, count)
         if normalize == "batch_std":
             std = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[1].sqrt()
-        if normalize != "none":
+        if normalize == "mean":
+            if (kept < 0).any():
+                raise UsageError(
+                    f"{type(self).__name__} with normalize: mean is for rewards of at least 0, got one below"
+                )
+            advantages = advantages / torch.where(mean > 0, mean, 1.0)
+        elif normalize != "none":
             advantages = advantages / (std + self.eps)
         highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
         lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
@@ -266,7 +275,7 @@ class LeaveOneOut(GroupMean):
     The standard deviation is the whole group's: one that leaves a row out can vanish and blow that row up.
 
     Args:
-        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), or not.
+        normalize: as of :class:`GroupMean`.
         eps: added to the standard deviation, reward units.
 
     Source:
@@ -305,6 +314,51 @@ class MaxRewards(RowAdvantages):
         is_best = table == table.amax(-1, keepdim=True)
         best = torch.where(is_best & table.isfinite(), table, torch.zeros_like(table))
         return pick_up(best, group_ids)
+
+
+def decoupled_advantages(
+    values: Tensor,
+    weights: Tensor,
+    valid: Tensor,
+    group_ids: Tensor,
+    baseline: RowAdvantages,
+    *,
+    sum_over_ranks: SumOverRanks | None = None,
+    eps: float = 1e-4,
+) -> Tensor:
+    """Advantages of several reward terms, each compared on its own before they are summed (GDPO).
+
+        A_ik = baseline over the values of term k        normalized within the group
+        A_i  = sum_k w_k A_ik
+        A_i  / (std A + eps)                             over all valid rows of the rollout and all ranks
+
+    Summed first, rewards (1, 0) and (0, 1) are the same to a group, and a term of small spread is lost beside one of
+    large spread. The paper subtracts the rollout's mean too, which is 0: the sum over each group is.
+
+    Args:
+        values: [N, K] unweighted values of K terms.
+        weights: [K] of the terms.
+        valid: [N] bool.
+        group_ids: [N] int64.
+        baseline: compares one term's values; :class:`GroupMean` in the paper.
+        sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`.
+        eps: added to the standard deviation.
+
+    Returns:
+        [N], exactly 0 for rows of groups in which each term's values are all equal.
+
+    Source:
+        Liu et al. 2026, https://arxiv.org/abs/2601.05242
+
+    Example:
+        >>> values, ids = torch.tensor([[1.0, 0.0], [0.0, 0.2], [0.0, 0.1]]), torch.tensor([7, 7, 7])
+        >>> decoupled_advantages(values, torch.ones(2), torch.ones(3).bool(), ids, GroupMean())
+        tensor([ 0.2988,  0.8163, -1.1151])
+    """
+    by_term = [weight * baseline(of_term, valid, group_ids) for of_term, weight in zip(values.T, weights, strict=True)]
+    advantages = torch.stack(by_term).sum(0)
+    _, variance, _ = masked_moments(advantages, valid, sum_over_ranks=sum_over_ranks)
+    return (advantages / (variance.sqrt() + eps)).to(advantages.dtype)
 
 
 @dataclass(eq=False)
@@ -551,13 +605,15 @@ class GAE(TokenAdvantages):
 
         delta_t  = r_t + gamma * V_{next t} - V_t
         A_t      = delta_t + gamma * gae_lambda * A_{next t}
-        return_t = A_t + V_t
+        return_t = A_t + V_t                             the A of critic_lambda
 
     After a completion's last token V is its bootstrap value. Tokens that the mask leaves out are stepped over.
 
     Args:
         gamma: discount per token; 1 for rewards that judge the whole program.
-        gae_lambda: 1 trusts the rewards alone, 0 the next value.
+        gae_lambda: 1 trusts the rewards alone, 0 the next value. Below 1 a reward at the end of a completion hardly
+            reaches its beginning: 0.95 ** 200 is 3.5e-5.
+        critic_lambda: that of the critic's targets; ``None`` for the same.
         whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
 
     Raises:
@@ -573,11 +629,12 @@ class GAE(TokenAdvantages):
     """
 
     gamma: float = 1.0
-    gae_lambda: float = 0.95
+    gae_lambda: float = 1.0
+    critic_lambda: float | None = None
     whiten: bool = True
 
     def __post_init__(self) -> None:
-        require_share(self, gamma=self.gamma, gae_lambda=self.gae_lambda)
+        require_share(self, gamma=self.gamma, gae_lambda=self.gae_lambda, critic_lambda=self.critic_lambda)
 
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
@@ -596,18 +653,27 @@ class GAE(TokenAdvantages):
             )
         rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
         kept_values = torch.where(mask, values, torch.zeros_like(values))
+        advantages = self._estimate(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
+        errors = advantages
+        if self.critic_lambda is not None:
+            errors = self._estimate(rewards, kept_values, mask, bootstrap_values, self.critic_lambda)
+        return advantages, errors + kept_values
+
+    def _estimate(
+        self, rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor, gae_lambda: float
+    ) -> Tensor:
+        """[N, T] discounted sums of the critic's errors."""
         next_value = bootstrap_values.to(rewards.dtype)
         next_advantage = torch.zeros_like(next_value)
         # Rewards are float32 whatever the policy's dtype: the wider of the two, or values would lose digits.
         advantages = torch.zeros_like(rewards, dtype=torch.promote_types(rewards.dtype, values.dtype))
         for t in reversed(range(rewards.shape[1])):
             here = mask[:, t]
-            delta = rewards[:, t] + self.gamma * next_value - kept_values[:, t]
-            next_advantage = torch.where(here, delta + self.gamma * self.gae_lambda * next_advantage, next_advantage)
-            next_value = torch.where(here, kept_values[:, t], next_value)
+            delta = rewards[:, t] + self.gamma * next_value - values[:, t]
+            next_advantage = torch.where(here, delta + self.gamma * gae_lambda * next_advantage, next_advantage)
+            next_value = torch.where(here, values[:, t], next_value)
             advantages[:, t] = next_advantage
-        advantages = torch.where(mask, advantages, torch.zeros_like(advantages))
-        return advantages, advantages + kept_values
+        return torch.where(mask, advantages, torch.zeros_like(advantages))
 
 
 @dataclass(eq=False)
@@ -635,8 +701,6 @@ class TurnGAE(GAE):
         >>> TurnGAE().estimate(rewards, values, torch.tensor([[True, True, False, True]]), torch.zeros(1))
         (tensor([[0.2500, 0.2500, 0.0000, 0.2500]]), tensor([[0.5000, 0.0000, 0.0000, 1.0000]]))
     """
-
-    gae_lambda: float = 1.0
 
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor

@@ -354,7 +354,7 @@ class MaskedBand(Correction):
 
     Args:
         low: smallest weight that is kept, at most 1.
-        high: largest, at least 1.
+        high: largest, at least 1; both by default as in IcePop.
         level: ratio of each ``token``, of the ``sequence_product``, the whole completion, or of the ``sequence``, its
             geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
         negative_only: drop only tokens with a negative advantage; others outside the band have its nearest border.
@@ -368,12 +368,12 @@ class MaskedBand(Correction):
     Example:
         >>> policy, sampler = torch.tensor([[0.8, 0.3]]).log(), torch.tensor([[0.2, 0.4]]).log()
         >>> tokens = Tokens(policy, policy, sampler, torch.ones(1, 1), torch.ones(1, 2).bool())
-        >>> MaskedBand(low=0.5, high=2.0).weights(tokens), MaskedBand(negative_only=True).weights(tokens)
+        >>> MaskedBand(high=2.0).weights(tokens), MaskedBand(high=2.0, negative_only=True).weights(tokens)
         (tensor([[0.0000, 0.7500]]), tensor([[2.0000, 0.7500]]))
     """
 
     low: float = 0.5
-    high: float = 2.0
+    high: float = 5.0
     level: RatioLevel = "token"
     negative_only: bool = False
 

@@ -7,9 +7,10 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 Row = dict[str, Any]
 """Of a table: values by column."""
@@ -17,6 +18,8 @@ Row = dict[str, Any]
 
 def finish(device: torch.device) -> None:
     """Wait until the device has done what it was given."""
+    import torch
+
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -35,6 +38,8 @@ def seconds_of(call: Callable[[], Any], device: torch.device, times: int) -> flo
 
 def peak_gigabytes(device: torch.device) -> float:
     """Most memory taken: on a GPU since the last :func:`forget`, else by the process since its start."""
+    import torch
+
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e9
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
@@ -42,22 +47,32 @@ def peak_gigabytes(device: torch.device) -> float:
 
 def forget(device: torch.device) -> None:
     """Free what nobody holds, and begin to measure the peak again."""
+    import torch
+
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 
+def _cells(rows: Sequence[Row]) -> list[list[str]]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return [names, *([shown(row.get(name, "")) for name in names] for row in rows)]
+
+
 def show(title: str, rows: Sequence[Row]) -> None:
     """Print a table."""
     print(f"\n{title}")
-    if not rows:
-        return
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[shown(row.get(name, "")) for name in names] for row in rows]
-    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
-    for line in (names, *cells):
+    lines = _cells(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines if rows else ():
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)), flush=True)
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """The table of rows."""
+    heading, *lines = _cells(rows)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (heading, ["---"] * len(heading), *lines))
 
 
 def shown(value: Any) -> str:

@@ -23,8 +23,13 @@ SHAPES: dict[str, dict[str, Any]] = {
 TOKENIZER = str(Path(__file__).parents[2] / "lit_rl" / "data" / "basics" / "tokenizer")
 
 
+def shapes(given: argparse.Namespace) -> tuple[str, ...]:
+    """Those to measure."""
+    return ("tiny",) if given.tiny else ("0.5B", "1.5B")
+
+
 class Endless(CausalLM):
-    """A random model that never ends a completion, so that all rows have the same length."""
+    """A random model that never ends a completion, so that rows are as long as asked for."""
 
     def load(self) -> None:
         """Load, and forget which ids end a completion."""
@@ -33,19 +38,22 @@ class Endless(CausalLM):
         self.model.generation_config.eos_token_id = None
 
 
-def policy_of(shape: str, given: argparse.Namespace, dtype: str | None = None, **options: Any) -> CausalLM:
-    """A random model on the device; the same weights each time."""
+def policy_of(shape: str, dtype: str = "bfloat16", **options: Any) -> CausalLM:
+    """A random model that loads when it is used; the same weights each time."""
     config = {"model_type": "qwen2", "num_key_value_heads": 2, "tie_word_embeddings": True}
-    config |= {"vocab_size": 1024 if given.tiny else VOCABULARY, "max_position_embeddings": 4096, **SHAPES[shape]}
-    policy = Endless(config=config, tokenizer=TOKENIZER, dtype=dtype or given.dtype, probe=False, **options)
-    policy.load()
-    return policy.eval()
+    config |= {"vocab_size": 1024 if shape == "tiny" else VOCABULARY, "max_position_embeddings": 4096, **SHAPES[shape]}
+    return Endless(config=config, tokenizer=TOKENIZER, dtype=dtype, probe=False, **options)
 
 
-def requests_of(given: argparse.Namespace, rows: int, group: int, tokens: int) -> list[Request]:
-    """Rows of random prompts."""
+def loaded(policy: CausalLM, given: argparse.Namespace) -> CausalLM:
+    """The policy on the device."""
+    with torch.device(given.device):  # random weights are made there, which takes a moment instead of a minute
+        policy.load()
+    return policy.to(given.device).eval()
+
+
+def requests_of(rows: int, prompt: int, tokens: list[int]) -> list[Request]:
+    """Rows of random prompts, a prompt for each group."""
     generator = torch.Generator().manual_seed(0)
-    prompts = [
-        tuple(torch.randint(8, 1000, (given.prompt,), generator=generator).tolist()) for _ in range(rows // group)
-    ]
-    return [Request(row, prompts[row // group], row, tokens) for row in range(rows)]
+    prompts = [tuple(torch.randint(8, 1000, (prompt,), generator=generator).tolist()) for _ in range(rows // GROUP)]
+    return [Request(row, prompts[row // GROUP], row, tokens[row]) for row in range(rows)]

@@ -1,69 +1,104 @@
-"""Forward and backward of an update."""
+"""Whole steps of GRPO: seconds and memory of the update, beside what the plan counts."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
+from bare_trainer import bare_trainer
 
+from lit_rl import GRPO, LoRA, Sampling
+from lit_rl.cli.plan import job_of
+from lit_rl.cli.trace import trace
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM
-from lit_rl.types import Completions, Problem, StopReason
-from on_gpu.measuring import Row, forget, peak_gigabytes, seconds_of
-from on_gpu.policies import GROUP, policy_of, requests_of
+from lit_rl.modules import Update
+from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.training.ranks import Means
+from lit_rl.types import Completions, Experience, Judgement, Problem
+from on_gpu.measuring import Row, finish, forget, peak_gigabytes
+from on_gpu.policies import GROUP, policy_of, shapes
 
 
-def completions_of(policy: CausalLM, given: argparse.Namespace) -> Completions:
-    """Rows to update on."""
-    requests = requests_of(given, given.update_rows, GROUP, given.tokens)
-    device, n = given.device, given.update_rows
-    generator = torch.Generator().manual_seed(1)
-    mask = torch.ones(n, given.tokens, dtype=torch.bool, device=device)
-    return Completions.single_turn(
-        problems=tuple(Problem(f"{row // GROUP}", "", TokenTarget()) for row in range(n)),
-        prompt_ids=torch.tensor([request.prompt_ids for request in requests], device=device),
-        prompt_mask=torch.ones(n, given.prompt, dtype=torch.bool, device=device),
-        completion_ids=torch.randint(8, 1000, (n, given.tokens), generator=generator).to(device),
-        completion_mask=mask,
-        sampler_logprobs=torch.zeros(n, given.tokens, device=device),
-        stop_reasons=[StopReason.LENGTH] * n,
-        texts=[""] * n,
-        token_bytes=[()] * n,
-        group_size=GROUP,
+class EvenIds(RewardTerm):
+    """Share of even ids: a reward that costs nothing."""
+
+    default_name = "even"
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """One value a row."""
+        return [TermScore(float(share)) for share in (completions.completion_ids % 2 == 0).float().mean(-1).tolist()]
+
+
+class Prompts(TaskDataModule):
+    """Prompts of about as many tokens as asked for."""
+
+    name = "prompts"
+
+    def __init__(self, number: int, tokens: int) -> None:
+        super().__init__(batch_size=number)
+        self.tokens = tokens
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The same for every split."""
+        return [Problem(f"{i}", f"{i}" + "+" * (self.tokens - 1), TokenTarget()) for i in range(self.batch_size)]
+
+
+class Watched(GRPO):
+    """GRPO that notes seconds and peak memory of each rollout's updates."""
+
+    def learn_from(self, experience: Experience) -> Means:
+        """Learn, watched."""
+        forget(self.device)
+        finish(self.device)
+        began = time.perf_counter()
+        means = super().learn_from(experience)
+        finish(self.device)
+        self.noted = {"update (s)": time.perf_counter() - began, "peak (GB)": peak_gigabytes(self.device)}
+        return means
+
+
+def module_of(shape: str, lora: LoRA | None, tokens: int, microbatch: int) -> Watched:
+    """A GRPO run of two rollouts, of which the second is measured."""
+    return Watched(
+        policy_of(shape, lora=lora),
+        sampling=Sampling(num_samples=GROUP, max_tokens=tokens),
+        rewards=[EvenIds()],
+        max_rollouts=2,
+        update=Update(optimizer=partial(torch.optim.AdamW, lr=1e-6), microbatch_size=microbatch),
     )
 
 
-def flops_of_update(policy: CausalLM, given: argparse.Namespace) -> float:
-    """Of whole rows, forward and backward: six per weight and token, and causal attention; the head on completions."""
-    config, length = policy.model.config, given.prompt + given.tokens
-    head = config.vocab_size * config.hidden_size
-    body = sum(p.numel() for p in policy.model.parameters()) - head
-    attention = 12 * config.num_hidden_layers * config.hidden_size * length**2 / 2
-    return float(given.update_rows * (6 * body * length + 6 * head * given.tokens + attention))
-
-
-def update_part(given: argparse.Namespace, found: dict[str, Any]) -> list[Row]:
-    """Forward and backward, without the optimizer."""
-    table: list[Row] = []
-    for shape in given.shapes:
-        for share in (False, True):
-            forget(given.device)
-            policy = policy_of(shape, given, share_prompts=share, gradient_checkpointing=given.checkpointing)
-            policy.to(given.device)
-            rows = completions_of(policy, given)
-
-            def update(policy: CausalLM = policy, rows: Completions = rows) -> None:
-                policy.zero_grad()
-                for part in range(0, given.update_rows, given.microbatch):
-                    policy.logprobs(rows.select(range(part, part + given.microbatch))).sum().backward()
-
-            seconds = seconds_of(update, given.device, given.rounds)
-            tokens = given.update_rows * (given.prompt + given.tokens)
-            row = {"shape": shape, "prompts": "shared" if policy.shares_prompts else "whole rows", "s": seconds}
-            row |= {"tokens/s": tokens / seconds, "peak (GB)": peak_gigabytes(given.device)}
-            if not share and "flops" in found:
-                row["MFU"] = flops_of_update(policy, given) / seconds / found["flops"]
-            table.append(row)
-            del policy, rows, update
-    return table
+def update_part(given: argparse.Namespace) -> Iterator[Row]:
+    """All weights and LoRA of each shape; float32 masters and moments beside bfloat16 weights."""
+    rows, prompt, tokens, microbatch = (16, 12, 8, 8) if given.tiny else (64, 256, 128, 16)
+    device_file = given.folder / "device.json"
+    limit = json.loads(device_file.read_text())[0]["bf16 products (TFLOP/s)"] if device_file.exists() else None
+    cases = [(shape, lora) for shape in shapes(given) for lora in (None, LoRA(rank=16))]
+    seconds = []
+    for shape, lora in cases:
+        forget(given.device)
+        module = module_of(shape, lora, tokens, microbatch)
+        with tempfile.TemporaryDirectory() as folder:
+            accelerator = "gpu" if given.device.type == "cuda" else "cpu"
+            trainer = bare_trainer(accelerator=accelerator, default_root_dir=folder)
+            trainer.fit(module, Prompts(rows // GROUP, prompt))
+        seconds.append(module.noted["update (s)"])
+        found: Row = {"shape": shape, "trained": "LoRA 16" if lora else "all", **module.noted}
+        found["tokens/s"] = rows * (prompt + tokens) / seconds[-1]
+        found["sampling (s)"] = float(trainer.callback_metrics["time/sampling_seconds"])
+        del module, trainer
+        yield found
+    for (shape, lora), taken in zip(cases, seconds, strict=True):
+        module = module_of(shape, lora, tokens, microbatch)
+        traced = trace(module, None, replace(job_of(module, None, rows // GROUP, 1), prompt_tokens=prompt))
+        counted = {"plan's peak (GB)": traced.updating.total / 1e9, "plan's count (TFLOP)": traced.flops / 1e12}
+        counted["TFLOP/s"] = traced.flops / 1e12 / taken
+        shared = {"share of the card's products": counted["TFLOP/s"] / limit} if limit else {}
+        yield {"shape": shape, "trained": "LoRA 16" if lora else "all"} | counted | shared

@@ -20,7 +20,7 @@ LOG_RATIO_LIMIT = 20.0
 """Log-ratios (nats) are clamped to +- this before anything else, so that exp stays finite in float32."""
 
 K3_LOG_RATIO_LIMIT = 3.0
-"""k3 grows like r: above this log-ratio (r = 20) its value stays and its gradient is 0."""
+"""k3 grows like r: above this log-ratio (r = 20) its value stays, and the gradient of plain k3 is 0."""
 
 
 def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_logprobs: Tensor | None = None) -> Tensor:
@@ -32,11 +32,13 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
         k3 = r - 1 - log r             unbiased, never negative; log r clamped to at most 3
         k3_weighted = w * k3,  w = exp(clamp(logprobs - old_logprobs, -20, 20))
 
-    As a number to report or to take off a reward, use k1 or k3. As a loss to differentiate, on-policy, the
-    expected gradients differ from the expected values: k1 gives **zero**, k2 gives the gradient of
-    KL(policy || reference), k3 that of the *forward* KL(reference || policy). k3_weighted, whose
-    weight carries a gradient too, gives that of KL(policy || reference) for tokens of the policy and of the old policy
-    alike. Past a clamp the gradient is 0.
+    As a number to report, use k1 or k3. Taken off a reward, k1 gives the gradient of KL(policy || reference); k2 and k3
+    give nearly none close to the reference and the wrong direction far from it. As a loss to differentiate, on-policy:
+    k1 gives **zero**, k2 the gradient of KL(policy || reference), k3 that of the *forward* KL(reference || policy), and
+    k3_weighted that of KL(policy || reference), for tokens of the policy and of the old policy alike.
+
+    The gradient of w * k3 is w * k1 * grad(logprobs): what grows like r cancels. It is computed in this form, so the
+    clamp of k3, which limits the value, does not touch it. Past a clamp at 20 the gradient is 0.
 
     Args:
         logprobs: any shape, nats, of the sampled tokens under the policy. May carry the gradient.
@@ -75,11 +77,12 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
             return torch.expm1(log_ratio) - log_ratio
         case "k3_weighted":
             if old_logprobs is None:
-                raise ValueError("kl_kind k3_weighted needs old_logprobs, got None; without them use k3")
+                raise ValueError("kl_kind k3_weighted needs old_logprobs, got None")
             require_same_shape(logprobs=logprobs, old_logprobs=old_logprobs)
             require_no_grad(old_logprobs=old_logprobs)
             weight = (logprobs - old_logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
-            return weight * kl_estimate(logprobs, ref_logprobs, kind="k3")
+            value = weight * kl_estimate(logprobs, ref_logprobs, kind="k3")
+            return value.detach() - (weight - weight.detach()) * log_ratio.detach()
         case _:
             assert_never(kind)
 
@@ -91,13 +94,13 @@ def kl_penalised_rewards(
     mask: Tensor,
     *,
     coef: float | Tensor,
-    kind: KLKind = "k1",
 ) -> Tensor:
     """Token rewards: credit minus the KL to the reference.
 
-        token_reward_it = credit_it - coef * kl_it     where the mask holds, else 0
+        token_reward_it = credit_it - coef * k1_it     where the mask holds, else 0
 
-    Credit itself stays as it is, so that what is logged as reward is the environment's.
+    Of the estimators only k1 has the gradient of the KL when it is part of a reward. Credit itself stays as it is, so
+    that what is logged as reward is the environment's.
 
     Args:
         credit: [N, T] reward per token before KL, reward units; each row sums to its completion's reward.
@@ -105,7 +108,6 @@ def kl_penalised_rewards(
         ref_logprobs: [N, T] nats under the reference. No gradient.
         mask: [N, T] bool.
         coef: reward units per nat, at least 0.
-        kind: which estimate; ``k1`` is unbiased and the one of RLHF.
 
     Returns:
         [N, T] token rewards, reward units, 0 outside the mask. No gradient.
@@ -126,7 +128,7 @@ def kl_penalised_rewards(
     require_same_shape(credit=credit, logprobs=logprobs, ref_logprobs=ref_logprobs)
     require_mask(mask, credit)
     require_no_grad(logprobs=logprobs)
-    penalised = credit - coef * kl_estimate(logprobs, ref_logprobs, kind=kind)
+    penalised = credit - coef * kl_estimate(logprobs, ref_logprobs, kind="k1")
     return torch.where(mask, penalised, torch.zeros_like(penalised))
 
 

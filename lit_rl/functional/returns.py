@@ -60,9 +60,13 @@ def treat_truncation(
 ) -> tuple[Tensor, Tensor]:
     """Apply a treatment to completions that were cut at the token limit.
 
-        bootstrap:  they would have continued: V after the last token replaces the rest
+        bootstrap:  they would have continued: V after the last token takes the place of their outcome
         zero:       the limit is part of the task: nothing follows
         mask:       they are no evidence: their tokens leave the loss
+
+    Under ``bootstrap`` the rewards must not hold the outcome too, or a cut row is paid twice and values have no fixed
+    point: :func:`lit_rl.rewards.places.place_before_end` leaves it out. A program that passed has its outcome, wherever
+    its completion was cut: its row counts as ended.
 
     Args:
         mask: [N, T] bool.

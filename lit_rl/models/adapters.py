@@ -171,12 +171,17 @@ def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, t
     """
     config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else lora_config(lora, model)
     learning = {n for n, p in model.named_parameters() if p.requires_grad}
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), random_numbers_of_the_cpu():
         torch.manual_seed(seed)
         model.add_adapter(name, config)
     for parameter_name, parameter in model.named_parameters():
         new = f".{name}." in parameter_name
         parameter.requires_grad_(trained if new else parameter_name in learning)
+
+
+def random_numbers_of_the_cpu() -> torch.device:
+    """Make new weights on the CPU inside, or on no device where there is none: each device has other random numbers."""
+    return torch.device("meta" if torch.get_default_device().type == "meta" else "cpu")
 
 
 def add_reference_adapter(model: Any, seed: int) -> None:

@@ -25,6 +25,7 @@ from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.teacher import Teacher
 from lit_rl.modules.grpo import GRPO
+from lit_rl.modules.minibatches import all_microbatches, microbatches_of
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.modules.setup_checks import task_of
@@ -172,10 +173,14 @@ class Distillation(GRPO):
     def _with_sampled_gap(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
         """Advantages with the teacher's on top, for which one number per token is enough."""
         assert self.taught is not None and experience.teacher_view is not None
-        rows = (experience.row_mask & self.taught.any(-1)).nonzero()[:, 0].cpu()
-        theirs = self.logprobs.under(self.teacher, experience.teacher_view, rows)
+        view, microbatches = experience.teacher_view, all_microbatches(self.dealt)
+        if view is not experience.completions:  # longer prompts, which would exceed the limits of these micro-batches
+            rows = (experience.row_mask & self.taught.any(-1)).nonzero()[:, 0].cpu()
+            size, tokens = self.update.microbatch_size, self.update.microbatch_tokens
+            microbatches = microbatches_of(view, rows, size, tokens, self.policy.shares_prompts)
+        theirs = self.logprobs.under(self.teacher, view, microbatches)
         ours = experience.old_logprobs
-        ours = self.logprobs.old(experience.completions, rows) if ours is None else ours
+        ours = self.logprobs.old(experience.completions, self.dealt) if ours is None else ours
         counted = self.taught & experience.loss_mask
         self._measure(ours - theirs, counted)
         found = divergence.advantages(ours, theirs.to(ours.dtype)) * counted
@@ -206,7 +211,7 @@ class Distillation(GRPO):
             self.teacher.token_logits(micro.teacher_view.trim()),
             divergence,
             self.sampling.temperature,
-            self.objective.entropy_coef != 0,
+            self.objective.reads_entropy,
         )
         loss, metrics = self.token_loss(micro, logprobs, entropy)
         self._measure(gap.detach(), micro.taught & micro.loss_mask)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import GroupMean, RewardAdvantages, TurnAdvantages
+from lit_rl.advantages import GroupMean, RewardAdvantages, TurnAdvantages, decoupled_advantages
 from lit_rl.arguments import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import spread_over_turns, sum_over_turns
@@ -23,6 +23,7 @@ from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience, Sampling
 
 
@@ -35,9 +36,11 @@ class GRPO(RolloutModule):
         sandbox: runs programs; or a function that builds it when a run starts.
         sampling: how training samples; ``num_samples`` is the group size G.
         baseline: from rewards to advantages, a class of :mod:`lit_rl.advantages` or one of your own: ``GroupMean``
-            (GRPO; with ``normalize: none`` Dr. GRPO), ``LeaveOneOut`` (RLOO), ``BatchMean``, ``RunningMean``,
-            ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group). In rows of
-            several turns ``TurnReturns`` and ``Murphy`` give each turn an advantage of its own.
+            (GRPO; with ``normalize: none`` Dr. GRPO, ``mean`` MaxRL), ``LeaveOneOut`` (RLOO), ``BatchMean``,
+            ``RunningMean``, ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group).
+            In rows of several turns ``TurnReturns`` and ``Murphy`` give each turn an advantage of its own.
+        decouple_terms: compare each reward term on its own, then sum by weight (GDPO), so that a term of small spread
+            is not lost beside one of large spread; see :func:`lit_rl.advantages.decoupled_advantages`.
         objective: the policy's loss.
         collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
         update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
@@ -57,6 +60,7 @@ class GRPO(RolloutModule):
         sandbox: RunnerFactory | ProgramRunner | None = None,
         sampling: Sampling = Sampling(num_samples=8),  # noqa: B008  # frozen
         baseline: RewardAdvantages = GroupMean(),  # noqa: B008  # has no state
+        decouple_terms: bool = False,
         objective: Objective = Objective(),  # noqa: B008
         collect: Collect = Collect(),  # noqa: B008
         update: Update = Update(),  # noqa: B008
@@ -81,6 +85,13 @@ class GRPO(RolloutModule):
             _require_turns(self.by_turn, collect, objective)
         self.baseline = baseline.comparison
         self.compare_by(self.baseline, "baseline")
+        self.decouple_terms = decouple_terms
+        assert self.rewards is not None
+        if decouple_terms and (self.by_turn or self.objective.penalises_rewards or self.rewards.is_clipped):
+            raise UsageError(
+                "decouple_terms compares terms, not their sum: leave out the limits of Composite, a baseline of turns "
+                "and kl_in: reward"
+            )
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Advantages from rewards; log-probabilities of reference and old policy where the loss needs them."""
@@ -91,7 +102,9 @@ class GRPO(RolloutModule):
             logprobs = self.logprobs_of(completions, valid)
             token_rewards = self.kl_penalty.penalise(rewards.credit, logprobs, mask & valid[:, None])
         totals = rewards.rewards if token_rewards is None else token_rewards.sum(-1)
-        if self.by_turn is None:
+        if self.decouple_terms:
+            advantages = self.decoupled(rewards, completions.group_ids)[:, None] * mask
+        elif self.by_turn is None:
             advantages = self.baseline(totals, valid, completions.group_ids)[:, None] * mask
         else:
             parts = rewards.decided if token_rewards is None else token_rewards
@@ -107,6 +120,16 @@ class GRPO(RolloutModule):
             old_logprobs=logprobs.old,
             ref_logprobs=logprobs.ref,
             token_rewards=token_rewards,
+        )
+
+    def decoupled(self, rewards: RewardOutput, group_ids: Tensor) -> Tensor:
+        """[N] advantages of the reward terms with a weight, each compared on its own."""
+        assert self.rewards is not None
+        terms = [term for term in self.rewards.terms if term.weight]
+        values = torch.stack([rewards.term_values[term.name] for term in terms], -1)
+        weights = values.new_tensor([term.weight for term in terms])
+        return decoupled_advantages(
+            values, weights, rewards.valid, group_ids, self.baseline, sum_over_ranks=sum_over_ranks
         )
 
     def advantages_of_turns(

@@ -1,14 +1,15 @@
-"""Passes over a rollout's rows: minibatches, pieces that go through the model together, and log-probabilities.
+"""Minibatches and micro-batches of a rollout, dealt once, and log-probabilities read in exactly these.
 
-A minibatch is one update. Log-probabilities are those under the weights that sampled the tokens, and under the
-reference.
+A minibatch is one optimizer step, a micro-batch what goes through the model together. The result of a forward pass in
+half precision depends on the shape of its batch. So old, reference and teacher log-probabilities are read in the very
+micro-batches that the updates use: before the first optimizer step every ratio is 1, bit for bit, in any precision.
 
-Letters: N rows, T completion tokens, n rows of a piece.
+Letters: N rows, T completion tokens, n rows of a micro-batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,30 +26,65 @@ from lit_rl.training.ranks import max_over_ranks
 from lit_rl.types import Completions, Experience, Sampling
 
 
-def minibatches(num_rows: int, num_minibatches: int, seed: int) -> tuple[Tensor, ...]:
-    """The row numbers of each minibatch, dealt out at random; only the seed decides the order."""
-    order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed))
-    return order.tensor_split(num_minibatches)
+class Minibatch(NamedTuple):
+    """Row numbers of one optimizer step.
+
+    Args:
+        rows: all rows that the step's denominator counts.
+        microbatches: of these, the rows that go through the model, in the order and company in which they do.
+    """
+
+    rows: Tensor
+    microbatches: list[Tensor]
 
 
-def pieces_of(
+def deal(
+    completions: Completions, rows: Tensor, update: Update, shares_prompts: bool, seed: int
+) -> tuple[Minibatch, ...]:
+    """Deal the rows of a rollout into minibatches at random, and each minibatch into micro-batches.
+
+    Args:
+        completions: N rows.
+        rows: [N] bool on the CPU, those that go through the model.
+        update: says into how many, and how large a micro-batch may be.
+        shares_prompts: whether rows of a micro-batch that have the same prompt read it once.
+        seed: decides which rows are together.
+    """
+    order = torch.randperm(len(completions), generator=torch.Generator().manual_seed(seed))
+    size, tokens = update.microbatch_size, update.microbatch_tokens
+    return tuple(
+        Minibatch(part, microbatches_of(completions, part[rows[part]], size, tokens, shares_prompts))
+        for part in order.tensor_split(update.minibatches)
+    )
+
+
+def on_every_rank(microbatches: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Append empty micro-batches until every rank has as many.
+
+    A rank with fewer must still take part in every forward and backward pass, or the others would wait forever.
+    """
+    missing = max_over_ranks(len(microbatches), device) - len(microbatches)
+    return [*microbatches, *(torch.empty(0, dtype=torch.long) for _ in range(missing))]
+
+
+def microbatches_of(
     completions: Completions, rows: Tensor, size: int | None, max_tokens: int | None, shares_prompts: bool
 ) -> list[Tensor]:
-    """Divide rows into pieces that are cheap: the gradient is the same however they are divided.
+    """Divide rows into cheap micro-batches; the gradient is the same however they are divided.
 
-    Pieces of rows of similar length need little padding; pieces of rows of one group read one prompt. The order that
-    reads fewer tokens is used.
+    Rows of similar length need little padding together; rows of one group read one prompt. The order that reads fewer
+    tokens is used.
 
     Args:
         completions: all rows.
         rows: [n] numbers of those to divide.
-        size: most rows of a piece; ``None`` for any number.
-        max_tokens: most tokens of a piece, padding included, a prompt counted once for rows that share it; a row with
-            more is a piece of its own. ``None`` for any number.
-        shares_prompts: whether rows of a piece that have the same prompt read it once.
+        size: most rows of a micro-batch; ``None`` for any number.
+        max_tokens: most tokens of a micro-batch, padding included, a prompt counted once for rows that share it; a row
+            with more goes alone. ``None`` for any number.
+        shares_prompts: whether rows of a micro-batch that have the same prompt read it once.
 
     Returns:
-        numbers of the rows of each piece; no piece is empty.
+        Row numbers of each micro-batch; none is empty.
     """
     host = completions.on_host
     num_tokens, groups = host.num_tokens, host.group_ids
@@ -64,7 +100,7 @@ def pieces_of(
     known = list(map(_Row, names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist()))
     divided = [_divided(order.tolist(), known, size, max_tokens) for order in orders]
     _, cheapest = min(divided, key=lambda one: one[0])
-    return [torch.tensor(piece) for piece in cheapest]
+    return [torch.tensor(one) for one in cheapest]
 
 
 class _Row(NamedTuple):
@@ -78,30 +114,30 @@ class _Row(NamedTuple):
 def _divided(
     ordered: Sequence[int], known: Sequence[_Row], size: int | None, max_tokens: int | None
 ) -> tuple[int, list[list[int]]]:
-    """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the pieces.
+    """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the micro-batches.
 
-    Each row of a piece is padded to the longest; prompts of one name are read once.
+    Each row of a micro-batch is padded to the longest; prompts of one name are read once.
     """
-    pieces: list[list[int]] = []
-    before = tokens = prompt = completion = 0  # tokens of earlier pieces; of the last one, and its widths
+    microbatches: list[list[int]] = []
+    before = tokens = prompt = completion = 0  # tokens of earlier micro-batches; of the last one, and its widths
     names: set[int] = set()
     for number in ordered:
         row = known[number]
         widest, longest = max(prompt, row.prompt), max(completion, row.completion)
-        last = pieces[-1] if pieces else []
+        last = microbatches[-1] if microbatches else []
         grown = (len(names) + (row.name not in names)) * widest + (len(last) + 1) * longest
         if not last or len(last) == size or (max_tokens is not None and grown > max_tokens):
             before, names = before + tokens, set()
             widest, longest, grown = row.prompt, row.completion, row.prompt + row.completion
             last = []
-            pieces.append(last)
+            microbatches.append(last)
         last.append(number)
         names.add(row.name)
         tokens, prompt, completion = grown, widest, longest
-    return before + tokens, pieces
+    return before + tokens, microbatches
 
 
-def idle(experience: Experience) -> Experience:
+def zero_weight_row(experience: Experience) -> Experience:
     """One row without weight in the loss, for a rank without rows to send through the model."""
     row = experience.select([0]).trim()
     return replace(row, row_mask=torch.zeros_like(row.row_mask))
@@ -113,7 +149,7 @@ class LogprobReader:
     Args:
         policy: what is trained.
         objective: says what is read.
-        update: says into how many pieces rows are divided, and when the reference is renewed.
+        update: says when the reference is renewed.
         sampling: how training samples; its temperature holds for every log-probability.
 
     Attributes:
@@ -161,56 +197,52 @@ class LogprobReader:
         begins_here = not num_stale or self.objective.correction is not None
         return begins_here and self.update.steps == 1
 
-    def read(self, completions: Completions, rows: Tensor, *, on_policy: bool) -> Logprobs:
+    def read(self, completions: Completions, dealt: Sequence[Minibatch], *, on_policy: bool) -> Logprobs:
         """Log-probabilities under the policy that sampled and under the reference, each where something reads it.
 
         Args:
             completions: N rows.
-            rows: [N] bool, those to compute.
+            dealt: the rows to read, as the updates will read them.
             on_policy: every ratio is 1, so the loss reads no old log-probabilities.
         """
-        chosen = rows.nonzero()[:, 0].cpu()
         wants_old = self.objective.penalises_rewards or not on_policy
-        old = self.old(completions, chosen) if wants_old else None
+        old = self.old(completions, dealt) if wants_old else None
         if not self.objective.kl_coef:
             return Logprobs(old, None)
         assert self.reference is not None
-        return Logprobs(old, self.under(self.reference, completions, chosen))
+        return Logprobs(old, self.under(self.reference, completions, all_microbatches(dealt)))
 
-    def old(self, completions: Completions, rows: Tensor) -> Tensor:
-        """[N, T] log-probabilities of the given rows under the weights that sampled them.
+    def old(self, completions: Completions, dealt: Sequence[Minibatch]) -> Tensor:
+        """[N, T] log-probabilities of the dealt rows under the weights that sampled them.
 
         If the policy no longer has those weights, the sampler's own are all there is. A correction compares the two
         itself, so with one these are those under the present weights.
         """
+        microbatches = all_microbatches(dealt)
         if self.objective.correction is not None:
-            return self.under(self.policy, completions, rows)
+            return self.under(self.policy, completions, microbatches)
         stale = stale_rows(completions, self.policy.version)
-        logprobs = self.under(self.policy, completions, rows[~stale[rows]])
+        logprobs = self.under(self.policy, completions, [one for one in microbatches if not stale[one].all()])
         sampled = completions.sampler_logprobs.to(logprobs.dtype)
         return torch.where(stale.to(logprobs.device)[:, None], sampled, logprobs)
 
-    def under(self, model: Policy | Reference | Teacher, completions: Completions, rows: Tensor) -> Tensor:
-        """[N, T] log-probabilities of the given rows under a model, 0 in the others, in pieces."""
+    def under(
+        self, model: Policy | Reference | Teacher, completions: Completions, microbatches: Sequence[Tensor]
+    ) -> Tensor:
+        """[N, T] log-probabilities of the rows of these micro-batches under a model, 0 in the others."""
         logprobs = torch.zeros_like(completions.sampler_logprobs)
-        for piece in self.pieces(completions, rows):
-            part = completions.select(piece if len(piece) else [0]).trim()
+        for rows in on_every_rank(microbatches, logprobs.device):
+            part = completions.select(rows if len(rows) else [0]).trim()
             found = model.logprobs(part, self.sampling.temperature)
             logprobs = logprobs.to(found.dtype)  # also on a rank without rows: sums over ranks need one dtype
-            if len(piece):
-                logprobs[piece.to(logprobs.device), : found.shape[1]] = found
+            if len(rows):
+                logprobs[rows.to(logprobs.device), : found.shape[1]] = found
         return logprobs
 
-    def pieces(self, completions: Completions, rows: Tensor) -> Iterator[Tensor]:
-        """Row numbers in pieces of a micro-batch, as many on every rank; see :func:`pieces_of`.
 
-        A rank with fewer pieces than another ends with empty ones: it must still take part in every forward and
-        backward pass, or the others would wait forever.
-        """
-        size, tokens = self.update.microbatch_size, self.update.microbatch_tokens
-        pieces = pieces_of(completions, rows, size, tokens, self.policy.shares_prompts)
-        for i in range(max_over_ranks(len(pieces), completions.completion_ids.device)):
-            yield pieces[i] if i < len(pieces) else rows[:0]
+def all_microbatches(dealt: Sequence[Minibatch]) -> list[Tensor]:
+    """The micro-batches of all minibatches."""
+    return [rows for minibatch in dealt for rows in minibatch.microbatches]
 
 
 def stale_rows(completions: Completions, version: int) -> Tensor:

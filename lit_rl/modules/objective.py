@@ -6,7 +6,7 @@ Letters: n rows of a micro-batch, T completion tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +15,17 @@ from lit_rl.arguments import ArgumentError, UsageError, require_above, require_a
 from lit_rl.functional.kl import KLKind, adaptive_kl_coef, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
-from lit_rl.losses import CISPO, ClipCov, Clipped, Correction, ImportanceSampling, Loss, PolicyGradient, Tokens
+from lit_rl.losses import (
+    CISPO,
+    ClipCov,
+    Clipped,
+    Correction,
+    ImportanceSampling,
+    Loss,
+    PolicyGradient,
+    Tokens,
+    TruncatedWeights,
+)
 from lit_rl.renamed import value_now
 from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience
@@ -46,20 +56,18 @@ class Objective:
             with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
         kl_kind: its estimator; see :func:`lit_rl.functional.kl.kl_estimate` for what each one's gradient is. ``None``
-            for ``k1`` in the reward and ``k3`` in the loss.
+            for the one whose gradient is that of the KL: ``k1`` in the reward and ``k3_weighted`` in the loss.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
             ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
         target_kl: move ``kl_coef`` so that the KL to the reference stays near this (nats per completion); ``None``
             leaves it. Needs the KL in the reward.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
-        target_entropy: give the bonus only while the entropy (nats per token) is at most this, and move its weight,
-            which starts with ``entropy_coef``, by ``entropy_step`` after each rollout; ``None`` leaves it.
-        entropy_step: see :class:`EntropyBonus`.
         clip_cov: leave out tokens that lower the entropy most, see :class:`lit_rl.losses.ClipCov`.
         correction: weigh each token's loss by its probability when the rollout's updates begin over its probability
             under the sampler, by a class such as :class:`lit_rl.losses.TruncatedWeights` (TIS) or
             :class:`lit_rl.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. The old policy of the loss's ratio
-            is then the one at that beginning, for stale rows too.
+            is then the one at that beginning, for stale rows too. ``auto`` is ``TruncatedWeights`` where other weights
+            may have sampled, by an engine that holds its own or by ``staleness``, and no weights elsewhere.
     """
 
     argument_hint = staticmethod(value_now)
@@ -71,27 +79,21 @@ class Objective:
     kl_in: KLPlace | None = None
     target_kl: float | None = None
     entropy_coef: float = 0.0
-    target_entropy: float | None = None
-    entropy_step: float = 0.005
     clip_cov: ClipCov | None = None
-    correction: Correction | None = None
+    correction: Correction | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
         require_at_least(0, self, kl_coef=self.kl_coef)
-        if self.correction is not None and self.loss.reads_sampler_logprobs:
+        if isinstance(self.correction, Correction) and self.loss.reads_sampler_logprobs:
             raise UsageError(
                 f"{type(self.loss).__name__} weighs by the sampler's probabilities itself, got it beside the "
                 f"correction {type(self.correction).__name__}: leave one of them out"
             )
         require_above(0, self, target_kl=self.target_kl)
-        require_above(0, self, target_entropy=self.target_entropy, entropy_step=self.entropy_step)
-        if self.target_entropy is not None and self.entropy_coef < 0:
+        if self.kl_in == "reward" and self.kl_kind not in (None, "k1"):
             raise UsageError(
-                f"target_entropy raises the entropy, got entropy_coef={self.entropy_coef} to start with: set it to 0"
-            )
-        if self.kl_in == "reward" and self.kl_kind == "k3_weighted":
-            raise UsageError(
-                "kl_kind k3_weighted weighs by the ratio in the loss, got kl_in=reward: set kl_kind to k1 or k3"
+                f"kl_kind {self.kl_kind} in the reward has not the gradient of the KL, and far from the reference the "
+                "opposite one: set kl_kind to k1, or kl_in to loss"
             )
         if self.target_kl is not None and (self.kl_coef == 0 or self.kl_in == "loss"):
             raise UsageError(
@@ -99,9 +101,18 @@ class Objective:
                 "set kl_coef above 0 and kl_in to reward"
             )
 
-    def settled(self, kl_in: KLPlace) -> Objective:
-        """Fill in where an algorithm has the KL by default."""
-        return self if self.kl_in is not None else replace(self, kl_in=kl_in)
+    def with_defaults(self, kl_in: KLPlace, *, is_off_policy: bool) -> Objective:
+        """Fill in what depends on the algorithm and on what samples.
+
+        Args:
+            kl_in: place of the KL by default.
+            is_off_policy: whether other weights than the policy's may sample, from the whole distribution.
+        """
+        filled = self if self.kl_in is not None else replace(self, kl_in=kl_in)
+        if self.correction != "auto":
+            return filled
+        weigh = is_off_policy and not self.loss.reads_sampler_logprobs
+        return replace(filled, correction=TruncatedWeights() if weigh else None)
 
     def check(self, aggregate: AggregateMode, steps: int, kl_in: KLPlace = "loss") -> list[str]:
         """Compare the parts with each other and with the update that they are for.
@@ -121,7 +132,7 @@ class Objective:
         if self.kl_coef and self.kl_in != "reward" and self.kl_estimator == "k1":
             raise UsageError(
                 "objective.kl_kind k1 in the loss has an expected gradient of 0 under the policy that sampled: set it "
-                "to k3 or k2, or objective.kl_in to reward"
+                "to k3_weighted, or objective.kl_in to reward"
             )
         if self.ratio_level == "sequence_product":
             # Each of T token losses holds the ratio of the whole completion, so their sum has its gradient T times.
@@ -168,12 +179,12 @@ class Objective:
     @property
     def kl_estimator(self) -> KLKind:
         """Estimator of the KL to the reference."""
-        return self.kl_kind or ("k1" if self.kl_in == "reward" else "k3")
+        return self.kl_kind or ("k1" if self.kl_in == "reward" else "k3_weighted")
 
     @property
     def compares_with_sampler(self) -> str:
         """Name of the part that reads the sampler's log-probabilities, empty if none does."""
-        if self.correction is not None:
+        if isinstance(self.correction, Correction):
             return type(self.correction).__name__
         return type(self.loss).__name__ if self.loss.reads_sampler_logprobs else ""
 
@@ -191,7 +202,7 @@ class Objective:
     @property
     def reads_entropy(self) -> bool:
         """True if there is an entropy bonus."""
-        return self.entropy_coef != 0 or self.target_entropy is not None
+        return self.entropy_coef != 0
 
     def token_loss(
         self,
@@ -199,7 +210,6 @@ class Objective:
         old_logprobs: Tensor,
         entropy: Tensor | None,
         micro: Experience,
-        entropy_coef: float | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of every token, and means to log.
 
@@ -208,7 +218,6 @@ class Objective:
             old_logprobs: [n, T] nats. No gradient.
             entropy: [n, T] nats, if there is a bonus. Carries the gradient.
             micro: n rows.
-            entropy_coef: weight of the bonus; ``None`` for that of the settings.
 
         Returns:
             [n, T] loss and scalar means over the tokens that count.
@@ -229,7 +238,7 @@ class Objective:
             raise ArgumentError(who, "losses with a gradient", "none", "compute them from tokens.logprobs as it is")
         metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.loss.metrics(tokens)
-        if self.correction is not None:
+        if isinstance(self.correction, Correction):
             weights = self._weights(self.correction, tokens)
             loss = weights * loss
             metrics["correction/weight"] = masked_mean(weights, mask)
@@ -241,7 +250,7 @@ class Objective:
                 loss = loss + self.kl_coef * kl
         if entropy is not None:
             metrics["policy/entropy"] = masked_mean(entropy.detach(), mask)
-            loss = loss - (self.entropy_coef if entropy_coef is None else entropy_coef) * entropy
+            loss = loss - self.entropy_coef * entropy
         metrics["policy/loss"] = masked_mean(loss.detach(), mask)
         return loss, metrics
 
@@ -288,8 +297,7 @@ class KLPenalty:
             return credit * mask
         old, ref = logprobs
         assert old is not None and ref is not None
-        kind = self.objective.kl_estimator
-        token_rewards = kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.coef, kind=kind)
+        token_rewards = kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.coef)
         if self.objective.target_kl is not None:
             self._adapt(old - ref, mask, self.objective.target_kl)
         return token_rewards
@@ -305,41 +313,3 @@ class KLPenalty:
             num_completions=int(total[1]),
             horizon_completions=HORIZON_COMPLETIONS,
         )
-
-
-class EntropyBonus:
-    """Weight of the entropy bonus; with a target it grows while the policy is below it, and there is none above.
-
-        c' = clip(c + step, 0, 1) if H <= target else clip(c - step, 0, 1)        H: mean entropy of a rollout's tokens
-        weight = c if the last H <= target else 0
-
-    Args:
-        objective: with the starting weight, target and step.
-
-    Source:
-        He et al. 2025 (Skywork-OR1), adaptive entropy control, https://arxiv.org/abs/2505.22312
-    """
-
-    def __init__(self, objective: Objective) -> None:
-        self.target, self.step = objective.target_entropy, objective.entropy_step
-        self._coef, self._is_low = objective.entropy_coef, True
-
-    @property
-    def coef(self) -> float:
-        """Weight in the updates of this rollout, units of the loss per nat."""
-        return self._coef if self._is_low else 0.0
-
-    def adapt(self, entropy: float) -> None:
-        """Follow the mean entropy of a rollout, nats per token over all ranks."""
-        assert self.target is not None
-        self._is_low = entropy <= self.target
-        self._coef = min(max(self._coef + (self.step if self._is_low else -self.step), 0.0), 1.0)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The weight, and on which side of the target the policy was."""
-        return {"coef": self._coef, "is_low": self._is_low}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them, if there is a target to follow."""
-        if self.target is not None:
-            self._coef, self._is_low = state["coef"], state["is_low"]

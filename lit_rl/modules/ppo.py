@@ -35,11 +35,12 @@ from lit_rl.functional.masking import (
 from lit_rl.functional.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
+from lit_rl.modules.minibatches import all_microbatches, on_every_rank
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import Losses, RolloutModule
 from lit_rl.modules.settings import CriticUpdate, Evaluate, Update
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.places import Credit, place_rewards
+from lit_rl.rewards.places import Credit, place_before_end, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
 from lit_rl.training.ranks import Means, sum_over_ranks
@@ -122,13 +123,18 @@ class PPO(RolloutModule):
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Token rewards, values, advantages and returns."""
         completions, valid = rollout.completions, rewards.valid
-        counted = completions.completion_mask & valid[:, None]
+        counted, truncated = completions.completion_mask & valid[:, None], completions.truncated
         logprobs = self.logprobs_of(completions, valid)  # every valid row teaches the critic, so every one has rewards
         values, tail_values = self.values(completions)
         treatment: Truncation = "bootstrap" if self.critic_update.bootstrap_truncated else "zero"
         treatment = "mask" if self.update.mask_truncated else treatment
-        mask, bootstrap = treat_truncation(counted, completions.truncated, tail_values, treatment=treatment)
         credit = place_rewards(rewards, completions.completion_mask, self.credit)
+        if treatment == "bootstrap":
+            passed = [judgement.outcome.passed for judgement in rollout.judgements]
+            truncated = truncated & ~torch.tensor(passed, device=truncated.device)
+            open_end = place_before_end(rewards, completions.completion_mask, self.credit)
+            credit = torch.where(truncated[:, None], open_end, credit)
+        mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
         token_rewards = self.kl_penalty.penalise(credit, logprobs, mask)
         estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
         shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else shown(estimated)
@@ -151,15 +157,15 @@ class PPO(RolloutModule):
         )
 
     def values(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        """Values [N, T] and tail values [N] of all rows, computed in pieces without gradients."""
+        """Values [N, T] and tail values [N] of the dealt rows, read as the updates will, without gradients."""
         values = torch.zeros_like(completions.sampler_logprobs)
         tails = values.new_zeros(len(completions))
-        for piece in self.logprobs.pieces(completions, torch.arange(len(completions))):
-            part = completions.select(piece if len(piece) else [0]).trim()
+        for rows in on_every_rank(all_microbatches(self.dealt), values.device):
+            part = completions.select(rows if len(rows) else [0]).trim()
             found, tail = self.critic(part)
             values, tails = values.to(found.dtype), tails.to(found.dtype)  # the same on a rank without rows
-            if len(piece):
-                where = piece.to(values.device)
+            if len(rows):
+                where = rows.to(values.device)
                 values[where, : found.shape[1]] = found
                 tails[where] = tail
         return values * completions.completion_mask, tails

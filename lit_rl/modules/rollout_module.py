@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch import Tensor
 
 from lit_rl.advantages import RowAdvantages
@@ -27,8 +27,15 @@ from lit_rl.losses import ClipCov
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.minibatches import LogprobReader, idle, minibatches, require_unfiltered
-from lit_rl.modules.objective import APPROXIMATE_KL, EntropyBonus, KLPenalty, KLPlace, Logprobs, Objective
+from lit_rl.modules.minibatches import (
+    LogprobReader,
+    Minibatch,
+    deal,
+    on_every_rank,
+    require_unfiltered,
+    zero_weight_row,
+)
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPenalty, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
     measure,
@@ -120,7 +127,12 @@ class RolloutModule(PolicyModule):
         )
         if self.rewards is None:
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
-        objective = objective.settled(self.kl_in)
+        filtered = (
+            bool(sampling.top_k) or sampling.top_p < 1
+        )  # then the sampler's probabilities are those of fewer tokens
+        off_policy = bool(collect.staleness) or not (self.sampler.engine.shares_weights or filtered)
+        self._chose_correction = objective.correction == "auto" and off_policy
+        objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
         self._doubts = [*objective.check(update.aggregate, update.steps, self.kl_in), *self.rewards.doubts()]
         for term in self.rewards.terms if self.sampler.environment.max_turns == 1 else ():
             if isinstance(term, OverlongPenalty) and term.free_tokens >= sampling.max_tokens:
@@ -134,8 +146,8 @@ class RolloutModule(PolicyModule):
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobReader(policy, objective, update, sampling)
         self.kl_penalty = KLPenalty(objective)
-        self.entropy_bonus = EntropyBonus(objective)
         self.on_policy = update.steps == 1
+        self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout, once something was read
         self.trace = UpdateTrace()
         self._without_reward = 0  # rollouts in a row
         self._compared: RowAdvantages | None = None
@@ -201,6 +213,7 @@ class RolloutModule(PolicyModule):
         """One rollout: collect, make experience, update."""
         started = time.perf_counter()
         self.progress.begin("training")
+        self.dealt = ()
         with evaluating(self):  # dropout off for old, new and reference alike: the first ratio is 1
             with torch.no_grad():
                 rollout = self.collect(batch)
@@ -216,11 +229,6 @@ class RolloutModule(PolicyModule):
                 raise ArgumentError(where, "Experience", type(experience).__name__)
             self.progress.enter("updating")
             means = self.learn_from(experience)
-            if self.objective.target_entropy is not None:
-                means.add({"policy/entropy_coef": self.entropy_bonus.coef})
-                entropy = means.reduce(self.device).get("policy/entropy")
-                if entropy is not None:  # without updates of the policy there is none
-                    self.entropy_bonus.adapt(entropy)
             if moves_measured(self.clock.count) and self.trace.learned is not None:
                 measure_move(means, self.policy, *self.trace.learned, self.sampling.temperature)
         seconds = self.progress.end()
@@ -268,11 +276,19 @@ class RolloutModule(PolicyModule):
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
         """Log-probabilities under old policy and reference, each computed only where something reads it, else ``None``.
 
+        Deals the rollout's rows into the minibatches and micro-batches that the updates use, and reads in these.
+
         Args:
             completions: N rows.
-            rows: [N] bool, those to compute.
+            rows: [N] bool, those to compute; at least those that will be trained.
         """
-        return self.logprobs.read(completions, rows, on_policy=self.on_policy)
+        self.dealt = self.deal(completions, rows)
+        return self.logprobs.read(completions, self.dealt, on_policy=self.on_policy)
+
+    def deal(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
+        """Minibatches of this rollout, and micro-batches of those of its rows that go through the model."""
+        seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", 0)
+        return deal(completions, rows.cpu(), self.update, self.policy.shares_prompts, seed)
 
     def upcoming(self) -> tuple[Problem, ...] | None:
         """Problems of the next rollout; ``None`` if this one is the last.
@@ -299,20 +315,27 @@ class RolloutModule(PolicyModule):
     # -- the update ----------------------------------------------------------------------------------------
 
     def learn_from(self, experience: Experience) -> Means:
-        """Several passes over the experience, each in random minibatches, each one optimizer step."""
+        """Several passes over the rollout's minibatches, each in another order, each minibatch one optimizer step."""
         means = Means()
         if self.objective.clip_cov is not None:
             experience = self.clip_covariances(self.objective.clip_cov, experience, means)
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
+        dealt = self.dealt or self.deal(experience.completions, trained)
         self.trace = UpdateTrace()
         self.progress.updates = self.update.steps
         for epoch in range(self.update.epochs):
-            seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
-            for rows in minibatches(len(experience), self.update.minibatches, seed):
-                if not self.update_once(experience, rows, trained, means):
+            for number in self.order_of_minibatches(epoch):
+                if not self.update_once(experience, dealt[number], trained, means):
                     return means
                 self.progress.update += 1
         return means
+
+    def order_of_minibatches(self, epoch: int) -> list[int]:
+        """As they were dealt in the first epoch, at random in later ones; the same on all ranks."""
+        if epoch == 0:
+            return list(range(self.update.minibatches))
+        seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
+        return torch.randperm(self.update.minibatches, generator=torch.Generator().manual_seed(seed)).tolist()
 
     def clip_covariances(self, clip_cov: ClipCov, experience: Experience, means: Means) -> Experience:
         """Experience without the advantages of the tokens that are left out, whichever rank has their rows."""
@@ -327,27 +350,28 @@ class RolloutModule(PolicyModule):
         means.add_sum("policy/clip_cov_fraction", (~kept).sum(), mask.sum())
         return replace(experience, advantages=experience.advantages * kept)
 
-    def update_once(self, experience: Experience, rows: Tensor, trained: Tensor, means: Means) -> bool:
-        """One optimizer step on some rows; none if no row of any rank can move a weight.
+    def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
+        """One optimizer step on a minibatch; none if no row of any rank can move a weight.
 
         Returns:
             False if the KL already exceeds ``max_kl``: no rank takes this step, and the rollout gets no more updates.
         """
-        denominator = self.denominator(experience.select(rows))
+        denominator = self.denominator(experience.select(minibatch.rows))
         of_update = Means()
-        pieces = list(self.logprobs.pieces(experience.completions, rows[trained[rows]]))
-        self.progress.part, self.progress.parts = 0, len(pieces)
-        for piece in pieces:
-            micro = experience.select(piece).trim() if len(piece) else idle(experience)
+        microbatches = [rows for rows in minibatch.microbatches if trained[rows].any()]
+        microbatches = on_every_rank(microbatches, experience.advantages.device)
+        self.progress.part, self.progress.parts = 0, len(microbatches)
+        for rows in microbatches:
+            micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
             self.trace.begin(micro)
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
-            self.trace.store(piece, like=experience.advantages)
+            self.trace.store(rows, like=experience.advantages)
             self.progress.part += 1
-        if not pieces:
+        if not microbatches:
             return True
         max_kl = self.update.max_kl
         near = max_kl is None or of_update.reduce(self.device).get(APPROXIMATE_KL, 0.0) <= max_kl
@@ -356,7 +380,7 @@ class RolloutModule(PolicyModule):
         else:
             optimizer: Any = self.optimizers()
             optimizer.zero_grad()
-        of_update.add_sum("loss", 0.0, 1)  # counts one, so that the mean is over updates, each the sum of its pieces
+        of_update.add_sum("loss", 0.0, 1)  # counts one: the mean is over updates, each a sum of micro-batches
         self.trace.end(stepped=near)
         means.merge(of_update)
         return near
@@ -374,7 +398,7 @@ class RolloutModule(PolicyModule):
         self.trace.record(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
-        return self.objective.token_loss(logprobs, old_logprobs, entropy, micro, self.entropy_bonus.coef)
+        return self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
 
     def denominator(self, minibatch: Experience) -> Tensor:
         """Return the divisor of this update's losses."""
@@ -456,6 +480,11 @@ class RolloutModule(PolicyModule):
     def on_fit_start(self) -> None:
         """Warn where sampler and trainer may send a token to different experts, unless rows are weighed for it."""
         super().on_fit_start()
+        if self._chose_correction and self.objective.correction is not None:
+            rank_zero_info(
+                f"other weights than the policy's may have sampled, so losses are weighted by "
+                f"{self.objective.correction}; objective.correction: null switches this off"
+            )
         doubt = doubt_routing(getattr(self.policy, "model", None), self.trainer)
         if doubt and not self.objective.compares_with_sampler:
             rank_zero_warn(doubt)
@@ -539,7 +568,6 @@ class RolloutModule(PolicyModule):
         """Store the rows that were sampled ahead, the baseline, and what follows a target; all ranks call."""
         super().on_save_checkpoint(checkpoint)
         checkpoint["kl_coef"] = self.kl_penalty.coef
-        checkpoint["entropy_bonus"] = self.entropy_bonus.state_dict()
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
         self.sampler.save(checkpoint, self.sampling, self.clock.count)
@@ -549,8 +577,6 @@ class RolloutModule(PolicyModule):
         super().on_load_checkpoint(checkpoint)
         if self.objective.target_kl is not None:
             self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
-        if "entropy_bonus" in checkpoint:  # older ones have none
-            self.entropy_bonus.load_state_dict(checkpoint["entropy_bonus"])
         if self._compared is not None and checkpoint.keys() & {"baseline", "running_baseline"}:  # before 0.3, a number
             self._compared.load_state_dict(checkpoint.get("baseline", {"mean": checkpoint.get("running_baseline")}))
         self.sampler.load(checkpoint, resumes=self.is_fitting)

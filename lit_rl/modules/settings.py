@@ -132,15 +132,16 @@ class CriticUpdate:
     """Settings of the critic's updates.
 
     Args:
-        learning_rate: of the critic; ``None`` for the policy's.
+        learning_rate: of the critic, whose head is new and learns nothing at a policy's rate; ``None`` for that.
         gradient_clip_norm: largest norm of the critic's gradient; ``None`` for no limit.
         coef: weight of the critic's loss.
         value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
         warmup_rollouts: for this many rollouts only the critic learns; the policy does not move.
-        bootstrap_truncated: completions cut by the token limit end with the critic's value instead of 0.
+        bootstrap_truncated: the critic's value takes the place of the outcome of completions that the token limit cut,
+            unless their program passed; see :func:`lit_rl.functional.returns.treat_truncation`.
     """
 
-    learning_rate: float | None = None
+    learning_rate: float | None = 1e-5
     gradient_clip_norm: float | None = 1.0
     coef: float = 1.0
     value_clip: float | None = None

@@ -51,6 +51,11 @@ class Composite(TypedArguments):
             raise UsageError(f"Composite.clip_low must not exceed clip_high, got {clip_low} and {clip_high}")
         self.terms = list(terms)
 
+    @property
+    def is_clipped(self) -> bool:
+        """True if rewards have a limit."""
+        return self.low > -math.inf or self.high < math.inf
+
     def setup(self) -> None:
         """Check whether every term's packages are installed.
 

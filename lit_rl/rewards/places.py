@@ -365,6 +365,24 @@ def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
             assert_never(credit)
 
 
+def place_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
+    """The part of each completion's reward that was decided before its last token, on the tokens that decided it.
+
+    That is all there is to a completion that the token limit cut: what the whole earned was not decided yet.
+
+    Args:
+        rewards: of N completions.
+        mask: [N, T] bool, the tokens that the policy chose.
+        credit: as in :func:`place_rewards`; ``terminal`` places nothing before the last token.
+
+    Returns:
+        [N, T] reward units, 0 outside the mask and on the last token of each row.
+    """
+    if credit == "terminal":
+        return torch.zeros_like(rewards.decided)
+    return rewards.decided * (mask & ~last_tokens(mask))
+
+
 def terminal(rewards: Tensor, mask: Tensor) -> Tensor:
     """[N, T] with each reward [N] on the last token of its row that the policy chose."""
     return torch.where(last_tokens(mask), rewards[:, None], 0.0)

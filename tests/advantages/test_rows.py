@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from lit_rl.advantages import (
     Normalize,
     RowAdvantages,
     RunningMean,
+    decoupled_advantages,
 )
 
 NORMALIZE: tuple[Normalize, ...] = ("std", "batch_std", "none")
@@ -86,6 +89,65 @@ def test_the_deviation_of_the_rollout_divides_every_group() -> None:
     torch.testing.assert_close(got, want)
     first = scores.masked_fill(ids == 4, 1.0)
     assert GroupMean("batch_std")(first, torch.ones(5).bool(), ids)[:2].tolist() == [0.0, 0.0]
+
+
+def test_maxrl_follows_the_expanded_logarithm_of_the_pass_rate() -> None:
+    """Three of four actions fail; over all 4^3 groups, -sum over k < 3 of (1 - p)^k / k, whose derivative is exact."""
+    theta = torch.tensor([0.3, -0.2, 0.5, 0.1], dtype=torch.float64, requires_grad=True)
+    logprobs = theta.log_softmax(0)
+    p = logprobs[0].exp()
+    wanted = torch.autograd.grad(-sum((1 - p) ** k / k for k in (1, 2)), theta, retain_graph=True)[0]
+    scores = [torch.autograd.grad(logprob, theta, retain_graph=True)[0] for logprob in logprobs]
+    found = torch.zeros(4, dtype=torch.float64)
+    for actions in itertools.product(range(4), repeat=3):
+        rewards = torch.tensor([float(action == 0) for action in actions], dtype=torch.float64)
+        probability = logprobs[list(actions)].sum().exp().detach()
+        advantages = whole(GroupMean("mean"), rewards)
+        found += probability * sum(a * scores[action] for a, action in zip(advantages, actions, strict=True)) / 3
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+
+
+def test_maxrl_divides_by_the_mean_and_takes_no_negative_reward() -> None:
+    """2, 0, 1: mean 1; a group without reward and one of equal rewards say nothing."""
+    rewards = torch.tensor([[4.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.7, 0.7, 0.7]], dtype=torch.float64)
+    assert over(GroupMean("mean"), rewards).tolist() == [[1.0, -1.0, 0.0], [0.0] * 3, [0.0] * 3]
+    with pytest.raises(ValueError, match="at least 0"):
+        over(GroupMean("mean"), rewards - 1)
+
+
+def test_decoupled_terms_are_compared_one_by_one() -> None:
+    """GDPO in plain Python: groups of three and two, a row that is not valid, a term of small spread."""
+    ids, valid = [5, 5, 2, 5, 2, 2], [True, True, True, True, True, False]
+    values = [[1.0, 0.03], [0.0, 0.01], [1.0, 0.02], [0.0, 0.05], [0.0, 0.02], [9.0, math.nan]]
+    weights, eps, whole_eps = [1.0, 0.25], 1e-6, 1e-4
+    sums = [0.0] * 6
+    for k, weight in enumerate(weights):
+        for group in (5, 2):
+            rows = [i for i in range(6) if ids[i] == group and valid[i]]
+            mean = statistics.fmean(values[i][k] for i in rows)
+            spread = statistics.stdev(values[i][k] for i in rows)
+            for i in rows if spread else ():
+                sums[i] += weight * (values[i][k] - mean) / (spread + eps)
+    spread = statistics.stdev(sums[:5])
+    got = decoupled_advantages(
+        torch.tensor(values, dtype=torch.float64),
+        torch.tensor(weights, dtype=torch.float64),
+        torch.tensor(valid),
+        torch.tensor(ids),
+        GroupMean(eps=eps),
+        eps=whole_eps,
+    )
+    want = torch.tensor([one / (spread + whole_eps) for one in sums], dtype=torch.float64)
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
+    assert got[5] == 0 and (got[:5] != 0).all()
+
+
+def test_decoupled_terms_that_are_all_equal_teach_nothing() -> None:
+    """The first group's sums differ only if terms are: rewards (1, 0) and (0, 1) are equal when they are summed."""
+    values = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.7, 0.1], [0.7, 0.1]])
+    ids = torch.tensor([3, 3, 3, 1, 1])
+    got = decoupled_advantages(values, torch.tensor([1.0, 0.5]), torch.ones(5).bool(), ids, GroupMean())
+    assert got[3:].tolist() == [0.0, 0.0] and got[0] != got[1]
 
 
 @pytest.mark.parametrize("baseline", BASELINES)

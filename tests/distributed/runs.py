@@ -23,7 +23,7 @@ from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
 
 KL = Objective(kl_coef=0.1)
-CONTROLLED = Objective(target_entropy=9.0, clip_cov=ClipCov(share=0.2, low=0.0, high=9.0))
+CONTROLLED = Objective(entropy_coef=0.01, clip_cov=ClipCov(share=0.2, low=0.0, high=9.0))
 
 
 class SomeMissing(EvenBytes):

@@ -16,11 +16,11 @@ from support.slow_cases import slow_but
 from support.small_runs import Words
 from support.two_turns import LastTurn, PlaysPPO
 
-import lit_rl.modules.rollout_module as rollout_module
 from lit_rl.advantages import GroupMean, Murphy, TurnReturns
 from lit_rl.callbacks import Checkpointing
 from lit_rl.models import FSDP2Strategy, SeparateCritic
-from lit_rl.modules import GRPO, PPO
+from lit_rl.modules import GRPO, PPO, minibatches, rollout_module
+from lit_rl.modules.minibatches import on_every_rank
 from lit_rl.training.ranks import unsharded
 
 
@@ -35,8 +35,8 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
     make = MODULES[kind]
 
     def on_two(strategy: str) -> Any:
-        idle, idled = rollout_module.idle, []
-        rollout_module.idle = lambda experience: idled.append(1) or idle(experience)
+        zero_weight_row, idled = rollout_module.zero_weight_row, []
+        rollout_module.zero_weight_row = lambda experience: idled.append(1) or zero_weight_row(experience)
         return fit(make(byte_tokenizer), strategy, tmp_path, devices=2), len(idled)
 
     module = make(byte_tokenizer)
@@ -58,17 +58,22 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
     ("kind", "strategy"), slow_but([("grpo", "fsdp2")], [("ppo-shared", "ddp"), ("grpo", "fsdp2")])
 )
 def test_a_budget_of_tokens_changes_nothing_on_two_ranks(
-    byte_tokenizer: str, tmp_path: Path, kind: str, strategy: str
+    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, strategy: str
 ) -> None:
     """Ranks have other lengths, so other numbers of micro-batches: none waits for one that the other does not have."""
 
     def run(name: str, devices: int, budget: int | None) -> tuple[dict[str, Any], list[int]]:
         module = MODULES[kind](byte_tokenizer)
-        reader, module.clock.limit = module.logprobs, 2
-        reader.update = replace(reader.update, microbatch_size=None, microbatch_tokens=budget)
+        module.update = replace(module.update, microbatch_size=None, microbatch_tokens=budget)
+        module.clock.limit = 2
         parts: list[int] = []
-        pieces = reader.pieces
-        reader.pieces = lambda *rows: parts.append(len(given := list(pieces(*rows)))) or iter(given)
+
+        def counted(*given: Any) -> Any:
+            parts.append(len(microbatches := on_every_rank(*given)))
+            return microbatches
+
+        for place in (minibatches, rollout_module):
+            monkeypatch.setattr(place, "on_every_rank", counted)
         return fit(module, name, tmp_path, devices=devices), parts
 
     alone, parts = run("auto", 1, None)

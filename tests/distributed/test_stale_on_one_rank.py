@@ -14,7 +14,7 @@ from support.ill_runs import Around
 from support.ranks import on_ranks
 from support.small_runs import EvenBytes
 
-from lit_rl.modules import GRPO
+from lit_rl.modules import GRPO, Objective
 from lit_rl.types import Experience, Generation
 
 ROWS = 4
@@ -46,7 +46,13 @@ class Watched(GRPO):
 
 
 def run(tokenizer: str, strategy: str, folder: Path, devices: int) -> Any:
-    options = {"engine": BehindOnOneRank(), "rewards": [EvenBytes()], "epochs": 1, "max_rollouts": 3}
+    options = {
+        "engine": BehindOnOneRank(),
+        "objective": Objective(correction=None),
+        "rewards": [EvenBytes()],
+        "epochs": 1,
+        "max_rollouts": 3,
+    }
     module = build(Watched, policy(tokenizer), **options)
     return fit(module, strategy, folder, devices=devices), module.seen  # type: ignore[attr-defined]
 

@@ -36,9 +36,9 @@ def items_named(docstring: str) -> set[int]:
     return numbers
 
 
-def test_every_pitfall_from_1_to_81_has_a_row_with_a_test_or_a_reason() -> None:
+def test_every_pitfall_has_a_row_with_a_test_or_a_reason() -> None:
     found = rows()
-    assert sorted(found) == list(range(1, 82))
+    assert sorted(found) == list(range(1, 1 + max(found)))
     assert f"# Correctness: {len(found)} known pitfalls" in PAGE.read_text()
     assert all("`" in where for where in found.values())
 

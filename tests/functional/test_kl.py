@@ -16,9 +16,9 @@ REFERENCE = torch.log_softmax(torch.tensor([0.0, 0.5, 0.4, -1.0, 0.2], dtype=tor
 OLD = torch.log_softmax(torch.tensor([0.1, -0.2, 0.6, 0.3, -0.9], dtype=torch.float64), 0)
 
 
-def gradient(objective) -> Tensor:
+def gradient(objective, logits: Tensor = POLICY_LOGITS) -> Tensor:
     """Gradient with respect to the policy's logits of a function of its log-probabilities [V]."""
-    logits = POLICY_LOGITS.clone().requires_grad_()
+    logits = logits.clone().requires_grad_()
     (result,) = torch.autograd.grad(objective(torch.log_softmax(logits, 0)), logits)
     return result
 
@@ -73,6 +73,43 @@ def test_the_ratio_in_front_makes_the_gradient_that_of_the_kl(kind: KLKind, samp
     torch.testing.assert_close(gradient(surrogate), gradient(reverse_kl), rtol=1e-13, atol=1e-15)
 
 
+FAR_LOGITS = torch.tensor([-4.0, 2.0, 0.5, 1.0, 0.0], dtype=torch.float64)
+FAR_REFERENCE = torch.log_softmax(torch.tensor([3.0, -4.0, -1.0, 0.5, 1.0], dtype=torch.float64), 0)
+"""It gives the first entry more than e^5 times the policy's probability and the second less than e^-5 times."""
+
+
+@pytest.mark.parametrize("sampler", [OLD, torch.log_softmax(FAR_LOGITS, 0)], ids=["off-policy", "on-policy"])
+def test_far_from_the_reference_the_weighted_k3_still_has_the_gradient_of_the_kl(sampler: Tensor) -> None:
+    """Item 74: the clamp of k3 at 3 nats turned the pull of the first entry round."""
+    away = FAR_REFERENCE - torch.log_softmax(FAR_LOGITS, 0)
+    assert away.max() > 5 and away.min() < -5
+
+    def surrogate(logprobs: Tensor) -> Tensor:
+        return (sampler.exp() * kl_estimate(logprobs, FAR_REFERENCE, kind="k3_weighted", old_logprobs=sampler)).sum()
+
+    def divergence(logprobs: Tensor) -> Tensor:
+        return (logprobs.exp() * (logprobs - FAR_REFERENCE)).sum()
+
+    found, true = gradient(surrogate, FAR_LOGITS), gradient(divergence, FAR_LOGITS)
+    torch.testing.assert_close(found, true, rtol=0, atol=1e-10)
+
+
+def test_in_the_reward_k1_has_the_gradient_of_the_kl_and_k3_what_is_left_of_it_without_the_forward_kl() -> None:
+    """Item 81: E[score * k] by enumeration; near the reference both KLs have one gradient, and nothing is left."""
+    logprobs = torch.log_softmax(POLICY_LOGITS, 0)
+    mask, column = torch.ones(5, 1, dtype=torch.bool), logprobs[:, None]
+    rewards = kl_penalised_rewards(torch.zeros_like(column), column, REFERENCE[:, None], mask, coef=0.3)[:, 0]
+
+    def of_rewards(rewards: Tensor) -> Tensor:
+        return gradient(lambda logprobs: -(torch.softmax(POLICY_LOGITS, 0) * rewards * logprobs).sum())
+
+    true, forward = gradient(reverse_kl), gradient(forward_kl)
+    torch.testing.assert_close(of_rewards(rewards), 0.3 * true, rtol=0, atol=1e-10)
+    of_k3 = of_rewards(-kl_estimate(logprobs, REFERENCE, kind="k3"))
+    torch.testing.assert_close(of_k3, true - forward, rtol=0, atol=1e-10)
+    assert torch.dot(of_k3, true) < 0, "already the other way at this distance"
+
+
 @pytest.mark.parametrize("distance", [50.0, 500.0, -50.0])
 def test_far_log_ratios_stay_finite(distance: float) -> None:
     """Item 44: log-ratio 50 is held at 20, and at 3 by k3 on the side where it explodes."""
@@ -105,7 +142,7 @@ def test_token_reward_is_credit_plus_kl_penalty_and_zero_on_padding() -> None:
     logprobs = torch.tensor([[-1.0, -2.0, math.nan], [-1.0, math.nan, math.nan]], dtype=torch.float64)
     reference = torch.tensor([[-2.0, -1.0, 0.0], [-1.5, 0.0, 0.0]], dtype=torch.float64)
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    rewards = kl_penalised_rewards(credit, logprobs, reference, mask, coef=0.1, kind="k1")
+    rewards = kl_penalised_rewards(credit, logprobs, reference, mask, coef=0.1)
     # k1 = policy - reference: +1, -1; +0.5
     want = torch.tensor([[-0.1, 1.1, 0.0], [0.45, 0.0, 0.0]], dtype=torch.float64)
     torch.testing.assert_close(rewards, want)

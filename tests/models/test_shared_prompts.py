@@ -28,7 +28,7 @@ from lit_rl.models.padding import (
     pad_right,
 )
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.minibatches import pieces_of
+from lit_rl.modules.minibatches import microbatches_of
 from lit_rl.types import Completions
 
 Make = Callable[..., RolloutModule]
@@ -230,15 +230,15 @@ def test_runs_learn_the_same(
         (12, 1 << 20, 5, False, [[0, 3, 4, 7, 1], [2, 5, 6]]),
     ],
 )
-def test_pieces_stay_within_a_budget_of_tokens(
+def test_microbatches_stay_within_a_budget_of_tokens(
     prompt: int, budget: int | None, size: int | None, shares: bool, pieces: list[list[int]]
 ) -> None:
     """Two groups of two short and two long completions; a row that is too long goes alone."""
     said = [[[2]], [[2] * 6], [[2] * 6], [[2]]] * 2
     done = rows_of([[119] * prompt] * 8, said, group_size=4)
-    found = [piece.tolist() for piece in pieces_of(done, torch.arange(8), size, budget, shares)]
+    found = [piece.tolist() for piece in microbatches_of(done, torch.arange(8), size, budget, shares)]
     assert found == pieces
-    assert pieces_of(done, torch.arange(0), size, budget, shares) == []
+    assert microbatches_of(done, torch.arange(0), size, budget, shares) == []
 
 
 def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> None:

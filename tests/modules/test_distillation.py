@@ -24,6 +24,7 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.models import CausalLM, LoRA, ModelTeacher, PolicyTeacher, ReferenceTeacher, SortingPolicy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Distil, Distillation, RolloutModule
+from lit_rl.modules.minibatches import Minibatch
 from lit_rl.rollout import Hindsight, Rollout
 from lit_rl.rollout.collector import write_rows
 from lit_rl.types import Completions, Experience, Problem, Sampling
@@ -38,9 +39,9 @@ class Gradients(Plays, Distillation):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.found: list[tuple[list[int], Tensor]] = []
 
-    def update_once(self, experience: Experience, rows: Tensor, *args: Any) -> bool:
-        self._rows = rows.tolist()
-        return super().update_once(experience, rows, *args)
+    def update_once(self, experience: Experience, minibatch: Minibatch, *args: Any) -> bool:
+        self._rows = minibatch.rows.tolist()
+        return super().update_once(experience, minibatch, *args)
 
     def optimizer_step(self) -> dict[str, float]:
         learning = [p for p in self.policy.parameters() if p.requires_grad]

@@ -110,7 +110,7 @@ def test_ppo_finds_the_way_and_its_critic_the_value_of_every_cell(tmp_path: Path
         seed=seed,
         estimator=GAE(gamma=0.9, gae_lambda=0.95),
         update=Update(epochs=4, optimizer=adam(0.05), gradient_clip_norm=None),
-        critic_update=CriticUpdate(gradient_clip_norm=None),
+        critic_update=CriticUpdate(gradient_clip_norm=None, learning_rate=None),
     )
     fit(module, tmp_path, data=Corridor(5, seed=seed))
     assert all(probability > 0.98 for probability in policy.table().values())

@@ -9,12 +9,22 @@ import pytest
 import torch
 from support.two_turns import rows_of
 
-from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Objective, SeparateCritic, TestsReward, Update
+from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Collect, Objective, SeparateCritic, TestsReward, Update
 from lit_rl.arguments import UsageError
+from lit_rl.engines import InProcess
 from lit_rl.functional.masking import aggregate, loss_denominator
-from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, MaskedBand, PolicyGradient, Tokens
+from lit_rl.losses import (
+    CISPO,
+    Clipped,
+    ImportanceSampling,
+    Loss,
+    MaskedBand,
+    PolicyGradient,
+    Tokens,
+    TruncatedWeights,
+)
 from lit_rl.modules import RolloutModule
-from lit_rl.modules.objective import EntropyBonus, KLPenalty, Logprobs
+from lit_rl.modules.objective import KLPenalty, Logprobs
 from lit_rl.types import Experience, Sampling
 
 TERMS: Any = [TestsReward()]
@@ -30,17 +40,18 @@ class Own(Loss):
 
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3", None])
 def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kind: Any) -> None:
-    """Objective(kl_coef=0.1) leaves the rest to PPO, as a configuration's ``objective: {kl_coef: 0.1}`` does."""
+    """Item 81: Objective(kl_coef=0.1) leaves the rest to PPO, as ``objective: {kl_coef: 0.1}`` does."""
     given = Objective(kl_coef=0.1, kl_kind=kind)
-    ppo = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=given).objective
-    assert (ppo.kl_in, ppo.kl_estimator, ppo.penalises_rewards) == ("reward", kind or "k1", True)
+    if kind in ("k1", None):
+        ppo = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=given).objective
+        assert (ppo.kl_in, ppo.kl_estimator, ppo.penalises_rewards) == ("reward", "k1", True)
     for algorithm in (GRPO, REINFORCE):
         if kind != "k1":
             objective = algorithm(CausalLM("folder"), TERMS, objective=given).objective
-            assert (objective.kl_in, objective.kl_estimator) == ("loss", kind or "k3")
+            assert (objective.kl_in, objective.kl_estimator) == ("loss", kind or "k3_weighted")
             assert not objective.penalises_rewards
     in_loss = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=Objective(kl_coef=0.1, kl_in="loss")).objective
-    assert (in_loss.kl_in, in_loss.kl_estimator) == ("loss", "k3")
+    assert (in_loss.kl_in, in_loss.kl_estimator) == ("loss", "k3_weighted")
 
 
 @pytest.mark.parametrize(
@@ -74,8 +85,8 @@ def test_an_objective_with_another_gradient_than_its_name_says_is_refused(object
         (Objective(ratio_level="sequence_product", loss=Own()), "sequence_sum", 1, []),
         (Objective(loss=PolicyGradient(), kl_coef=0.1, entropy_coef=0.01), "token_mean", 1, []),
         (Objective(kl_kind="k2"), "token_mean", 1, ["objective.kl_kind is k2, but kl_coef is 0"]),
-        (Objective(kl_kind="k2", kl_in="reward"), "token_mean", 1, ["kl_kind is k2 and kl_in is reward, but"]),
-        (Objective(kl_kind="k2", kl_coef=0.1, kl_in="reward"), "token_mean", 1, []),
+        (Objective(kl_kind="k1", kl_in="reward"), "token_mean", 1, ["kl_kind is k1 and kl_in is reward, but"]),
+        (Objective(kl_kind="k1", kl_coef=0.1, kl_in="reward"), "token_mean", 1, []),
         (Objective(kl_in="loss"), "token_mean", 1, []),
         (Objective(), "token_mean", 8, []),
     ],
@@ -100,34 +111,16 @@ def test_the_coefficient_follows_the_kl_of_a_completion(monkeypatch: pytest.Monk
     assert penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)[1, 0] == 1 - moved * 0.4
 
 
-def test_the_entropy_bonus_grows_below_its_target_and_pauses_above() -> None:
-    """Item 75: weights and entropies 0.1: 0.4, 0.15: 0.5, then a pause while it shrinks, 0.15 again at 0.45."""
-    bonus, weights = EntropyBonus(Objective(entropy_coef=0.1, target_entropy=0.5, entropy_step=0.05)), []
-    for entropy in (0.4, 0.5, 0.7, 0.45, 0.9, 0.9, 0.9, 0.9, 0.9, 0.1):
-        weights.append(bonus.coef)
-        bonus.adapt(entropy)
-    assert weights == pytest.approx([0.1, 0.15, 0.2, 0, 0.2, 0, 0, 0, 0, 0])
-    assert bonus.coef == pytest.approx(0.05), "never below 0"
-    resumed = EntropyBonus(Objective(target_entropy=0.5))
-    resumed.load_state_dict(bonus.state_dict())
-    assert resumed.coef == bonus.coef
-    constant = EntropyBonus(Objective(entropy_coef=0.3))
-    constant.load_state_dict(bonus.state_dict())
-    assert constant.coef == 0.3, "without a target the settings rule"
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: Objective(target_entropy=0.3, entropy_coef=-0.1),
-            "target_entropy raises the entropy",
+        *(
+            (lambda kind=kind: Objective(kl_coef=0.1, kl_kind=kind, kl_in="reward"), f"kl_kind {kind} in the reward")
+            for kind in ("k2", "k3", "k3_weighted")
         ),
-        (lambda: Objective(target_entropy=0.0), "target_entropy: expected a number above 0, got 0"),
-        (lambda: Objective(entropy_step=0.0), "entropy_step: expected a number above 0, got 0"),
         (
-            lambda: Objective(kl_coef=0.1, kl_kind="k3_weighted", kl_in="reward"),
-            "k3_weighted weighs by the ratio",
+            lambda: Objective(kl_coef=0.1, kl_kind="k3").with_defaults("reward", is_off_policy=False),
+            "set kl_kind to k1",
         ),
     ],
 )
@@ -193,3 +186,32 @@ def test_filters_are_refused_where_probabilities_are_compared(
         make_module(objective=objective, sampling=sampling)
     make_module(objective=objective, sampling=Sampling(num_samples=4, max_tokens=6))
     make_module(sampling=sampling)
+
+
+def test_the_kl_has_its_own_gradient_unless_another_estimator_is_asked_for() -> None:
+    of = {where: Objective().with_defaults(where, is_off_policy=False).kl_estimator for where in ("loss", "reward")}
+    assert of == {"loss": "k3_weighted", "reward": "k1"}
+
+
+class Other(InProcess):
+    """An engine that holds weights of its own."""
+
+    shares_weights = False
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "weighs"),
+    [
+        (InProcess(), {}, None),
+        (Other(), {}, TruncatedWeights()),
+        (Other(), {"objective": Objective(correction=None)}, None),
+        (Other(), {"objective": Objective(correction=MaskedBand())}, MaskedBand()),
+        (Other(), {"objective": Objective(loss=ImportanceSampling())}, None),
+        (Other(), {"sampling": Sampling(num_samples=4, top_p=0.9)}, None),
+    ],
+)
+def test_rows_of_an_engine_with_its_own_weights_are_corrected_by_default(
+    engine: Any, options: dict[str, Any], weighs: Any
+) -> None:
+    module = GRPO(CausalLM("folder"), TERMS, collect=Collect(engine=engine), **options)
+    assert module.objective.correction == weighs

@@ -160,7 +160,11 @@ def test_a_correction_of_another_shape_is_refused(tmp_path: Path) -> None:
         two_tokens(tmp_path, InProcess(), PolicyGradient(), 1.0, correction=Wrong())
 
 
-KLS = [(GRPO, Objective()), (PPO, Objective(kl_coef=0.1, kl_in="reward")), (REINFORCE, Objective(kl_coef=0.1))]
+KLS = [
+    (GRPO, Objective(correction=None)),
+    (PPO, Objective(kl_coef=0.1, kl_in="reward", correction=None)),
+    (REINFORCE, Objective(kl_coef=0.1, correction=None)),
+]
 
 
 @pytest.mark.parametrize(

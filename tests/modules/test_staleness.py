@@ -213,7 +213,10 @@ def test_rows_of_several_turns_are_sampled_ahead(make_module: Make, tmp_path: Pa
     ("options", "message"),
     [
         ({"staleness": 2}, r"staleness: expected 0 \(on-policy\) or 1 \(one rollout ahead\), got 2$"),
-        ({"objective": Objective()}, r"nothing in the objective makes up for that: set objective\.correction, such as"),
+        (
+            {"objective": Objective(correction=None)},
+            r"nothing in the objective makes up for that: set objective\.correction, such as",
+        ),
         ({"sampling": Sampling(num_samples=4, top_k=5)}, "TruncatedWeights compares .*leave both out"),
         ({"max_resamples": 2}, r"max_resamples=2 waits for verdicts .*staleness=1.*; set one of the two to 0"),
     ],

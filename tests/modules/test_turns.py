@@ -25,6 +25,7 @@ from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.family import projection
 from lit_rl.models.padding import completion_states
 from lit_rl.modules import Objective, RolloutModule
+from lit_rl.modules.minibatches import microbatches_of
 from lit_rl.modules.update_trace import evidence_of_completions
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Experience, Sampling
@@ -181,6 +182,10 @@ def test_advantages_are_those_of_rows_with_the_gaps_cut_out(
             token_rewards[-length] -= 0.25
         (values,), (tail,) = module.alone[i]
         after = float(tail) if rows.truncated[i] else 0.0
+        if rows.truncated[i]:  # only what was decided before the last token counts
+            token_rewards = torch.zeros_like(token_rewards)
+            if length > 2:
+                token_rewards[len(columns) - length + 1] -= 0.25
         advantages, returns = expected_row(token_rewards.tolist(), values[columns].tolist(), after)
         assert experience.advantages[i, columns].tolist() == pytest.approx(advantages, abs=1e-6)
         assert experience.returns[i, columns].tolist() == pytest.approx(returns, abs=1e-6)
@@ -198,13 +203,13 @@ def test_trimming_keeps_what_the_environment_said(byte_tokenizer: str) -> None:
     assert alone.completions.completion_ids[0].tolist() == [20, 22, 70, 24, 26, 28, 30]
 
 
-def test_pieces_are_sorted_by_all_tokens_of_a_row(make_module: Make) -> None:
+def test_microbatches_are_sorted_by_all_tokens_of_a_row() -> None:
     """A row of few choices after a long message is a long row."""
     said = [[[2], [65] * 9, [4]], [[2] * 5], [[2], [65] * 8, [4]], [[2] * 4]]
     rows = rows_of([[119]] * 4, said)
     experience = Experience(rows, torch.zeros(4), torch.ones(4).bool(), torch.ones(rows.completion_ids.shape))
-    pieces = make_module(microbatch_size=2).logprobs.pieces(rows, torch.arange(4))
-    assert [experience.select(piece).trim().advantages.shape[1] for piece in pieces] == [5, 11]
+    microbatches = microbatches_of(rows, torch.arange(4), 2, None, shares_prompts=False)
+    assert [experience.select(one).trim().advantages.shape[1] for one in microbatches] == [5, 11]
 
 
 def test_a_corridor_critics_tail_stands_after_the_last_choice() -> None:

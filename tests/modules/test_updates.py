@@ -17,7 +17,7 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.losses import PolicyGradient
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
-from lit_rl.modules.minibatches import idle
+from lit_rl.modules.minibatches import Minibatch, zero_weight_row
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.types import Experience
 
@@ -32,22 +32,27 @@ class Rows(GRPO):
         self.rows: list[tuple[int, list[int]]] = []
         self.rates: list[tuple[int, float]] = []
 
-    def update_once(self, experience: Any, rows: torch.Tensor, *args: Any) -> float | None:
+    def update_once(self, experience: Any, minibatch: Minibatch, *args: Any) -> float | None:
         optimizer: Any = self.optimizers()
-        self.rows.append((self.clock.count, rows.tolist()))
+        self.rows.append((self.clock.count, minibatch.rows.tolist()))
         self.rates.append((self.clock.count, optimizer.param_groups[0]["lr"]))
-        return super().update_once(experience, rows, *args)
+        return super().update_once(experience, minibatch, *args)
 
 
-def test_each_epoch_deals_all_rows_out_in_an_order_of_its_own(make_module: Make, tmp_path: Path) -> None:
-    """Two rollouts of twelve rows, three epochs of two minibatches."""
-    module: Any = make_module(Rows, epochs=3, minibatches=2, max_rollouts=2)
+def test_rows_are_dealt_once_a_rollout_and_minibatches_come_in_another_order(make_module: Make, tmp_path: Path) -> None:
+    """Two rollouts of twelve rows, five epochs of three minibatches."""
+    module: Any = make_module(Rows, epochs=5, minibatches=3, max_rollouts=2)
     fit(module, tmp_path)
-    assert [(step, len(rows)) for step, rows in module.rows] == [(0, 6)] * 6 + [(1, 6)] * 6
-    orders = [module.rows[i][1] + module.rows[i + 1][1] for i in range(0, 12, 2)]
-    assert all(sorted(order) == list(range(12)) for order in orders)
-    assert len({tuple(order) for order in orders}) == 6
-    assert list(range(12)) not in orders
+    assert [(step, len(rows)) for step, rows in module.rows] == [(0, 4)] * 15 + [(1, 4)] * 15
+    orders = []
+    for rollout in range(2):
+        updates = [tuple(rows) for _, rows in module.rows[15 * rollout : 15 * (rollout + 1)]]
+        first, *later = (updates[i : i + 3] for i in range(0, 15, 3))
+        assert sorted(row for rows in first for row in rows) == list(range(12))
+        assert all(sorted(epoch) == sorted(first) for epoch in later)
+        orders.append(first)
+        assert any(epoch != first for epoch in later)
+    assert orders[0] != orders[1] and [row for rows in orders[0] for row in rows] != list(range(12))
 
 
 def test_the_schedule_moves_once_a_rollout(make_module: Make, tmp_path: Path) -> None:
@@ -196,7 +201,7 @@ def test_the_row_of_a_rank_with_nothing_to_do_has_no_weight() -> None:
     """The first row of the rollout, cut to its own length, even if another update learns from it."""
     rows = rows_of([[119], [119, 120]], [[[1, 2]], [[1, 2, 3]]])
     experience = Experience(rows, torch.ones(2), torch.tensor([True, True]), torch.ones(2, 3))
-    row = idle(experience)
+    row = zero_weight_row(experience)
     assert row.advantages.shape == (1, 2) and not row.loss_mask.any()
 
 

@@ -97,6 +97,8 @@ def build_module(
         "optimizer": lambda params: torch.optim.SGD(params, lr=0.5),
         "gradient_clip_norm": None,
     }
+    if issubclass(cls, PPO) and "critic_update" not in kwargs:
+        defaults["critic_learning_rate"] = None  # the policy's
     return cls(policy, **grouped(cls, **(defaults | kwargs)))
 
 
@@ -134,7 +136,7 @@ def corridor(optimizer: Any, max_rollouts: int, sampling: Sampling, epochs: int 
         sampling=sampling,
         rewards=[CorridorReward()],
         max_rollouts=max_rollouts,
-        critic_update=CriticUpdate(gradient_clip_norm=None, **critic),
+        critic_update=CriticUpdate(**{"gradient_clip_norm": None, "learning_rate": None} | critic),
         update=Update(optimizer=optimizer, gradient_clip_norm=None, epochs=epochs),
     )
 

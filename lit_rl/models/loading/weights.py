@@ -22,7 +22,14 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.models.adapters import POLICY, LoRA, add_reference_adapter, lora_config, read_adapter
+from lit_rl.models.adapters import (
+    POLICY,
+    LoRA,
+    add_reference_adapter,
+    lora_config,
+    random_numbers_of_the_cpu,
+    read_adapter,
+)
 from lit_rl.models.family import free_time_steps, plain_refusals, replaced, text_config
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
@@ -164,7 +171,9 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     with torch.random.fork_rng(), without_bars():
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
-            model = _from_config(spec, tokenizer)
+            with random_numbers_of_the_cpu():
+                model = _from_config(spec, tokenizer)
+            model = model.to(torch.get_default_device())
         elif isinstance(spec.source, torch.nn.Module):
             model = spec.source.to(torch_dtype(spec.dtype))
         else:
@@ -182,7 +191,8 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
-        return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
+        with random_numbers_of_the_cpu():
+            return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
 def _require_finite(model: Any, spec: ModelSpec) -> None:

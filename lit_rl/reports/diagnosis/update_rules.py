@@ -308,10 +308,10 @@ class PaidEntropy(Rule):
     paid: float = above(0, 0.1)
 
     def look(self, run: RunHistory) -> str:
-        """Compare the entropy with that of the first rollouts, where a bonus without a target pays for it."""
+        """Compare the entropy with that of the first rollouts, where a bonus pays for it."""
         module: Any = run.module
         first, now = run.first.get("policy/entropy"), run.level("policy/entropy")
-        coef = module.objective.entropy_coef if module.objective.target_entropy is None else 0.0
+        coef = module.objective.entropy_coef
         if first is None or now is None or coef <= 0 or not now.exceeds(first) or run.has_risen:
             return ""
         if coef * (now.mean - first.mean) < self.paid:

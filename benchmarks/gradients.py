@@ -1,0 +1,118 @@
+"""Figures of docs/correctness.md: gradients of the KL's estimators, and the first ratio of a rollout.
+
+    python benchmarks/gradients.py                                # by enumeration, a second
+    python benchmarks/gradients.py --model MODEL --dtype bfloat16 float32
+
+KL: policies over five words at several distances from a reference, 200 directions each. Expected gradient of each
+estimator, in the reward and in the loss, on-policy, over the true gradient of KL(policy || reference): median ratio of
+the norms, and the range of the cosine.
+
+First ratio: 32 rows of the embedded task, sampled and read by a model (hub id, folder or GGUF file); before any update,
+old log-probabilities read in micro-batches of all rows and in those of the four minibatches that learn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable
+
+import torch
+from on_gpu.measuring import as_markdown
+from on_gpu.ratios import distances, read
+from torch import Tensor
+
+from lit_rl import Basics, CausalLM, Sampling, Sandbox, Update
+from lit_rl.engines import InProcess
+from lit_rl.functional import kl_estimate, kl_penalised_rewards
+from lit_rl.models.sampling import StreamKey
+from lit_rl.modules.minibatches import all_microbatches, deal, microbatches_of
+from lit_rl.rollout import write_rows
+
+
+def of_logits(logits: Tensor, objective: Callable[[Tensor], Tensor]) -> Tensor:
+    """Gradient of a function of the log-probabilities [V]."""
+    leaf = logits.clone().requires_grad_()
+    return torch.autograd.grad(objective(leaf.log_softmax(0)), leaf)[0]
+
+
+def estimators(distance: float, seed: int) -> dict[str, tuple[float, float]]:
+    """Ratio of norms and cosine of each estimator in each place, against the KL's own gradient."""
+    generator = torch.Generator().manual_seed(seed)
+    reference = torch.randn(5, generator=generator, dtype=torch.float64).log_softmax(0)
+    logits = reference + distance * torch.randn(5, generator=generator, dtype=torch.float64)
+    policy = logits.log_softmax(0)
+    sampled = policy.exp()  # of the samples: constants
+    true = of_logits(logits, lambda logprobs: (logprobs.exp() * (logprobs - reference)).sum())
+    column, mask = policy[:, None], torch.ones(5, 1, dtype=torch.bool)
+    off = {
+        "k1": kl_penalised_rewards(torch.zeros_like(column), column, reference[:, None], mask, coef=1.0)[:, 0],
+        "k2": -kl_estimate(policy, reference, kind="k2"),
+        "k3": -kl_estimate(policy, reference, kind="k3"),
+    }
+    found = {
+        f"{kind} in the reward": of_logits(logits, lambda logprobs, r=rewards: -(sampled * r * logprobs).sum())
+        for kind, rewards in off.items()
+    }
+    for kind in ("k1", "k2", "k3", "k3_weighted"):
+        found[f"{kind} in the loss"] = of_logits(
+            logits,
+            lambda logprobs, kind=kind: (
+                sampled * kl_estimate(logprobs, reference, kind=kind, old_logprobs=policy)
+            ).sum(),
+        )
+    return {
+        name: (
+            float(gradient.norm() / true.norm()),
+            float(torch.dot(gradient, true) / (gradient.norm() * true.norm()).clamp(min=1e-12)),
+        )
+        for name, gradient in found.items()
+    }
+
+
+def over_directions(distance: float) -> dict[str, str]:
+    """Median and range over many directions."""
+    each = [estimators(distance, seed) for seed in range(200)]
+    cells = {}
+    for name in each[0]:
+        norms, cosines = zip(*(one[name] for one in each), strict=True)
+        cells[name] = f"{statistics.median(norms):.3f} ({min(cosines):+.2f} to {max(cosines):+.2f})"
+    return cells
+
+
+def first_ratios(model: str, dtype: str) -> list[dict[str, object]]:
+    """Before any update, in one dtype."""
+    policy = CausalLM(model, dtype=dtype)
+    policy.load()
+    policy.eval()
+    problems = Basics(form="instruct", num_train_problems=64).problems("train")[:4]
+    with torch.no_grad(), Sandbox(num_workers=1) as sandbox:
+        sampling = Sampling(num_samples=8, max_tokens=64)
+        rows = write_rows(policy, InProcess(), sandbox, problems, sampling, StreamKey(0, "ratio", 0)).completions()
+    count, shares = len(rows), policy.shares_prompts
+    update = Update(minibatches=4, microbatch_size=16)
+    dealt = all_microbatches(deal(rows, torch.ones(count, dtype=torch.bool), update, shares, seed=0))
+    whole = microbatches_of(rows, torch.arange(count), 16, None, shares)
+    learned = read(policy, rows, dealt, with_gradient=True)
+    table = []
+    for name, microbatches in {"all rows (before)": whole, "the update's micro-batches (now)": dealt}.items():
+        old = read(policy, rows, microbatches, with_gradient=False)
+        table.append({"dtype": dtype, "old read in": name} | distances(learned, old, rows.completion_mask))
+    return table
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model")
+    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
+    given = parser.parse_args()
+    columns = {f"distance {distance:g}": over_directions(distance) for distance in (0.1, 0.3, 1.0, 3.0)}
+    names = list(next(iter(columns.values())))
+    print(as_markdown([{"estimator": name} | {head: cells[name] for head, cells in columns.items()} for name in names]))
+    if given.model:
+        print("\n" + as_markdown([row for dtype in given.dtype for row in first_ratios(given.model, dtype)]))
+
+
+if __name__ == "__main__":
+    main()
