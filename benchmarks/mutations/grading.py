@@ -99,8 +99,8 @@ GRADING: list[Mutant] = [
     Mutant(
         "an end of the program passes if the tests catch it",
         "lit_rl/execution/grading/grader.py",
-        "    if program.ended:  # whatever",
-        "    if False:  # whatever",
+        "        if self._program.ended:  # whatever",
+        "        if False:  # whatever",
         "tests/execution/test_graded.py::test_a_program_cannot_bend_the_tests",
     ),
     Mutant(
@@ -120,7 +120,7 @@ GRADING: list[Mutant] = [
     Mutant(
         "zero asserts pass",
         "lit_rl/execution/grading/grader.py",
-        "    if not counts:\n",
+        "    if not results.evidence:\n",
         "    if False:\n",
         "tests/execution/test_graded.py::test_a_program_cannot_bend_the_tests",
     ),
