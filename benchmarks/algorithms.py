@@ -8,8 +8,7 @@ and of sampled completions (temperature 1, two each), mean length of the greedy 
 reached 0.9 greedily, looked at every 20 rollouts: rollouts, and seconds of training alone. CPU seconds are those of
 the training process, without the programs that it has run: the clock to look at on a machine that others use too.
 
-PPO comes with its reward on the last token (sparse), with what has a place on that place and the rest spread evenly
-(tokens), and with the rest on the last token (spans).
+PPO comes with its reward on the last token, and with what has a place on it and the rest spread evenly (tokens).
 
 DPO learns from 512 x 8 completions of the warm start, made once (32 rollouts' worth), and 150 updates of 32 pairs.
 
@@ -70,7 +69,7 @@ MODEL = {
     "tie_word_embeddings": True,
     "initializer_range": 0.04,
 }
-PPO_CREDIT: dict[str, Credit] = {"PPO sparse": "terminal", "PPO tokens": "tokens", "PPO spans": "spans"}
+PPO_CREDIT: dict[str, Credit] = {"PPO": "spans", "PPO tokens": "tokens"}
 ALGORITHMS = ("SFT", "REINFORCE", *PPO_CREDIT, "GRPO", "DPO")
 MAX_TOKENS = 40
 WANTED = 0.9

@@ -68,7 +68,7 @@ def run(name: str, precision: str, seed: int, options: argparse.Namespace) -> li
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--algorithms", nargs="+", default=["SFT", "REINFORCE", "PPO spans", "GRPO"])
+    parser.add_argument("--algorithms", nargs="+", default=["SFT", "REINFORCE", "PPO", "GRPO"])
     parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), choices=PRECISIONS)
     parser.add_argument("--rollouts", type=int, default=100)
     parser.add_argument("--sft-updates", type=int, default=500)

@@ -67,7 +67,7 @@ VALID = [
     '{"stage":"run","types":["ValueError"],"message":"","line":1}', '["call","say",["t","hi"],["d"]]', '["end",null]',
     '["end",{"types":["E"],"message":"m","line":1}]', '["value",["l",1],[]]', '["names",{"f":["function"]},[]]',
     '["do","getattr",0,["x"],{},[]]', '["error",{"types":["E"],"number":3,"class":5,"args":["t"],"text":""},[]]',
-    '{"kind":"passed","secret":"00","num_passed":1,"num_bytes":1}',
+    '{"kind":"passed","secret":"00","number":1,"num_bytes":1}',
 ]  # fmt: skip
 
 RIGHT = "def f(x):\n    return [x, x * 2]\n"

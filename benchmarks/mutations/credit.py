@@ -27,6 +27,13 @@ CREDIT: list[Mutant] = [
         "tests/rewards/test_attribution.py",
     ),
     Mutant(
+        "a failure at the top level is decided where its line ends",
+        "lit_rl/rewards/places.py",
+        "until = places.decided_by(outcome.module_line)",
+        "until = 0",
+        "tests/rewards/test_deciding_tokens.py",
+    ),
+    Mutant(
         "the parser is never stopped",
         "lit_rl/rewards/grammars.py",
         "return next(calls) > allowed",

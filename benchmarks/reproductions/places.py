@@ -1,4 +1,4 @@
-"""Document 003 on longer programs: PPO with one reward at the end, on places, spread, and with dense terms.
+"""Document 003 on longer programs: PPO with one reward at the end, and on places with the rest spread.
 
 A program runs two errands (``RobotTasks(num_errands=2)``) in 10 to 19 lines. The policy first imitates programs in
 which every errand has its family's mistake with probability one half, so that one in four is right.
@@ -17,7 +17,7 @@ from lit_rl.data.basics.build_tokenizer import build_tokenizer
 from lit_rl.data.robots.robot_tasks import one_program
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
-from lit_rl.rewards import DataflowReward, ErrandsReward, LintReward, RewardTerm, SimulatorReward, SyntaxReward
+from lit_rl.rewards import ErrandsReward, RewardTerm, SimulatorReward
 from lit_rl.rewards.places import Credit
 from lit_rl.types import Problem, Sampling
 from reproductions.learning import Seen, imitate, learn, measured, shared
@@ -74,19 +74,11 @@ def prepare(folder: Path, short: int = 400, long: int = 400) -> None:
     imitate(folder, task(0, batch_size=32), str(tokenizer), long, begin=single / "start", lr=4e-3)
 
 
-def terms(kind: str) -> list[RewardTerm]:
-    """The terms of a reward: the simulator's verdict alone, or beside the document's terms, or the share of errands."""
-    if kind == "dense":
-        beside = [SyntaxReward(weight=0.1), LintReward(weight=0.1), DataflowReward(weight=0.1)]
-        return [*beside, SimulatorReward(weight=0.7)]
-    return [ErrandsReward()] if kind == "errands" else [SimulatorReward()]
-
-
 def run(
     seed: int,
     folder: Path,
     credit: Credit = "terminal",
-    reward: str = "simulator",
+    term: type[RewardTerm] = SimulatorReward,
     rollouts: int = 30,
     gae_lambda: float = 0.95,
 ) -> Numbers:
@@ -97,7 +89,7 @@ def run(
         critic=SeparateCritic(),
         credit=credit,
         sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
-        rewards=terms(reward),
+        rewards=[term()],
         estimator=GAE(gae_lambda=gae_lambda),
         critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=5),
         **shared(seed, rollouts, lr=4e-4),
@@ -152,11 +144,8 @@ PART = Part(
         Case("imitation", start, seeded=False),
         Case("PPO, all at the end", partial(run, credit="terminal")),
         Case("the same with lambda 1", partial(run, credit="terminal", gae_lambda=1.0)),
-        Case("PPO, on places, the rest at the end", partial(run, credit="spans")),
         Case("PPO, on places, the rest spread", partial(run, credit="tokens")),
-        Case("PPO, on places, syntax, lint and data flow too", partial(run, credit="spans", reward="dense")),
-        Case("PPO, share of errands, all at the end", partial(run, credit="terminal", reward="errands")),
-        Case("PPO, share of errands, on places", partial(run, credit="spans", reward="errands")),
+        Case("PPO, share of errands, all at the end", partial(run, credit="terminal", term=ErrandsReward)),
     ),
     columns={
         **{f"until_{level}": f"rollouts until {level}" for level in LEVELS},

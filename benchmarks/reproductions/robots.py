@@ -1,4 +1,4 @@
-"""Document 003: programs for a service robot, PPO with the reward at the end, on places, and spread over all tokens.
+"""Document 003: programs for a service robot, PPO with the reward at the end, and on places and spread over all tokens.
 
 The tasks are ours (``RobotTasks``), written as a comment and the head of a function, with a tokenizer made from them.
 The policy first imitates programs of which 60% carry their family's mistake, so that it makes all three kinds.
@@ -158,7 +158,6 @@ PART = Part(
     cases=(
         Case("imitation", start, theirs(77, 3, 0, 0), seeded=False),
         Case("PPO, all at the end", partial(run, credit="terminal")),
-        Case("PPO, on places, the rest at the end", partial(run, credit="spans")),
         Case("PPO, on places, the rest spread", partial(run, credit="tokens")),
         Case("the same with syntax and lint terms", partial(run, credit="tokens", dense=True), theirs(11, 28, 27, 14)),
     ),

@@ -6,7 +6,6 @@ dataclasses of plain data: they pickle, compare and cross process and machine bo
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 import sys
@@ -91,8 +90,10 @@ class AssertTests(Check):
 
     @property
     def num_tests(self) -> int:
-        """Asserts that can be counted without running the tests, at least one."""
-        return max(1, _count_asserts(self.test))
+        """Tests that can be counted without running them, at least one: ``docs/sandbox.md`` says what is one."""
+        from lit_rl.execution.judging.asserts.prepared_tests import count_tests
+
+        return max(1, count_tests(self.test, self.entry_point))
 
     @property
     def wall_budget_seconds(self) -> float:
@@ -405,14 +406,3 @@ def _may_hold_large(test: str) -> bool:
     if len(test) > _LONG_TEST or ("*" in test and _LARGE_FACTOR.search(test)):
         return True
     return sum(map(test.count, "[({")) >= _DEEP and _DEEP_LITERAL.search(test) is not None
-
-
-def _count_asserts(test: str) -> int:
-    """Asserts at the top of a test's source and of its function ``check``; 0 if it does not compile."""
-    try:
-        module = ast.parse(test).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return 0
-    functions = (part for part in module if isinstance(part, ast.FunctionDef) and part.name == "check")
-    statements = [*module, *(statement for function in functions for statement in function.body)]
-    return sum(isinstance(statement, ast.Assert) for statement in statements)

@@ -100,6 +100,8 @@ class Outcome:
         traces: one list of ``[kind, value1, value2]`` per robot test that was started.
         exception_message: text of that exception as the program reported it, at most 500 characters.
         failed_case: the first case that did not pass, if the program got as far as a case and that is known.
+        module_line: line at the top level of a Python program that was running when an exception ended it; ``None`` if
+            the program had run to its end, and a call of the tests failed.
     """
 
     verdict: Verdict
@@ -115,6 +117,7 @@ class Outcome:
     traces: tuple[tuple[Any, ...], ...] = ()
     exception_message: str = ""
     failed_case: FailedCase | None = None
+    module_line: int | None = None
 
     @property
     def passed(self) -> bool:

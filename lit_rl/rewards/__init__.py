@@ -11,13 +11,14 @@ from lit_rl.rewards.penalties import FormatReward, LengthPenalty, OverlongPenalt
 from lit_rl.rewards.program_tests import TestsReward
 from lit_rl.rewards.similarity import BleuReward, DataflowReward
 from lit_rl.rewards.syntax import SyntaxReward
-from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
+from lit_rl.rewards.term import ALL_TEXT, RewardOutput, RewardTerm, Span, TermScore
 
 if TYPE_CHECKING:
     from lit_rl.data.robots.robot_rewards import ErrandsReward, SimulatorReward
     from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward
 
 __all__ = [
+    "ALL_TEXT",
     "BleuReward",
     "Composite",
     "CorridorReward",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -184,7 +185,7 @@ class LintReward(RewardTerm):
             counted *= self.per_lines / max(lines, self.per_lines)
         value = min(counted, 1.0)
         scale = value / total if kept else 0.0
-        spans = [Span(span.start, span.end, -cost * scale) for cost, span in kept if span is not None]
+        spans = [replace(span, value=-cost * scale) for cost, span in kept if span is not None]
         return TermScore(-value, tuple(spans))
 
     def _cost(self, finding: Finding, places: Places) -> tuple[float, Span | None]:

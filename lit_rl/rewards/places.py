@@ -10,20 +10,26 @@ turn only share, evenly, what a term gives to that turn. Tokens of the environme
 
 An algorithm may put rewards elsewhere before it learns from them, see :func:`place_rewards`. A token learns from its
 own reward and all later ones. Without a discount that is the gradient of the expected reward, as long as each reward is
-put where it was decided, or later: rewards before a token do not teach it. A place in the text (the line that failed)
-is decided by the token after it, since until then it might have continued; the outcome of the whole program only by the
-last token, EOS, which says that nothing more follows.
+put where it was decided, or later: rewards before a token do not teach it. So a place promises that *no token after the
+deciding one took part in the decision*. It does not say that the line is to blame.
+
+The outcome of a program is decided by its last token, EOS, which says that nothing more follows. That holds for nearly
+every failure at run time, because whatever comes later at the top level can define a function anew before the tests
+call it, and a later part of a function can handle an exception, hold a ``yield`` or make a name local. Only a Python
+program that an exception ends while its top level runs has failed for good, once the statement there can no longer go
+on (with ``except``, ``else`` or a further line): see :meth:`Places.decided_by`. Of a fenced answer nothing is decided
+before its end, for a later block may be the program. A text without a fence is taken for one that goes on without.
 
 Letters: N completions, T completion tokens, S places.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple, assert_never
 
@@ -33,12 +39,14 @@ from torch import Tensor
 from lit_rl.arguments import UsageError
 from lit_rl.execution.checks import Language
 from lit_rl.execution.interface import Verdict
+from lit_rl.execution.program import SourceReader
 from lit_rl.functional.masking import last_tokens
 from lit_rl.requests import ByteSpan, ByteSpans, integers
-from lit_rl.rewards.term import RewardOutput, Span, TermScore
+from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Program
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
+_WORD = re.compile(rb"[\w\x80-\xff]*")
 LANGUAGES: Final = ("python", "c", "cpp")
 
 
@@ -66,20 +74,30 @@ class Places:
         # Source that was changed otherwise on its way out of the completion has no places; its terms spread evenly.
         self.known = len(removed) == len(lines) and self.source.endswith(kept)
         self._prefix = len(self.source) - len(kept)
-        self._start = program.start
+        self._start, self._fenced = program.start, program.fenced
         self._lines = [0, *(match.end() for match in _NEWLINE.finditer(self.source))]
         # Where each line of the extracted text begins in the source, and how much indentation was left out up to it.
         lengths = (len(line) - count + 1 for line, count in zip(lines, removed, strict=False))
         self._kept_lines = list(accumulate(lengths, initial=self._prefix))
         self._left_out = list(accumulate(removed))
 
-    def span(self, start: int, end: int, value: float) -> Span | None:
-        """Bytes ``start`` to ``end`` of the source; ``None`` if no part of them is in the completion."""
+    def span(self, start: int, end: int, value: float, until: int = ALL_TEXT) -> Span | None:
+        """Bytes ``start`` to ``end`` of the source; ``None`` if no part of them is in the completion.
+
+        Args:
+            start: first byte.
+            end: byte after the last.
+            value: what the place earned.
+            until: byte of the source up to which it took part in the decision.
+        """
         if not self.known or max(end, start + 1) <= self._prefix:
             return None
         start, end = max(start, self._prefix), max(end, self._prefix)
         first = self._in_text(start)
-        return Span(first, first if end <= start else self._in_text(end - 1) + 1, value)
+        last = first if end <= start else self._in_text(end - 1) + 1
+        if self._fenced or until >= len(self.source):
+            return Span(first, last, value, ALL_TEXT)
+        return Span(first, last, value, self._in_text(max(until, end, self._prefix + 1) - 1) + 1)
 
     def _in_text(self, offset: int) -> int:
         """Byte of the completion that became this byte of the source."""
@@ -94,7 +112,23 @@ class Places:
         end = self._lines[line] if line < len(self._lines) else len(self.source)
         return begin + len(utf8(self.source[begin:end].decode("utf-8", "surrogatepass")[:column]))
 
-    def line_span(self, line: int, value: float) -> Span | None:
+    def decided_by(self, line: int) -> int:
+        """Byte of a Python source up to which it decides that the top-level statement at a 1-based line fails.
+
+        That is the end of the first word of the next statement: ``else`` would have continued this one.
+        """
+        tree = SourceReader().tree(self.source.decode("utf-8", "surrogatepass"))
+        for statement in tree.body if tree else ():
+            heads: list[ast.stmt | ast.expr] = [statement, *getattr(statement, "decorator_list", [])]
+            first = min(heads, key=lambda node: node.lineno)
+            if first.lineno > line:
+                begin = self._lines[first.lineno - 1] + first.col_offset
+                word = _WORD.match(self.source, begin)
+                return max(begin + 1, word.end() if word else 0)
+            line = max(line, statement.end_lineno or 0)
+        return ALL_TEXT
+
+    def line_span(self, line: int, value: float, until: int = ALL_TEXT) -> Span | None:
         """The written part of a 1-based source line, without indentation and newline; ``None`` if blank."""
         if not 1 <= line <= len(self._lines):
             return None
@@ -103,23 +137,33 @@ class Places:
         content = self.source[begin:end]
         if not content.strip():
             return None
-        return self.span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value)
+        return self.span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value, until)
 
 
-def blame_line(text: str, judgement: Judgement, value: float, full: float) -> TermScore:
+def blame_line(text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False) -> TermScore:
     """Score of a failed program, with the loss charged to the line where it failed.
 
     The line gets ``value - full``, so that the other tokens earn what they would in a program without fault:
     between a program that fails at a line and one that passes, only that line differs. No place where the
     line is unknown, blank or not the policy's own, or where nothing was lost.
+
+    Args:
+        text: the completion, or its last turn.
+        judgement: of its program.
+        value: of the program.
+        full: value of a program without fault.
+        at_once: whether every program that an exception ends, and every one that does not compile, has this value: then
+            the loss is decided with the top-level statement that failed, else at the end of the text.
     """
-    if value >= full or judgement.program is None or judgement.outcome.line is None:
+    outcome, program = judgement.outcome, judgement.program
+    if value >= full or program is None or outcome.line is None:
         return TermScore(value)
-    span = Places(text, judgement.program).line_span(judgement.outcome.line, value - full)
-    if span is None:
-        return TermScore(value)
-    # A syntax error is reported where it begins: a bracket that the rest of the program never closed.
-    return TermScore(value, (replace(span, undecided=judgement.outcome.verdict is Verdict.SYNTAX_ERROR),))
+    places, until = Places(text, program), ALL_TEXT
+    # ``definitions`` leaves out statements that a later entry point does not need.
+    if at_once and outcome.module_line is not None and judgement.problem.extraction != "definitions":
+        until = places.decided_by(outcome.module_line)
+    span = places.line_span(outcome.line, value - full, until)
+    return TermScore(value, () if span is None else (span,))
 
 
 def unjudged(judgement: Judgement) -> TermScore | None:
@@ -164,8 +208,8 @@ class Parts(NamedTuple):
     rest: float
 
     def scaled(self, factor: float) -> Parts:
-        """These parts times a factor."""
-        return Parts(self.flagged * factor, self.decided * factor, self.rest * factor)
+        """These parts times a factor, but for what was decided before it was known that they would be scaled."""
+        return Parts(self.flagged * factor, self.decided, self.rest * factor)
 
 
 class _Place(NamedTuple):
@@ -174,7 +218,7 @@ class _Place(NamedTuple):
     start: int
     end: int
     amount: float
-    undecided: bool = False
+    until: int = 0
     is_turn: bool = False
 
 
@@ -237,7 +281,7 @@ class TokenPlaces:
         places = []
         for weight, score in scores:
             for span in score.spans:
-                places.append(_Place(int(span.start), int(span.end), weight * span.value, span.undecided))
+                places.append(_Place(int(span.start), int(span.end), weight * span.value, span.until))
             for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
                 places.append(_Place(first, after, weight * value, is_turn=True))
         return places
@@ -255,10 +299,10 @@ class TokenPlaces:
         # index_add_ on the CPU is a loop: a token's parts are added in the order of the places.
         flagged.index_add_(0, positions[_ranges(first, counts)], (amounts / counts).repeat_interleave(counts))
         found = counts > 0
-        deciding = positions[(first + counts - 1)[found]]  # of a turn; of a span the token after it
+        deciding = positions[(first + counts - 1)[found]]  # of a turn
         spans = ~is_turn[found]
-        undecided = torch.tensor([place.undecided for place in places])[found]
-        deciding[spans] = self._deciding(deciding[spans], undecided[spans])
+        needed = torch.maximum(ends, integers(place.until for place in places))
+        deciding[spans] = self._deciding(starts[found][spans], needed[found][spans])
         decided.index_add_(0, deciding, amounts[found])
         return found.tolist()
 
@@ -267,10 +311,11 @@ class TokenPlaces:
         ends = torch.maximum(ends, starts + 1)
         return torch.searchsorted(self._ends, starts, right=True), torch.searchsorted(self._starts, ends)
 
-    def _deciding(self, last: Tensor, undecided: Tensor) -> Tensor:
-        """[S] the tokens that decided places which end with these: the next ones, since a place may continue."""
+    def _deciding(self, starts: Tensor, needed: Tensor) -> Tensor:
+        """[S] the tokens after those that overlap bytes: these may still have gone on. The last for ``ALL_TEXT``."""
+        last = self._tokens[self._flagged(starts, needed)[1] - 1]
         following = torch.searchsorted(self._everywhere, last, right=True).clamp(max=len(self._everywhere) - 1)
-        return self._everywhere[torch.where(undecided, len(self._everywhere) - 1, following)]
+        return self._everywhere[torch.where(needed == ALL_TEXT, len(self._everywhere) - 1, following)]
 
 
 def _positions(flags: Tensor) -> Tensor:

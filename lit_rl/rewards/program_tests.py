@@ -31,8 +31,8 @@ class TestsReward(RewardTerm):
     """Reward for passing the tests.
 
     ``all`` gives 1 if every test passed, else 0. ``fraction`` gives passed tests over all tests, and never 1
-    without the verdict passed; asserts in loops are counted as far as they were started. Where a check scores groups
-    of its tests, or its checker gives points, it gives the mean of these scores.
+    without the verdict passed; ``docs/sandbox.md`` says what one test is. Where a check scores groups of its tests,
+    or its checker gives points, it gives the mean of these scores.
     ``graded`` gives each verdict its grade.
 
     A program that failed at a known line of its own loses its reward there: the line gets ``value - value of a pass``,
@@ -81,7 +81,7 @@ class TestsReward(RewardTerm):
     def _score(self, text: str, judgement: Judgement) -> TermScore:
         value = self._value(judgement.problem.check, judgement.outcome)
         full = self.grades[Verdict.PASSED] if self.mode == "graded" else 1.0
-        return blame_line(text, judgement, value, full)
+        return blame_line(text, judgement, value, full, at_once=self.mode == "all")
 
     def _value(self, check: Check, outcome: Outcome) -> float:
         if self.mode == "graded":

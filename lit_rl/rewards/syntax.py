@@ -13,7 +13,7 @@ from lit_rl.models.codecs.token_bytes import token_byte_spans
 from lit_rl.rewards.grammars import TooCostly, first_error, grammar
 from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
-from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.term import ALL_TEXT, RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Program, StopReason
 
 
@@ -60,7 +60,9 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
     if place is None:
         blank = language == "python" and is_blank(program.source)
         return TermScore(-1.0 if blank and not prefix else 0.0)
-    span = Places(text, program).span(*place, -1.0)
+    # tree-sitter may repair an earlier place once it has read more, and what ends too early can go on.
+    for_good = language == "python" and _first_wrong(program.source, language, True) == place
+    span = Places(text, program).span(*place, -1.0, place[1] if for_good else ALL_TEXT)
     return TermScore(-1.0, () if span is None else (span,))
 
 

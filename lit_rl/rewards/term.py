@@ -6,14 +6,19 @@ Letters: N completions, T completion tokens (padded on the right).
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from torch import Tensor
 
 from lit_rl.arguments import TypedArguments, UsageError, require_number
 from lit_rl.types import Completions, Judgement, Problem
+
+ALL_TEXT: Final = sys.maxsize
+"""``Span.until`` of a place that the whole completion decides, with the token that ends it."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +30,15 @@ class Span:
         end: byte after its last. Equal to ``start`` for a position between two characters: then the token that
             starts or continues there is meant.
         value: reward of this place, in the units of the term.
-        undecided: whether all that follows could still have undone it, as a bracket can be closed later; else the
-            place was decided when it ended.
+        until: byte up to which the text took part in the decision, if that is beyond ``end``: whatever follows, the
+            completion has this part of the reward. ``ALL_TEXT`` where any token can change it, as a bracket can be
+            closed later.
     """
 
     start: int
     end: int
     value: float
-    undecided: bool = False
+    until: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,8 +112,8 @@ class RewardOutput:
         rewards: [N] float32, weighted sum of the terms, clipped; before any KL. 0 where not ``valid``.
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
         credit: [N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask.
-        decided: [N, T] float32; the part of the reward that has places, each on the token that decided it: the one
-            after the place, where something follows, and the last one of a turn. Without what is spread evenly.
+        decided: [N, T] float32; the part of the reward that has places, each on the token that decided it: no later
+            token took part in the decision. Of a turn it is the last one. Without what is spread evenly.
         term_values: per term [N] float32, unweighted; NaN where the term failed.
         reasons: per invalid row, why.
     """

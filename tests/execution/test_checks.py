@@ -58,8 +58,9 @@ def test_every_check_is_plain_data_that_knows_its_tests_and_language() -> None:
     assert [check.num_tests for check in CHECKS] == [2, 3, 2, 1, 2, 100, 0, 0, 0]
     languages = ["python"] * 3 + ["cpp"] + ["python"] * 2 + ["lines of a.cpp", "c", "python"]
     assert [check.language for check in CHECKS] == languages
+    assert AssertTests("for x in (1, 2): assert f(x) == x").num_tests == 2
     # Asserts that cannot be counted are one test.
-    assert AssertTests("for x in (1, 2): assert f(x) == x").num_tests == 1
+    assert AssertTests("for x in f(2): assert x").num_tests == 1
     assert AssertTests("def check(f):\n    assert f(1)\n    assert f(2)\n", "f").num_tests == 2
     assert AssertTests("assert (").num_tests == 1
 

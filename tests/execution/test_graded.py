@@ -114,14 +114,20 @@ def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
     """Items 64 and 65."""
 
     def line(kind, secret="s"):
-        return b'{"kind": "%s", "num_passed": 3, "secret": "%s"}\n' % (kind.encode(), secret.encode())
+        return b'...\n{"kind": "%s", "number": 3, "secret": "%s"}\n' % (kind.encode(), secret.encode())
 
     def exited(status):
         return status << 8
 
     good = exited(STATUSES["passed"])
-    assert result_of(line("passed"), good, "s")["num_passed"] == 3
+    assert result_of(line("passed"), good, "s")["number"] == 3
+    killed = 9
+    assert result_of(line("failed") + b"..f", killed, "s")["kind"] == "failed", "a later test ran into a limit"
     for content, status in (
+        (line("ended"), killed),
+        (line("faulty"), killed),
+        (line("failed") + b"x", exited(STATUSES["failed"])),
+        (b"x" + line("passed"), good),
         (line("passed"), exited(0)),
         (line("passed"), exited(STATUSES["failed"])),
         (line("failed"), good),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.functional.returns import reward_to_go
-from lit_rl.rewards import Composite, RewardOutput, Span, TermScore, TestsReward
+from lit_rl.rewards import ALL_TEXT, Composite, RewardOutput, Span, TermScore, TestsReward
 from lit_rl.rewards.places import Credit, place_rewards, terminal
 
 ALL_CREDIT = pytest.mark.parametrize("credit", get_args(Credit))
@@ -42,26 +42,49 @@ def test_a_place_keeps_its_part_and_the_rest_stands_where_the_option_says() -> N
 
 
 def test_a_place_at_the_end_or_one_that_could_be_undone_is_decided_by_the_last_token() -> None:
-    places = Span(3, 4, -1.0), Span(4, 4, -1.0), Span(0, 1, -1.0, undecided=True)
+    places = Span(3, 4, -1.0), Span(4, 4, -1.0), Span(0, 1, -1.0, ALL_TEXT), Span(0, 1, -1.0, until=4)
     for place in places:
         rewards, mask = scored(["abcd", "abcdefg"], [TermScore(-1.0, (place,)), TermScore(0.0)])
         assert place_rewards(rewards, mask, "spans")[0].tolist() == [0, 0, 0, 0, -1, 0, 0, 0]
 
 
-def test_a_bracket_that_is_never_closed_is_lost_by_the_token_that_ends_the_program() -> None:
-    """Python reports it in line 1, which is what the tests' term blames; an exception there is decided in line 2."""
-    text = "f(\nx"
-    for verdict, expected in ((Verdict.SYNTAX_ERROR, [0, 0, 0, 0, 0]), (Verdict.EXCEPTION, [0, 0, -1, 0, 1])):
-        judgement = judged(text, Outcome(verdict, line=1))
-        completions = batch([text])
-        rewards = Composite([TestsReward()])(completions, [judgement])
-        assert place_rewards(rewards, completions.completion_mask, "spans")[0].tolist() == expected
+RAISED = Verdict.EXCEPTION
+# A program, how it ended, and what is written when its loss is decided; ``None`` for all of it, with EOS.
+DECIDED: dict[str, tuple[str, Outcome, str | None]] = {
+    "a bracket that is never closed": ("f(\nx", Outcome(Verdict.SYNTAX_ERROR, line=1), None),
+    "an exception at the top level": ("f()\nxy = 1\nz", Outcome(RAISED, line=1, module_line=1), "f()\nxy "),
+    "before a comment": ("f()\n# no\nxy=1\nz", Outcome(RAISED, line=1, module_line=1), "f()\n# no\nxy="),
+    "before a word that may grow": ("f()\nels", Outcome(RAISED, line=1, module_line=1), None),
+    "in the last statement": ("x\nf()\n\n", Outcome(RAISED, line=2, module_line=2), None),
+    "between others in a line": ("f(); g(); h()\n(1)\n", Outcome(RAISED, line=1, module_line=1), "f(); g(); h()\n(1"),
+    "in a block": ("if 1:\n f()\n\n@x\ndef é(): 1\n", Outcome(RAISED, line=2, module_line=2), "if 1:\n f()\n\n@x\n"),
+    "in a function that the top level called": (
+        "def f():\n  1/0\nx=f()\nprint(x)\n",
+        Outcome(RAISED, line=2, module_line=3),
+        "def f():\n  1/0\nx=f()\nprint(",
+    ),
+    "in a call of the tests": ("def f():\n  1/0\nx = 1\n", Outcome(RAISED, line=2), None),
+    "in a fenced block": ("```\nf()\nx = 1\n```\n", Outcome(RAISED, line=1, module_line=1), None),
+}
 
 
-def test_a_clipped_reward_scales_its_places_too() -> None:
-    """-4 of which -3 has a place, clipped to -1: -3/4 stays with it, -1/4 is the rest."""
+@pytest.mark.parametrize(("text", "outcome", "written"), DECIDED.values(), ids=DECIDED)
+def test_a_failure_is_decided_where_the_program_can_no_longer_pass(
+    text: str, outcome: Outcome, written: str | None
+) -> None:
+    completions = batch([text])
+    for mode, expected in (("all", written), ("fraction", None), ("graded", None)):
+        rewards = Composite([TestsReward(mode=mode)])(completions, [judged(text, outcome)])
+        assert rewards.credit[0].min() < 0, "the failing line is blamed, wherever that is decided"
+        index = (rewards.decided[0] < 0).nonzero().item()
+        assert index == (len(text) if expected is None else len(expected) - 1), mode
+
+
+def test_the_last_token_takes_what_a_clip_takes_away() -> None:
+    """-4 of which -3 has a place, clipped to -1: what was decided at the place does not depend on what follows it."""
     rewards, mask = scored(["abcd"], [TermScore(-4.0, (Span(0, 1, -3.0),))], low=-1.0)
-    assert place_rewards(rewards, mask, "spans").tolist() == [[0, -0.75, 0, 0, -0.25]]
+    assert place_rewards(rewards, mask, "spans").tolist() == [[0, -3, 0, 0, 2]]
+    assert rewards.credit.tolist() == [[-0.8125, -0.0625, -0.0625, -0.0625, 0]]
 
 
 numbers = st.floats(-10, 10, allow_nan=False)

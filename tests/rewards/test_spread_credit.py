@@ -18,6 +18,7 @@ from support.plain_loops import plain_credit
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
+    ALL_TEXT,
     BleuReward,
     Composite,
     DataflowReward,
@@ -198,7 +199,8 @@ def scores_of(rng: random.Random, completions: Completions) -> list[TermScore]:
         spans = []
         for _ in range(rng.choice((0, 0, 1, 3, 8))):
             start = rng.randint(0, size)
-            spans.append(Span(start, min(size, start + rng.randint(0, 9)), rng.uniform(-1, 1), rng.random() < 0.3))
+            end, until = min(size, start + rng.randint(0, 9)), rng.choice((0, 0, rng.randint(0, size), ALL_TEXT))
+            spans.append(Span(start, end, rng.uniform(-1, 1), until))
         values = tuple(rng.uniform(-1, 1) for _ in range(rng.randint(0, len(turns)))) if rng.random() < 0.4 else ()
         covered = sum(span.value for span in spans) if rng.random() < 0.3 else rng.choice((0, 1, -0.37))
         scores.append(TermScore(None if rng.random() < 0.05 else covered, tuple(spans), "why", values))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lit_rl.rewards import Composite, TermScore
+from lit_rl.rewards import ALL_TEXT, Composite, Span, TermScore
 from lit_rl.types import Completions, Judgement, Program
 
 ByteSpan = tuple[int, int]
@@ -54,7 +54,7 @@ class PlainPlaces:
                 for t in tokens:
                     flagged[t] += weight * span.value / len(tokens)
                 if tokens:
-                    decided[self._deciding(tokens[-1], span.undecided)] += weight * span.value
+                    decided[self._deciding(span)] += weight * span.value
                     rest.append(-weight * span.value)
             for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
                 for t in range(first, after):
@@ -65,9 +65,10 @@ class PlainPlaces:
         covered = abs(left) <= 1e-12 * math.fsum(map(abs, rest))
         return flagged, decided, 0.0 if covered else left
 
-    def _deciding(self, last: int, undecided: bool) -> int:
+    def _deciding(self, span: Span) -> int:
+        last = self.flagged(span.start, max(span.end, span.until))[-1]
         following = bisect_right(self._everywhere, last)
-        return self._everywhere[-1 if undecided else min(following, len(self._everywhere) - 1)]
+        return self._everywhere[-1 if span.until == ALL_TEXT else min(following, len(self._everywhere) - 1)]
 
     def spread(self, flagged: Sequence[float], rest: float) -> list[float]:
         credit = list(flagged)
@@ -97,7 +98,7 @@ def plain_credit(
         if reward != total:
             if total and 0.0 <= reward / total <= 1.0:
                 factor = reward / total
-                flagged, chosen = [part * factor for part in flagged], [part * factor for part in chosen]
+                flagged = [part * factor for part in flagged]
                 rest *= factor
             else:
                 rest += reward - total

@@ -206,7 +206,7 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
     if decisive.robot_verdict in _BREAK_OFF:
         # As the interpreter would have printed it; the traceback itself stays in the program's process.
         said = f"{shown.stderr}{shown.exception_type or ''}: {decisive.run.message}".strip(": ")
-        shown = replace(shown, line=_line_given(shown.line, program), stderr=said)
+        shown = replace(shown, line=_line_given(shown.line, program), module_line=None, stderr=said)
     else:
         shown = replace(shown, line=None, exception_type=None)
     traces: tuple[Any, ...] = tuple(list(map(_shown_event, one.trace)) for one in tested)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from lit_rl.arguments import UsageError
@@ -143,4 +144,4 @@ def _lines(source: str, names: Sequence[Sequence[str]]) -> list[tuple[int, int] 
 def _span(places: Places, first: int, last: int, value: float) -> Span | None:
     """From the beginning of a line to the end of another, without the blank ones at its end."""
     found = [span for line in range(first, last + 1) if (span := places.line_span(line, value)) is not None]
-    return Span(found[0].start, found[-1].end, value) if found else None
+    return replace(found[0], end=found[-1].end) if found else None

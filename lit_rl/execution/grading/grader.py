@@ -1,8 +1,9 @@
 """The grader's process: runs test code; every use of the program is a request to the program's process.
 
 The program sends plain data only, so nothing of it ever runs here: no ``__eq__``, no patched builtin, no
-frame to search. One line with a secret of this job reaches the supervisor after the last test ran, and the exit
-status says the same; if the program's process ended before, in any way, the tests have not passed.
+frame to search. One line with a secret of this job reaches the supervisor when the first test failed, or after the last
+one, and the exit status says the same; if the program's process ended before, in any way, the tests have not passed.
+Around that line stands a letter for each test: tests go on after one that failed, to be counted.
 
 Before the first program, the tests are rehearsed without any (:func:`rehearse`), up to their first use of a name that
 the program provides. What fails there is the tests' fault for every program; every later error is the program's.
@@ -16,12 +17,14 @@ import itertools
 import json
 import marshal
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import CodeType
 from typing import Any
 
 from lit_rl.execution.grading.guard import guard
-from lit_rl.execution.grading.names import PASSED, namespace_of, require_import, unprovided_namespace
+from lit_rl.execution.grading.names import FAILED, HELD, PASSED, namespace_of, require_import, unprovided_namespace
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.program_side.child import CHANNEL
 from lit_rl.execution.program_side.interpreter import draw_anew
@@ -34,6 +37,10 @@ RESULT = 1  # stdout of the grader: nothing else writes there, tests print to st
 STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "error": 46, "faulty": 47}
 """Exit status of the grader for each kind of result; ``faulty`` is that of a rehearsal alone."""
 
+HELD_TEST, FAILED_TEST, RAISED_TEST = b".", b"f", b"e"
+"""Letters of tests that held, that failed, and in which the program raised an exception."""
+_MOST_TESTS = 100_000
+
 _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
@@ -43,21 +50,13 @@ def grade(job: dict[str, Any]) -> int:
     Returns:
         The exit status that belongs to the result.
     """
-    result = _take_stdout()
     program = TestsSide(Channel(CHANNEL), job["in_place"], job["allow_objects"])
-    counts: dict[int, int] = {}
+    results = Results(_take_stdout(), job, program)
     draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
     code = marshal.loads(job["code"])
     guard(code, job["texts"], lambda: program.is_used, program.disbelieve)
-    found = result_of_tests(job, code, program, counts)
-    if program.ended:  # whatever the tests made of it
-        found = {"kind": "ended", "error": program.last_error, "line": found.get("line")}
-    elif program.is_disbelieved and found["kind"] == "passed":
-        found = {"kind": "failed", "message": "AssertionError: an answer of the program is no evidence"}
-    if "error" in found:
-        found["error"] = bounded_description(found["error"])
-    result.send(json.dumps(found | {"num_passed": sum(counts.values()), "secret": job["secret"]}))
-    return STATUSES[found["kind"]]
+    results.send(result_of_tests(job, code, program, results))
+    return STATUSES[results.kind]
 
 
 def rehearse(job: dict[str, Any]) -> int:
@@ -81,7 +80,7 @@ def rehearse(job: dict[str, Any]) -> int:
         line = line_in(error, "<test>") or progress.line
         message = f"{_named(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
         passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
-    result.send(json.dumps({"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]}))
+    result.send("\n" + json.dumps({"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]}))
     return STATUSES["faulty"]
 
 
@@ -96,6 +95,12 @@ class _Progress:
     """Runs tests and tracks their position: ``line`` is that of the running definition."""
 
     line: int | None = None
+    stops = True
+    """Whether tests end with the first that fails."""
+
+    def attempt(self, test: Callable[[], Any]) -> None:
+        """Run a test, or a function of several."""
+        test()
 
     def run(self, job: dict[str, Any], code: CodeType, namespace: dict[str, Any]) -> None:
         """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes.
@@ -108,26 +113,120 @@ class _Progress:
         check = namespace.get("check")
         if job["entry_point"] is not None and callable(check) and not job["calls_check"]:
             self.line = job["check_line"]
-            check(namespace["candidate"])
+            self.attempt(partial(check, namespace["candidate"]))
         for kind, name, defined_at in job["runs"]:
             self.line = defined_at
             if kind == "unittest":
-                _run_case(namespace[name])
+                _run_case(namespace[name], self)
             elif kind == "class":
-                _run_class(namespace[name], namespace)
+                _run_class(namespace[name], namespace, self)
             else:
-                _run_function(namespace[name], name, namespace)
+                _run_function(namespace[name], name, namespace, self)
 
 
-def _run_case(case: Any) -> None:
+class Results(_Progress):
+    """What became of the tests, sent as soon as it is known; those after one that failed are run too.
+
+    Args:
+        channel: to the supervisor.
+        job: the grader's.
+        program: the connection.
+
+    Attributes:
+        kind: of the result, once it is sent.
+        kinds: what the program said about the names that mean its own.
+        evidence: numbers of the asserts that held.
+    """
+
+    stops = False
+
+    def __init__(self, channel: Channel, job: dict[str, Any], program: TestsSide) -> None:
+        self._channel, self._job, self._program = channel, job, program
+        self._num_tests = self._num_noted = 0  # tests that ended, and asserts that held since the last of them
+        self._is_unset = False  # whether the program raised where the tests wanted to bind a name
+        self.kind = ""
+        self.kinds: dict[str, Any] = {}
+        self.evidence: set[int] = set()
+
+    def names(self) -> dict[str, Callable[..., None]]:
+        """Return the functions that the tests call, see ``TestList.run_on``."""
+        return {PASSED: self._note, HELD: self.held, FAILED: self.caught}
+
+    def attempt(self, test: Callable[[], Any]) -> None:
+        """Run a test, or a function of several; count what reports no test as one."""
+        before = self._num_tests
+        try:
+            test()
+            if self._num_tests == before:
+                self.held()
+        except BaseException:
+            self.caught(is_test=True)
+
+    def held(self) -> None:
+        """Count a test that held."""
+        self._write(HELD_TEST)
+
+    def caught(self, is_test: bool) -> None:
+        """Go on after the present exception, which a test raised, or a statement between tests."""
+        error = sys.exception()
+        if not isinstance(error, Exception) or type(error).__name__ == "SkipTest":
+            raise  # the exception is the caller's
+        self.failed(error, is_test)
+
+    def failed(self, error: BaseException, is_test: bool = True) -> None:
+        """Count a test that failed; the first one is the result."""
+        found = {"line": self.line, **_of_error(error, self._program, self._job["names"], self.kinds)}
+        found["number"] = self._number
+        raised = found["kind"] == "raised"
+        if is_test:
+            self._write(RAISED_TEST if raised or (self._is_unset and isinstance(error, NameError)) else FAILED_TEST)
+        self._is_unset = raised and not is_test
+        self.send(found)
+
+    def send(self, found: dict[str, Any]) -> None:
+        """Send the result unless there is one."""
+        if self.kind:
+            return
+        if self._program.ended:  # whatever the tests made of it
+            found = {"kind": "ended", "error": self._program.last_error, "line": found.get("line")}
+        elif self._program.is_disbelieved and found["kind"] == "passed":
+            found = {"kind": "failed", "message": "AssertionError: an answer of the program is no evidence"}
+        if "error" in found:
+            found["error"] = bounded_description(found["error"])
+        self.kind = found["kind"]
+        self._channel.send("\n" + json.dumps({"number": self._number, **found, "secret": self._job["secret"]}))
+
+    @property
+    def _number(self) -> int:
+        """Number of the assert that is tried, where the tests of a loop of unknown length count one by one."""
+        return self._num_tests + self._num_noted + 1
+
+    def _note(self, number: int) -> None:
+        self.evidence.add(number)
+        self._num_noted += 1
+
+    def _write(self, letter: bytes) -> None:
+        self._num_tests, self._num_noted = self._num_tests + 1, 0
+        if self._num_tests <= _MOST_TESTS:
+            os.write(self._channel.descriptor, letter)
+
+
+def _run_case(case: Any, progress: _Progress) -> None:
     import unittest
 
     failures: list[BaseException] = []
 
     class Result(unittest.TestResult):
+        def addSuccess(self, test: Any) -> None:
+            if isinstance(progress, Results):
+                progress.held()
+
         def addError(self, test: Any, err: Any) -> None:
-            failures.append(err[1])
-            self.stop()
+            if isinstance(progress, Results):
+                progress.failed(err[1])
+            else:
+                failures.append(err[1])
+                self.stop()
 
         addFailure = addError
 
@@ -136,22 +235,21 @@ def _run_case(case: Any) -> None:
                 self.addError(test, err)
 
         def addUnexpectedSuccess(self, test: Any) -> None:
-            failures.append(AssertionError(f"{test} passed, and was expected to fail"))
-            self.stop()
+            self.addError(test, (None, AssertionError(f"{test} passed, and was expected to fail")))
 
     result = Result()
-    result.failfast = True
+    result.failfast = progress.stops
     unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
     if failures:
         raise failures[0]
 
 
-def _run_class(kind: Any, namespace: dict[str, Any]) -> None:
+def _run_class(kind: Any, namespace: dict[str, Any], progress: _Progress) -> None:
     for name in [name for name in vars(kind) if name.startswith("test")]:
         instance = kind()
         getattr(instance, "setup_method", lambda *_: None)(*_wanted(instance, "setup_method", name))
         try:
-            _run_function(getattr(instance, name), name, namespace)
+            _run_function(getattr(instance, name), name, namespace, progress)
         finally:
             getattr(instance, "teardown_method", lambda *_: None)(*_wanted(instance, "teardown_method", name))
 
@@ -161,7 +259,7 @@ def _wanted(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
     return (getattr(instance, name),) if function and inspect.signature(function).parameters else ()
 
 
-def _run_function(function: Callable[..., Any], name: str, namespace: dict[str, Any]) -> None:
+def _run_function(function: Callable[..., Any], name: str, namespace: dict[str, Any], progress: _Progress) -> None:
     for given in _parameter_sets(function):
         missing = [
             parameter.name
@@ -174,11 +272,15 @@ def _run_function(function: Callable[..., Any], name: str, namespace: dict[str, 
             given = {**given, "candidate": namespace["candidate"]}
         elif missing:
             raise TypeError(f"{name} of the tests needs {', '.join(missing)}: fixtures are not supported")
-        result = function(**given)
-        if inspect.iscoroutine(result):
-            import asyncio
+        progress.attempt(partial(_run_once, function, given))
 
-            asyncio.run(result)
+
+def _run_once(function: Callable[..., Any], given: dict[str, Any]) -> None:
+    result = function(**given)
+    if inspect.iscoroutine(result):
+        import asyncio
+
+        asyncio.run(result)
 
 
 def _parameter_sets(function: Any) -> Iterator[dict[str, Any]]:
@@ -193,25 +295,19 @@ def _cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
     return [dict(zip(split, [value] if len(split) == 1 else value, strict=True)) for value in values]
 
 
-def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
-    """Run the tests and describe the result. Fills ``counts`` with how often each assert held, by its number."""
-
-    def passed(number: int) -> None:
-        counts[number] = counts.get(number, 0) + 1
-
-    kinds: dict[str, Any] = {}
-    progress = _Progress()
+def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, results: Results) -> dict[str, Any]:
+    """Run the tests and describe the result, unless a test failed that let the others go on."""
     try:
-        kinds = program.hello(frozenset((*job["names"], *job["modules"])))
-        namespace = namespace_of(job, kinds, program)
-        progress.run(job, code, namespace | {PASSED: passed})
+        results.kinds = program.hello(frozenset((*job["names"], *job["modules"])))
+        namespace = namespace_of(job, results.kinds, program)
+        results.run(job, code, namespace | results.names())
     except ProgramEnded as error:
         return {"kind": "ended", "error": program.last_error, "line": line_in(error, "<test>")}
     except BaseException as error:
-        return {"line": progress.line, **_of_error(error, program, job["names"], kinds)}
-    if not set(job["required"]) <= counts.keys():
+        return {"line": results.line, **_of_error(error, program, job["names"], results.kinds)}
+    if not set(job["required"]) <= results.evidence:
         return {"kind": "failed", "message": "AssertionError: an assert of the tests did not run"}
-    if not counts:
+    if not results.evidence:
         return {"kind": "failed", "message": "AssertionError: no assert of the tests ran"}
     return {"kind": "passed"}
 

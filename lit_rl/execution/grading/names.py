@@ -12,6 +12,7 @@ from lit_rl.execution.wire.held import OPERATIONS, StopOfProgram
 from lit_rl.execution.wire.link import BadMessage
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
+HELD, FAILED = "__lit_rl_held__", "__lit_rl_failed__"  # and these where one test of theirs ended
 STOPPED = "__lit_rl_stopped__"  # the tests expect it where they expect StopIteration
 # Modules whose import has side effects.
 _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
@@ -97,6 +98,10 @@ def _imported(module: str) -> Any:
         raise ImportError(module) from error
 
 
+def _raise_again(is_test: bool) -> NoReturn:
+    raise  # it is called where an exception was caught
+
+
 REHEARSED = 48
 """Exit status of a rehearsal that came to the first use of a program: up to there, the tests work."""
 
@@ -132,6 +137,7 @@ def unprovided_namespace(job: dict[str, Any]) -> dict[str, Any]:
         ImportError: a module that the tests use without importing it is missing.
     """
     namespace: dict[str, Any] = {"__name__": "__main__", PASSED: lambda number: None, STOPPED: StopOfProgram}
+    namespace |= {HELD: lambda: None, FAILED: _raise_again}
     provided = [*job["names"], *([] if job["entry_point"] is None else [job["entry_point"], "candidate"])]
     for name, (module, attributes) in job["modules"].items():
         found = module_meant(name, module, attributes)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from lit_rl.execution.checks import AssertTests
-from lit_rl.execution.grading.grader import STATUSES
+from lit_rl.execution.grading.grader import FAILED_TEST, HELD_TEST, RAISED_TEST, STATUSES
 from lit_rl.execution.grading.names import REHEARSED
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.evidence import statements
@@ -25,6 +25,9 @@ from lit_rl.execution.wire.program_messages import read_result
 from lit_rl.execution.wire.value_text import lines_of, shortened
 
 _Result = dict[str, Any] | None
+_CASES = {HELD_TEST: Verdict.PASSED, FAILED_TEST: Verdict.WRONG_ANSWER, RAISED_TEST: Verdict.EXCEPTION}
+_LETTERS = b"".join(_CASES)
+_GOING_ON = ("failed", "raised", "error")  # after these the grader runs the other tests
 _SECRET_BYTES = 16
 _MOST_REHEARSED = 1024
 _LONGEST_PARSED = 200_000
@@ -53,8 +56,9 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         served.close_channel()
         report = client.finish()
         assert report is not None
-        result = result_of(read_whole(grader.stdout), report.children[0].status, tests["secret"])
-        return _outcome(client, program, check, served, report, result)
+        content, status = read_whole(grader.stdout), report.children[0].status
+        result = result_of(content, status, tests["secret"])
+        return _outcome(client, program, check, served, report, result, _letters(content))
 
 
 def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
@@ -120,29 +124,45 @@ def _digest(test: str, entry_point: str | None) -> bytes:
 def result_of(content: bytes, status: int, secret: str) -> _Result:
     """The grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
+    After a test that failed, a limit may have ended the process.
+
     Args:
         content: what the grader wrote.
         status: exit status of the grader's process, as ``waitpid`` gives it.
         secret: the job's; the program never sees it.
     """
-    if content.count(b"\n") != 1 or not content.endswith(b"\n"):
+    before, *rest = content.split(b"\n")
+    if len(rest) != 2 or before.strip(_LETTERS) or rest[1].strip(_LETTERS):
         return None
     try:
-        result = read_result(content)
+        result = read_result(rest[0])
     except NotPlain:
         return None
-    exited = os.WIFEXITED(status) and os.WEXITSTATUS(status) == STATUSES.get(result["kind"])
-    return result if exited and result["secret"] == secret else None
+    expected = STATUSES.get(result["kind"])
+    exited = os.WIFEXITED(status) and os.WEXITSTATUS(status) == expected
+    killed = os.WIFSIGNALED(status) and result["kind"] in _GOING_ON
+    return result if (exited or killed) and result["secret"] == secret else None
+
+
+def _letters(content: bytes) -> bytes:
+    """A letter for each test that ended, before the grader's result and after it."""
+    before, *rest = content.split(b"\n")
+    return before + (rest[1] if len(rest) == 2 else b"")
 
 
 def _outcome(
-    client: ZygoteClient, program: str, check: AssertTests, served: Child, report: JobReport, result: _Result
+    client: ZygoteClient,
+    program: str,
+    check: AssertTests,
+    served: Child,
+    report: JobReport,
+    result: _Result,
+    letters: bytes,
 ) -> Outcome:
     """The outcome of a limit that was reached, else of the grader's report."""
     ended, status = how_it_ended(client, served, report, 1), report.children[1].status
-    num_passed = int(result["num_passed"]) if result else 0
     error, added = None, ""
-    if report.timed_out or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+    if (report.timed_out and result is None) or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         verdict = ended or Verdict.TIMED_OUT
     elif result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values
         verdict, error = Verdict.EXCEPTION, ended_early(report.children[0].status)
@@ -158,13 +178,21 @@ def _outcome(
     else:
         error, added = result["error"], str(result["message"])
         verdict = verdict_of_error(client, program, error, status)
-    cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
-    outcome = outcome_of(verdict, cases, served, report, error)
+    outcome = outcome_of(verdict, _cases(letters, verdict), served, report, error)
     if verdict is not Verdict.PASSED and result is not None and result["line"] is not None:
         source, asks_once = _statement_at(check.test, check.entry_point, result["line"])
         actual = shortened(result["actual"]) if asks_once else ""
-        outcome = replace(outcome, failed_case=FailedCase(num_passed + 1, source, actual=actual, kind="assert"))
+        outcome = replace(outcome, failed_case=FailedCase(result["number"], source, actual=actual, kind="assert"))
     return replace(outcome, stderr=outcome.stderr + added)
+
+
+def _cases(letters: bytes, verdict: Verdict) -> list[Verdict]:
+    """A verdict for each test that ended; the first that did not pass has the program's."""
+    cases = [_CASES[bytes((letter,))] for letter in letters]
+    if verdict is not Verdict.PASSED:
+        first = next((index for index, case in enumerate(cases) if case is not Verdict.PASSED), len(cases))
+        cases[first : first + 1] = [verdict]
+    return cases
 
 
 @lru_cache(maxsize=512)

@@ -86,4 +86,5 @@ def with_cause(outcome: Outcome, error: Description | None) -> Outcome:
     if not error or outcome.passed:
         return outcome
     name = printable_name(error["types"][0]) if error["types"] else None
-    return replace(outcome, exception_type=name, line=error["line"], exception_message=error.get("message", ""))
+    lines = {"line": error["line"], "module_line": error.get("module_line")}
+    return replace(outcome, exception_type=name, exception_message=error.get("message", ""), **lines)

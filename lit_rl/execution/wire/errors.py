@@ -24,7 +24,7 @@ class NotCompiled(Exception):
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """An exception as plain data: type, its ancestors' names, message, line in the program."""
+    """An exception as plain data: type, its ancestors' names, message, lines in the program."""
     stage = "run"
     if isinstance(error, NotCompiled):
         stage, error = "compile", error.cause
@@ -34,7 +34,8 @@ def describe(error: BaseException) -> dict[str, Any]:
         message = ""
     line = error.lineno if stage == "compile" and isinstance(error, SyntaxError) else line_in(error, FILE_NAME)
     names = [base.__name__ for base in type(error).__mro__ if base is not object]
-    return {"stage": stage, "types": names[:20], "message": message, "line": line}
+    found = {"stage": stage, "types": names[:20], "message": message, "line": line}
+    return found | {"module_line": _module_line(error) if stage == "run" else None}
 
 
 def line_in(error: BaseException, file_name: str) -> int | None:
@@ -45,6 +46,16 @@ def line_in(error: BaseException, file_name: str) -> int | None:
             line = trace.tb_lineno
         trace = trace.tb_next
     return line
+
+
+def _module_line(error: BaseException) -> int | None:
+    """The line at the program's top level that raised an exception; ``None`` where a call from outside did."""
+    trace = error.__traceback__
+    while isinstance(trace, TracebackType):
+        if trace.tb_frame.f_code.co_filename == FILE_NAME:
+            return trace.tb_lineno if trace.tb_frame.f_code.co_name == "<module>" else None
+        trace = trace.tb_next
+    return None
 
 
 def exception_from(description: dict[str, Any]) -> Exception:

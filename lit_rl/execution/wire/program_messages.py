@@ -15,18 +15,15 @@ from lit_rl.execution.wire.printable import printable, printable_name
 
 Description = dict[str, Any]
 """An exception: ``stage`` (``compile`` or ``run``), ``types`` (names of its class and base classes), ``message``,
-``line`` (in the program, or ``None``). The program's own word: shown, never believed."""
+``line`` and ``module_line`` (in the program, or ``None``). The program's own word: shown, never believed."""
 
 _LONGEST_DESCRIPTION = 65_536
 _CALL_UNITS = 100_000
 LONGEST_MESSAGE = 500
 _MOST_TYPES = 20
 _LAST_LINE = 10**9
-# Asserts that held are counted up to this number.
-_MOST_PASSED = 100_000
 _RESULT: dict[str, Any] = {
-    "kind": "", "secret": "", "message": "", "error": None, "line": None, "num_passed": 0, "actual": "",
-    "passes": False,
+    "kind": "", "secret": "", "message": "", "error": None, "line": None, "number": 1, "actual": "", "passes": False,
 }  # fmt: skip
 
 
@@ -80,8 +77,9 @@ def read_result(line: bytes) -> dict[str, Any]:
 
     Returns:
         ``kind``, ``secret``, ``message`` (of a test that failed), ``error`` (of the program, or ``None``),
-        ``line`` (of the tests, or ``None``), ``num_passed``, ``actual`` (what it answered last, for a reader), and of
-        a rehearsal ``passes`` (whether a shortage of the machine made it fail, which may pass).
+        ``line`` (of the tests, or ``None``), ``number`` (of the assert that failed), ``actual`` (what it answered
+        last, for a reader), and of a rehearsal ``passes`` (whether a shortage of the machine made it fail, which may
+        pass).
 
     Raises:
         NotPlain: if the line is not one.
@@ -97,7 +95,6 @@ def read_result(line: bytes) -> dict[str, Any]:
         result[text] = printable(result[text][:LONGEST_MESSAGE])
     result["error"] = None if result["error"] is None else description_of_tree(result["error"])
     result["line"] = _line(result["line"])
-    result["num_passed"] = max(0, min(result["num_passed"], _MOST_PASSED))
     return result
 
 
@@ -124,6 +121,7 @@ def description_of_tree(tree: Any) -> Description:
         "types": [printable_name(name) for name in names[:_MOST_TYPES]],
         "message": printable(message[:LONGEST_MESSAGE]) if type(message) is str else "",
         "line": _line(tree.get("line")),
+        "module_line": _line(tree.get("module_line")),
     }
 
 

@@ -43,8 +43,8 @@ VALID = [
     '["call","ask",["t","a"],["d","options",["l"]]]',
     json.dumps(["end", DESCRIPTION]),
     '["end",null]',
-    json.dumps({"kind": "passed", "secret": "ab", "num_passed": 3, "num_bytes": 10}),
-    json.dumps({"kind": "raised", "secret": "ab", "num_passed": 0, "error": DESCRIPTION, "line": 3, "asked": True}),
+    json.dumps({"kind": "passed", "secret": "ab", "number": 3, "num_bytes": 10}),
+    json.dumps({"kind": "raised", "secret": "ab", "number": 1, "error": DESCRIPTION, "line": 3, "asked": True}),
 ]
 TAGS = ["l", "t", "s", "S", "f", "F", "d", "b", "B", "i", "c", "r", "q", "I", "T", "k", "o"]
 WORDS = ["Decimal", "Fraction", "Counter", "OrderedDict", "defaultdict", "items", "values", "fields", "datetime"]

@@ -81,7 +81,7 @@ class Evidence(ast.NodeTransformer):
     def require(self, function: ast.FunctionDef) -> None:
         """Count the asserts of a function's own block as required: it is certain to be called."""
         for statement in function.body:
-            number = _number_noted(statement)
+            number = number_noted(statement)
             if number is not None:
                 self.required.append(number)
             elif any(isinstance(part, ast.Return) for part in ast.walk(statement)):
@@ -226,7 +226,8 @@ def _with_stopped(expected: ast.expr | None) -> ast.expr | None:
     return ast.copy_location(ast.Tuple([part for part in parts if part is not None], ast.Load()), expected)
 
 
-def _number_noted(statement: ast.stmt) -> int | None:
+def number_noted(statement: ast.stmt) -> int | None:
+    """The number of the evidence that a statement notes; ``None`` for a statement of the tests."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and name_called(call) == PASSED and isinstance(call.args[0], ast.Constant):
         number = call.args[0].value

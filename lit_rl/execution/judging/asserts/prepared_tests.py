@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.judging.asserts.evidence import Evidence, can_fail, idle_helpers, name_called
+from lit_rl.execution.judging.asserts.test_list import TestList
 
 # Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
 _RUN_CODE = ("exec", "timeit", "runcode", "runsource", "FunctionType", "exec_module")
@@ -72,6 +73,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         for name in called & functions.keys():
             evidence.require(functions[name])
+        TestList(counted, called).run_on()
         code = compile(ast.fix_missing_locations(counted), "<test>", "exec", dont_inherit=True)
     except FaultyCheck:
         raise
@@ -89,6 +91,18 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         tuple(evidence.required),
         runs,
     )
+
+
+@lru_cache(maxsize=4096)
+def count_tests(test: str, entry_point: str | None) -> int:
+    """Number of tests in a source, without running it; 0 if it does not compile."""
+    try:
+        tree = ast.parse(test)
+        calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
+        run = {name for _, name, _ in _runs(tree)} | ({"check"} if entry_point is not None or calls_check else set())
+        return TestList(Evidence().visit(tree), run).count()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0
 
 
 def _require_asserts(tree: ast.Module, names: frozenset[str], run: set[str]) -> None:

@@ -1,0 +1,211 @@
+"""The single tests in the source of assert tests: how many there are, and code that goes on after those that fail.
+
+A test is a statement that can fail, at the top, in a function that the tests run, such as ``check``, or in a loop there
+over something whose length the tests write out, once for each round. Any other loop is one test, and so is a method of
+a test class.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import TypeGuard
+
+from lit_rl.execution.grading.names import FAILED, HELD
+from lit_rl.execution.judging.asserts.evidence import name_called, number_noted
+
+_GUARDED = (
+    *(ast.Assert, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Expr, ast.For, ast.If, ast.Match),
+    *(ast.Raise, ast.Return, ast.Try, ast.While, ast.With),
+)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_CHANGING = ("add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update")
+_AS_LONG = ("enumerate", "list", "reversed", "sorted", "tuple")
+_MOST_ROUNDS = 10**9
+Body = list[ast.stmt]
+
+
+class TestList:
+    """The tests of a module in which ``Evidence`` is noted.
+
+    Args:
+        tree: the module.
+        run: names of the functions and classes that are run after it.
+    """
+
+    __test__ = False
+
+    def __init__(self, tree: ast.Module, run: Collection[str]) -> None:
+        self._tree, self._run = tree, run
+        self._values = _bound_once(tree)
+        plain = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_plain(node)}
+        mentioned = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+        called = Counter(_name_run(one) for top in tree.body for one in (top.body if _is_main(top) else [top]))
+        # A function is a list of tests if nothing but a statement of its own calls it, so that no test sees it fail.
+        self._listed = {
+            name: node
+            for name, node in plain.items()
+            if mentioned[name] == called[name] and (name in run or called[name])
+        }
+        self._times = called
+        self._helpers = {name for name, node in plain.items() if _holds_note(node)} - self._listed.keys()
+
+    def count(self) -> int:
+        """Number of the tests."""
+        classes = (node for node in self._tree.body if isinstance(node, ast.ClassDef) and node.name in self._run)
+        methods = (item for node in classes for item in node.body if isinstance(item, ast.FunctionDef))
+        return sum(method.name.startswith("test") for method in methods) + sum(
+            times * self._is_test(statement, note) for body, times in self._bodies() for statement, note in _pairs(body)
+        )
+
+    def run_on(self) -> None:
+        """Have the module report every test, and go on after those that fail."""
+        for body, _ in list(self._bodies()):
+            body[:] = [
+                new
+                for statement, note in _pairs(body)
+                for new in self._guarded(statement, [] if note is None else [note], self._is_test(statement, note))
+            ]
+
+    def _guarded(self, statement: ast.stmt, notes: Body, is_test: bool) -> Body:
+        """A statement whose failure is reported, and after which the names that it would have bound are unbound."""
+        is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if is_constant or not isinstance(statement, _GUARDED):
+            return [statement, *notes]
+        names = ", ".join(dict.fromkeys(_names_bound(statement)))
+        unbind = f"\n    {names.replace(', ', ' = ')} = None\n    del {names}" if names else ""
+        held = f"\n    {HELD}()" if is_test else ""
+        made = ast.parse(f"try:\n    pass{held}\nexcept:\n    {FAILED}({is_test}){unbind}").body[0]
+        assert isinstance(made, ast.Try)
+        for node in ast.walk(made):
+            if isinstance(node, ast.expr | ast.stmt | ast.ExceptHandler):
+                ast.copy_location(node, statement)
+        made.body[:1] = [statement, *notes]
+        return [made]
+
+    def _bodies(self) -> Iterator[tuple[Body, int]]:
+        """Every body of which each statement may be a test, and how often it runs."""
+        yield from self._within(self._tree.body, 1)
+        for name, function in self._listed.items():
+            marks = [mark.args[1] for mark in function.decorator_list if isinstance(mark, ast.Call)]
+            times = max(1, self._times[name]) * math.prod(self._length(cases) or 1 for cases in marks)
+            yield from self._within(function.body, times)
+
+    def _within(self, body: Body, times: int) -> Iterator[tuple[Body, int]]:
+        yield body, times
+        for statement in body:
+            if _is_main(statement):
+                yield from self._within(statement.body, times)
+            elif (rounds := self._rounds(statement)) is not None and isinstance(statement, ast.For):
+                yield from self._within(statement.body, times * rounds)
+
+    def _rounds(self, statement: ast.stmt) -> int | None:
+        """Rounds of a loop that always makes all of them, if its length is written out."""
+        if not isinstance(statement, ast.For) or statement.orelse:
+            return None
+        leaves = any(isinstance(node, ast.Break | ast.Continue | ast.Return) for node in ast.walk(statement))
+        return None if leaves else self._length(statement.iter)
+
+    def _is_test(self, statement: ast.stmt, note: ast.stmt | None) -> bool:
+        if isinstance(statement, _DEFINITIONS) or _is_main(statement) or self._rounds(statement) is not None:
+            return False
+        called = name_called(statement.value) if isinstance(statement, ast.Expr) else ""
+        return called not in self._listed and (note is not None or called in self._helpers or _holds_note(statement))
+
+    def _length(self, node: ast.expr, most: int = 9) -> int | None:
+        """Number of items of an iterable, if the tests write it out; names are followed ``most`` times."""
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return None if any(isinstance(item, ast.Starred) for item in node.elts) else len(node.elts)
+        if isinstance(node, ast.Dict):
+            return None if None in node.keys else len(node.keys)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            return len(node.value)
+        if isinstance(node, ast.Name) and node.id in self._values and most:
+            return self._length(self._values[node.id], most - 1)
+        if not isinstance(node, ast.Call):
+            return None
+        name, args = name_called(node), node.args
+        if isinstance(node.func, ast.Attribute):
+            return self._length(node.func.value, most) if name in ("items", "keys", "values") else None
+        if name in _AS_LONG and args:
+            return self._length(args[0], most)
+        sizes = [self._integer(part, most) if name == "range" else self._length(part, most) for part in args]
+        known = [size for size in sizes if size is not None]
+        if name not in ("range", "zip") or not known or len(known) < len(sizes):
+            return None
+        return min(known) if name == "zip" else len(range(*known[:3])) if 0 not in known[2:] else None
+
+    def _integer(self, node: ast.expr, most: int) -> int | None:
+        """An argument of ``range``: a number or the length of something."""
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, int) and node.value < _MOST_ROUNDS else None
+        is_length = isinstance(node, ast.Call) and name_called(node) == "len" and len(node.args) == 1
+        return self._length(node.args[0], most) if is_length and isinstance(node, ast.Call) else None
+
+
+def _pairs(body: Body) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
+    """Each statement with the note behind it."""
+    for statement, after in zip(body, [*body[1:], None], strict=True):
+        if number_noted(statement) is None:
+            yield statement, None if after is None or number_noted(after) is None else after
+
+
+def _is_plain(function: ast.FunctionDef) -> bool:
+    """Return whether a call of a function runs it, with the cases of pytest's ``parametrize`` at most."""
+    marks = function.decorator_list
+    cases = [mark for mark in marks if name_called(mark) == "parametrize" and isinstance(mark, ast.Call)]
+    waits = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
+    return not waits and len(cases) == len(marks) and all(len(mark.args) > 1 for mark in cases)
+
+
+def _is_main(statement: ast.stmt) -> TypeGuard[ast.If]:
+    """Return whether a statement is ``if __name__ == "__main__":``."""
+    test = statement.test if isinstance(statement, ast.If) and not statement.orelse else None
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+def _name_run(statement: ast.stmt) -> str:
+    """The function that a statement such as ``check(f)`` calls, with names alone."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or call.keywords or not isinstance(call.func, ast.Name):
+        return ""
+    return call.func.id if all(isinstance(argument, ast.Name) for argument in call.args) else ""
+
+
+def _holds_note(node: ast.stmt) -> bool:
+    return any(isinstance(part, ast.Expr) and number_noted(part) is not None for part in ast.walk(node))
+
+
+def _names_bound(statement: ast.stmt) -> Iterator[str]:
+    """Names that a statement binds in its own scope, those of loops and blocks in it too."""
+    if isinstance(statement, (*_DEFINITIONS, ast.Delete)):
+        return
+    blocks = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+    blocks += [part.body for name in ("handlers", "cases") for part in getattr(statement, name, [])]
+    for inner in blocks:
+        for one in inner:
+            yield from _names_bound(one)
+    targets = [*getattr(statement, "targets", []), getattr(statement, "target", None)]
+    targets += [item.optional_vars for item in getattr(statement, "items", [])]
+    for target in targets:
+        for node in ast.walk(target) if target is not None else ():
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+
+
+def _bound_once(tree: ast.Module) -> dict[str, ast.expr]:
+    """Values of the names that the tests bind once, to something that nothing changes."""
+    bound: Counter[str] = Counter()
+    values: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound[node.id] += 1
+        elif isinstance(node, ast.arg):
+            bound[node.arg] += 2
+        elif isinstance(node, ast.Assign):
+            values |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.Attribute) and node.attr in _CHANGING and isinstance(node.value, ast.Name):
+            bound[node.value.id] += 2
+    return {name: value for name, value in values.items() if bound[name] == 1}
