@@ -47,7 +47,8 @@ class Problem:
     Args:
         task_id: unique within its task; also the name of the problem's random stream.
         prompt: text, or chat messages ``({"role": ..., "content": ...}, ...)`` for the chat template; a last message
-            of the assistant begins the policy's answer.
+            of the assistant begins the policy's answer. A special token that a message spells out is text; in a text
+            it counts.
         check: how a program is judged.
         public_check: what an environment may show the policy, such as the examples in the prompt. Feedback between
             turns uses this check and never the hidden tests of ``check``; ``None`` if the task shows none.

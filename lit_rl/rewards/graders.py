@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +17,10 @@ from typing import Any
 import torch
 
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
+from lit_rl.models.padding import pad_left
+
+_LIKE_A_TOKEN = re.compile(r"(?<=[<\[])(?=[|｜][^<>\s]*[|｜]>|/?s>|(?:start|end)_of_turn>|/?INST\])")
+"""After the first character of what the tokenizers of common chat models read as a special token."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class Grader(TypedArguments, ABC):
 class ServerGrader(Grader):
     """A chat model behind an OpenAI-compatible server (vLLM, llama.cpp, a hosted one).
 
-    Uses only the standard library: one request needs no client package.
+    Uses only the standard library: one request needs no client package. Which special tokens its tokenizer has is not
+    known here: what looks like one of a common chat model is sent with a space inside.
 
     Args:
         model: name of the model at the server.
@@ -95,7 +101,7 @@ class ServerGrader(Grader):
     def _post(self, prompt: str) -> str:
         body = {
             "model": self.model,
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": [{"role": "user", "content": _LIKE_A_TOKEN.sub(" ", prompt)}],
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
         }
@@ -135,7 +141,7 @@ class LocalGrader(Grader):
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.dtype = dtype
         self._model: Any = None
-        self._tokenizer: Any = None
+        self._codec: Any = None
 
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
         """One answer per prompt, in order."""
@@ -155,13 +161,11 @@ class LocalGrader(Grader):
             return
         from transformers import AutoModelForCausalLM
 
+        from lit_rl.models.codecs.text_codec import TextCodec
         from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve
         from lit_rl.models.loading.weights import load_tokenizer
 
-        self._tokenizer = load_tokenizer(self.path)
-        self._tokenizer.padding_side = "left"
-        if self._tokenizer.pad_token is None:
-            self._tokenizer.pad_token = self._tokenizer.eos_token
+        self._codec = TextCodec(load_tokenizer(self.path))
         dtype = getattr(torch, self.dtype)
         model = AutoModelForCausalLM.from_pretrained(resolve(self.path), dtype=dtype, **NO_FOREIGN_CODE)
         self._model = model.to(self.device).eval()
@@ -169,21 +173,18 @@ class LocalGrader(Grader):
     @torch.no_grad()
     def _generate(self, prompts: list[str]) -> list[str]:
         """Greedy answers to one batch; by the chat template if the model has one."""
-        tokenizer = self._tokenizer
-        if tokenizer.chat_template:
-            chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
-            prompts = tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
-        special = not tokenizer.chat_template  # a chat template brings its own
-        inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=special)
-        inputs = {key: inputs[key].to(self.device) for key in ("input_ids", "attention_mask")}
+        codec, is_chat = self._codec, self._codec.tokenizer.chat_template
+        asked = [({"role": "user", "content": prompt},) if is_chat else codec.as_text(prompt) for prompt in prompts]
+        ids, mask = pad_left([codec.encode_prompt(prompt) for prompt in asked], codec.pad_id, self.device)
         output = self._model.generate(
-            **inputs,
+            input_ids=ids,
+            attention_mask=mask,
             do_sample=False,
             temperature=None,
             top_p=None,
             top_k=None,
             max_new_tokens=self.max_new_tokens,
-            pad_token_id=tokenizer.pad_token_id,
+            pad_token_id=codec.pad_id,
         )
-        answers: list[str] = tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        answers: list[str] = codec.tokenizer.batch_decode(output[:, ids.shape[1] :], skip_special_tokens=True)
         return answers

@@ -102,7 +102,7 @@ class Hindsight(TypedArguments):
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
         prompts, shown = [], []
         for row, (problem, ids) in enumerate(zip(rows.problems, own, strict=True)):
-            told = self._told(rollout, row, outcomes.get(row))
+            told = self._told(rollout, row, outcomes.get(row), codec)
             longer = [] if told is None else codec.encode(replace(problem, prompt=told))
             shown.append(told is not None and len(longer) + lengths[row] <= codec.max_positions)
             prompts.append(longer if shown[-1] else ids)
@@ -119,7 +119,7 @@ class Hindsight(TypedArguments):
                 running[row] = judge.start(judgement.problem, judgement.program, public)
         return {row: outcome.result() for row, outcome in running.items()}
 
-    def _told(self, rollout: Rollout, row: int, outcome: Outcome | None) -> Prompt | None:
+    def _told(self, rollout: Rollout, row: int, outcome: Outcome | None, codec: Codec) -> Prompt | None:
         """The prompt that tells more; ``None`` if there is nothing to tell."""
         problem, turn = rollout.completions.problems[row], rollout.completions.turns[row][-1]
         begun, prompt = problem.continues_program, problem.prompt
@@ -129,6 +129,7 @@ class Hindsight(TypedArguments):
             prompt = _filled(
                 template,
                 prompt,
+                codec,
                 program_prefix=problem.program_prefix if begun else "",
                 language=problem.check.language,
                 solution=rollout.completions.turns[solved][-1].text,
@@ -138,7 +139,7 @@ class Hindsight(TypedArguments):
             attempt = Attempt(turn.text, turn.stop_reason, rollout.judgements[row].program, outcome)
             values = feedback_values(problem, attempt)
             template = self.feedback_template or (FEEDBACK_BEFORE_A_PROGRAM if begun else FEEDBACK)
-            prompt = _filled(template, prompt, attempt=turn.text, **values)
+            prompt = _filled(template, prompt, codec, attempt=turn.text, **values)
         return None if prompt is problem.prompt else prompt
 
     def _solution_of(self, rollout: Rollout, row: int) -> int | None:
@@ -167,10 +168,10 @@ def _failed(judgement: Judgement) -> bool:
     return judgement.outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
 
 
-def _filled(template: str, prompt: Prompt, **values: str) -> Prompt:
+def _filled(template: str, prompt: Prompt, codec: Codec, **values: str) -> Prompt:
     """A template around a prompt; of a chat around its last message of the user."""
-    if isinstance(prompt, str):
-        return template.format(prompt=prompt, **values)
+    if isinstance(prompt, str):  # whose own special tokens count, but none that a program printed
+        return template.format(prompt=prompt, **{name: codec.as_text(value) for name, value in values.items()})
     last = max((i for i, message in enumerate(prompt) if message["role"] == "user"), default=len(prompt) - 1)
     told = {**prompt[last], "content": template.format(prompt=prompt[last]["content"], **values)}
     return (*prompt[:last], told, *prompt[last + 1 :])

@@ -271,8 +271,10 @@ def shown_prompts(hindsight: Hindsight, policy: CausalLM, sandbox: Sandbox, said
     rollout = pending.finish()
     view, shown = hindsight.view(rollout, policy.codec, sandbox)
     assert torch.equal(view.completion_ids, rollout.completions.completion_ids)
-    prompts = zip(view.prompt_ids, view.prompt_mask, shown.tolist(), strict=True)
-    return [policy.tokenizer.decode(ids[kept]) if one else "" for ids, kept, one in prompts]
+    prompts = [ids[kept] for ids, kept in zip(view.prompt_ids, view.prompt_mask, strict=True)]
+    special = torch.tensor(policy.tokenizer.all_special_ids)
+    assert not any(torch.isin(ids, special).any() for ids in prompts)
+    return [policy.tokenizer.decode(ids) if one else "" for ids, one in zip(prompts, shown.tolist(), strict=True)]
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -299,6 +301,17 @@ def test_the_teacher_reads_public_feedback_and_solutions_and_nothing_of_the_hidd
     if not chat:
         own = Hindsight("feedback", feedback_template="{prompt}{attempt}# {case}\n{program_prefix}")
         assert shown_prompts(own, policy, sandbox, said, chat)[1] == f"def f(x):\n{FAILS}# f(1): 2, not 0\ndef f(x):\n"
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_what_a_program_says_reaches_the_teacher_as_text(byte_tokenizer: str, sandbox: Sandbox, chat: bool) -> None:
+    """An error message that spells out EOS."""
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    shape = TINY_QWEN2 | {"max_position_embeddings": 1024}
+    policy = CausalLM(config=shape, tokenizer=byte_tokenizer, chat_template=template)
+    policy.load()
+    said = ["    raise ValueError('<' + 'eos><' + 'pad>')\n"]
+    assert "ValueError: <eos><pad>" in shown_prompts(Hindsight(), policy, sandbox, said, chat)[0]
 
 
 AGAIN = PASSES.replace("x + 1", "1 + x")

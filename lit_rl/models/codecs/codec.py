@@ -47,6 +47,13 @@ class Codec(ABC):
     def encode(self, problem: Problem) -> tuple[int, ...]:
         """Ids of a problem's prompt."""
 
+    def as_text(self, text: str) -> str:
+        """Mark what others wrote, before it becomes part of a text prompt, so that it is encoded as text alone.
+
+        Output of a program may spell out special tokens. Messages of a chat and those of the environment need no mark.
+        """
+        return text
+
     @abstractmethod
     def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
         """Ids of a given completion, ended as the policy would end it, and the reason of that end."""

@@ -9,8 +9,9 @@ system message to the last turn (Mistral v3), are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jinja2 import TemplateError
@@ -143,16 +144,9 @@ def special_tokens(tokenizer: Any) -> set[str]:
     return {token.content for token in added if token.special} | set(tokenizer.all_special_tokens)
 
 
-def defused(message: str, special: Collection[str]) -> str:
-    """The message with a space inside each special token it spells out, so that it is encoded as text.
-
-    A program's output becomes part of a message: without this it could end its own turn, or open one in the
-    name of another.
-    """
-    for token in sorted(special, key=len, reverse=True):
-        message = message.replace(token, f"{token[0]} {token[1:]}")
-    return message
-
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"
+"""Around a special token that is text: two code points that Unicode keeps for use inside a program."""
+_MARKED = re.compile(f"{_OPEN}(.+?){_CLOSE}", re.DOTALL)
 
 # A stop string of n bytes begins at most n - 1 tokens before the one that completes it, since each token writes a byte
 # or more. Special tokens write none, and sentencepiece drops a space where a text begins: some more are looked at.
@@ -197,22 +191,36 @@ class TextCodec(Codec):
         self._anchor = self._ids("a")
         self._anchor_bytes = len(token_byte_spans(tokenizer, self._anchor)[0].encode())
         self._frames: dict[tuple[str, ...], TurnFrame] = {}
+        spelled = sorted(filter(None, special_tokens(tokenizer)), key=len, reverse=True)
+        self._spelled = re.compile("|".join([*map(re.escape, spelled), f"[{_OPEN}{_CLOSE}]"]))
 
     # -- prompts and completions ---------------------------------------------------------------------------
 
     def encode(self, problem: Problem) -> tuple[int, ...]:
-        """Token ids of one prompt.
-
-        Text is tokenized with the tokenizer's own special tokens (BOS where it has one); chat messages go through
-        its chat template, which writes its special tokens itself, so none are added a second time.
+        """Token ids of one prompt; see :meth:`encode_prompt`.
 
         Raises:
             ValueError: the prompt is a chat and the tokenizer has no chat template.
         """
-        if isinstance(problem.prompt, str):
-            return tuple(self.tokenizer(problem.prompt)["input_ids"])
-        self._require_template(problem)
-        return tuple(self._ids(render(self.tokenizer, problem.prompt, self.template_arguments)))
+        if not isinstance(problem.prompt, str):
+            self._require_template(problem)
+        return self.encode_prompt(problem.prompt)
+
+    def encode_prompt(self, prompt: str | Sequence[Message]) -> tuple[int, ...]:
+        """Token ids of a text or of chat messages.
+
+        A text is tokenized with the tokenizer's own special tokens (BOS where it has one) and those that its author
+        wrote. Chat messages go through the chat template, and only the template writes special tokens: one that a
+        message spells out is text.
+        """
+        if isinstance(prompt, str):
+            return tuple(self._ids(prompt, begins=True))
+        said: list[Message] = [{**message, "content": self.as_text(message["content"])} for message in prompt]
+        return tuple(self._ids(render(self.tokenizer, said, self.template_arguments)))
+
+    def as_text(self, text: str) -> str:
+        """Mark the special tokens that a text spells out; see :meth:`Codec.as_text`."""
+        return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
 
     def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
         """Ids of a given completion and the tokenizer's EOS, if it has one."""
@@ -227,9 +235,10 @@ class TextCodec(Codec):
         Sentencepiece would put a space before it as if a text began here, so it is then encoded after another
         token.
         """
+        written = _MARKED.sub(r"\1", text)
         for before in ("", "\n", "a"):
             ids = self._ids(before + text)[len(self._ids(before)) if before else 0 :]
-            if self.decode(ids, StopReason.LENGTH, ())[0] == text:
+            if self.decode(ids, StopReason.LENGTH, ())[0] == written:
                 return tuple(ids)
         return tuple(self._ids(text))
 
@@ -268,7 +277,7 @@ class TextCodec(Codec):
         the policy wrote it itself. For a text they are the message's own. Special tokens that a message spells out, as
         a program's output may, stay text.
         """
-        message = defused(message, special_tokens(self.tokenizer))
+        message = self.as_text(message)
         if isinstance(problem.prompt, str):
             return self.encode_text(message)
         frame = self._frame(problem)
@@ -290,17 +299,18 @@ class TextCodec(Codec):
 
     def shorten(self, text: str, max_tokens: int) -> str:
         """The text, or its beginning and end with a note between them; see :meth:`Codec.shorten`."""
-        if len(self._ids(text)) <= max_tokens:
+        ids = self._ids(self.as_text(text))
+        if len(ids) <= max_tokens:
             return text
         kept = max_tokens - len(self._ids(_LEFT_OUT))
-        raw, spans = token_byte_spans(self.tokenizer, self._ids(text))
+        raw, spans = token_byte_spans(self.tokenizer, ids)
         whole = raw.encode()
         while kept >= 0:
             head, tail = (kept + 1) // 2, kept // 2
             begin = whole[: spans[head - 1][1] if head else 0].decode(errors="ignore")
             end = whole[spans[-tail][0] if tail else len(whole) :].decode(errors="ignore")
             shorter = begin + _LEFT_OUT + end
-            excess = len(self._ids(shorter)) - max_tokens
+            excess = len(self._ids(self.as_text(shorter))) - max_tokens
             if excess <= 0:
                 return shorter
             kept -= excess  # tokens at the borders may be split differently
@@ -325,7 +335,20 @@ class TextCodec(Codec):
                 "use the task's completion form or a chat model"
             )
 
-    def _ids(self, text: str) -> list[int]:
-        """Ids of a text without special tokens besides those in the text."""
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+    def _ids(self, text: str, begins: bool = False) -> list[int]:
+        """Ids of a text in which special tokens count, but for those that :meth:`as_text` marked.
+
+        Args:
+            text: with or without marks.
+            begins: whether the tokenizer adds its own special tokens, such as BOS.
+        """
+        first, *others = _MARKED.split(text)
+        ids: list[int] = list(self.tokenizer(first, add_special_tokens=begins)["input_ids"])
+        line_end = self.tokenizer("\n", add_special_tokens=False)["input_ids"] if others else []
+        for place, piece in enumerate(others):
+            encode = partial(self.tokenizer, add_special_tokens=False, split_special_tokens=place % 2 == 0)
+            # After a line end, since sentencepiece puts a space where a text begins; but the two may merge.
+            after: list[int] = encode("\n" + piece)["input_ids"]
+            follows = after[: len(line_end)] == line_end
+            ids += after[len(line_end) :] if follows else encode(piece)["input_ids"]
         return ids
