@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import pickle
 import re
 import sys
+import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +22,14 @@ from jsonargparse import ArgumentParser
 from support.recorded_runs import row, write_run
 from support.tiny_models import TINY_QWEN2
 
+from lit_rl.arguments import UsageError
 from lit_rl.cli.main import main
+from lit_rl.data import Basics
+from lit_rl.data.rows import read_rows
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PolicyModule
+from lit_rl.reports.run_files import read_metrics, read_rollouts
+from lit_rl.reports.run_files.files import append_frame, append_line
 from lit_rl.rewards.term import RewardTerm
 
 TRAP = """
@@ -201,3 +210,213 @@ def test_a_model_folder_runs_no_code_of_its_own(
             CausalLM(str(folder)).load()
         assert "\n" not in str(caught.value) and not re.search("trust_remote_code|weights_only", str(caught.value))
     assert not mark.exists() and not asked
+
+
+# -- folders of runs -----------------------------------------------------------------------------------------------
+
+WEAK = {"tier": -1, "allow_weak": True}
+SANDBOX = "lit_rl.execution.Sandbox"
+
+
+@pytest.mark.parametrize(
+    "sandbox",
+    [
+        {"class_path": SANDBOX, "init_args": WEAK},
+        {"class_path": SANDBOX, "dict_kwargs": WEAK},
+        {"class_path": SANDBOX, "init_args.tier": -1},
+        json.dumps({"class_path": SANDBOX, "init_args": {"tier": -1}}),
+    ],
+    ids=["arguments", "keyword arguments", "dotted", "text"],
+)
+def test_replay_takes_a_weak_tier_from_its_command_alone(
+    sandbox: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    problem = Basics().problems("train")[0]
+    folder = write_run(tmp_path / "run", {1: [row(0, "    pass\n", 0.0, task_id=problem.task_id)]})
+    model = {"class_path": "lit_rl.modules.GRPO", "init_args": {"sandbox": sandbox}}
+    (folder / "config.yaml").write_text(yaml.safe_dump({"model": model, "data": {"class_path": "lit_rl.data.Basics"}}))
+    caplog.set_level("INFO")
+    main(["replay", str(folder), "--sandbox.num_workers", "1"])
+    assert "sandbox: 1 workers, tier" in caplog.text and "tier -1" not in caplog.text
+    main(["replay", str(folder), "--sandbox.tier", "-1"])
+    assert "tier -1" in caplog.text
+
+
+STEERS = "\x1b[8mhidden\x1b]0;title\x07\x9b2J\u202eback\r"
+
+
+@pytest.mark.parametrize("colours", ["NO_COLOR", "FORCE_COLOR"])
+def test_nothing_in_a_run_steers_the_terminal(
+    colours: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names, texts, verdicts, metrics, diagnoses and settings, in what is printed and in errors."""
+    monkeypatch.setenv(colours, "1")
+    case = {"number": 1, "call": STEERS, "expected": STEERS, "actual": STEERS}
+    outcome = {"verdict": STEERS, "exception_type": STEERS, "stderr": STEERS, "line": 1, "failed_case": case}
+    more = {"prompt": STEERS, "terms": {STEERS: 1.0}, "reason": STEERS}
+    rows = [row(0, f"x{STEERS}", 0.0, task_id=f"basics{STEERS}", outcome=outcome, **more)]
+    folder = write_run(tmp_path / f"run{STEERS.replace('/', '')}", {1: rows}, model=STEERS)
+    said = {"rule": "truncated", "message": STEERS, "details": STEERS}
+    append_line(folder / "metrics.jsonl", {"rollout": 1, "diagnosis": said})
+    append_line(folder / "metrics.jsonl", {"rollout": 1, f"val/{STEERS}/pass@1": 1.0})
+    other = write_run(tmp_path / "other", {1: rows}, model="b")
+    for place, value in ((folder, 1), (other, 2)):
+        config = {"model": {"class_path": "lit_rl.modules.GRPO", "init_args": {STEERS: value}}}
+        (place / "config.yaml").write_text(yaml.safe_dump(config | {"data": {"class_path": "lit_rl.data.Basics"}}))
+    commands = [
+        ["show", str(folder)],
+        ["show", str(folder), "--row", "0"],
+        ["show", str(folder), "--row", "7"],
+        ["show", str(folder / "config.yaml")],
+        ["report", str(folder), str(other), "--metrics", "*"],
+        ["replay", str(folder)],
+    ]
+    for command in commands:
+        with suppress(SystemExit):
+            main(command)
+        out, err = capsys.readouterr()
+        assert "hidden" in out + err, command
+        ours = re.compile("\x1b\\[(?:[0124]|30;48;2;[0-9;]+)m") if colours == "FORCE_COLOR" else re.compile("(?!)")
+        left = ours.sub("", out + err)
+        assert all(sign.isprintable() or sign in "\n\t" for sign in left), command
+
+
+def bomb(file: Path, line: bytes, times: int) -> Path:
+    """A small gzip file of many megabytes."""
+    with gzip.open(file, "wb", compresslevel=9) as packed:
+        for _ in range(times):
+            packed.write(line)
+    return file
+
+
+MEGABYTE = b'{"a":[' + b"[]," * 349_520 + b"[]]}\n"
+
+
+@pytest.mark.parametrize("line", [b" " * (1 << 20), MEGABYTE], ids=["one line", "many lines"])
+@pytest.mark.parametrize("name", ["rollouts.jsonl.gz", "rows.jsonl.gz", "rows.json.gz"])
+def test_a_small_file_does_not_fill_the_memory(name: str, line: bytes, tmp_path: Path) -> None:
+    file = bomb(tmp_path / name, line, 120)
+    assert file.stat().st_size < 1 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=rf"{name} expands to more than 64 MiB and 50 times its size"):
+            for _ in read_rollouts(file) if name.startswith("rollouts") else read_rows(str(file)):
+                pass
+        assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_a_run_writes_can_be_read_however_well_it_compresses(tmp_path: Path) -> None:
+    """A policy that writes one token for ever: such rows take a thousandth of their size."""
+    rows = [json.dumps(row(number, "a" * 4000, 0.0)) for number in range(700)]
+    assert sum(map(len, rows)) > 90 << 20
+    append_frame(tmp_path / "rollouts.jsonl.gz", [json.dumps({"rollout": 1, "num_rows": 700, "time": 0.0}), *rows])
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "rollouts.jsonl.gz", "config.yaml", "events.out.tfevents.1"])
+def test_a_name_in_a_run_that_is_no_regular_file_is_not_read(
+    name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_run(tmp_path / "run", {1: [row(0, "1", 0.0)]})
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name) if kind == "pipe" else (folder / name).symlink_to("/dev/zero")
+    for command in (["show", str(folder)], ["report", str(folder), "--html", str(tmp_path / "page.html")]):
+        try:
+            main(command)
+        except SystemExit:
+            assert f"{folder / name} is not a regular file" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["replay", str(folder)])
+
+
+def changed(path: str, value: Any) -> Callable[[list[Any]], None]:
+    """Sets a value in the lines of a rollout, or removes it if it is ``...``."""
+    *keys, last = path.split(".")
+
+    def change(lines: list[Any]) -> None:
+        part: Any = lines
+        for key in keys:
+            part = part[int(key) if key.isdigit() else key]
+        key = int(last) if last.isdigit() else last
+        if value is ...:
+            del part[key]
+        else:
+            part[key] = value
+
+    return change
+
+
+MALFORMED = {
+    "a list": changed("1", [1]),
+    "a number": changed("1", 1),
+    "no text": changed("1.turns.0.text", ...),
+    "text is a number": changed("1.turns.0.text", 5),
+    "no turns": changed("1.turns", []),
+    "turns are texts": changed("1.turns", ["a"]),
+    "spans are texts": changed("1.turns.0.spans", ["a", "b"]),
+    "pairs of texts": changed("1.turns.0.spans", [["a", "b"]]),
+    "start below 0": changed("1.turns.0.start", -5),
+    "end beyond the tokens": changed("1.turns.0.end", 10**12),
+    "no verdict": changed("1.turns.0.outcome", {}),
+    "outcome is a text": changed("1.turns.0.outcome", "passed"),
+    "stderr is a number": changed("1.turns.0.outcome.stderr", 5),
+    "cases is a number": changed("1.turns.0.outcome.cases", 3),
+    "case is a text": changed("1.turns.0.outcome.failed_case", "f(1)"),
+    "line is a text": changed("1.turns.0.outcome.line", "3"),
+    "program is a text": changed("1.program", "x = 1"),
+    "program without source": changed("1.program.source", ...),
+    "failing is a number": changed("1.failing", 4),
+    "reward is a text": changed("1.reward", "much"),
+    "terms is a list": changed("1.terms", [1.0]),
+    "tokens are texts": changed("1.tokens.credit", ["a", "b"]),
+    "ids are fractions": changed("1.tokens.ids", [0.5, 1.5]),
+    "tokens are few": changed("1.tokens.advantage", []),
+    "prompt ids is a number": changed("1.prompt_ids", 7),
+    "prompt is a number": changed("1.prompt", 7),
+    "task id is a list": changed("1.task_id", ["p"]),
+    "head is a list": changed("0", [1]),
+    "head without number": changed("0.rollout", ...),
+    "endings is a list": changed("0.endings", ["passed"]),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_row_is_named_by_file_and_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_run(tmp_path / "run", {1: [row(0, "1", 0.0)]})
+    head = {"rollout": 2, "num_rows": 8, "time": 1.0, "endings": {"passed": 8}, "seconds": {}}
+    lines = [head, row(0, "1", 0.0, outcome={"stderr": "", "cases": [], "line": 1, "failed_case": None})]
+    MALFORMED[name](lines)
+    append_frame(folder / "rollouts.jsonl.gz", [json.dumps(line) for line in lines])
+    at = 3 if name.startswith(("head", "endings")) else 4
+    for command in (["show"], ["report", "--html", str(tmp_path / "page.html")]):
+        with pytest.raises(SystemExit):
+            main([command[0], str(folder), *command[1:]])
+        said = capsys.readouterr().err.strip()
+        assert re.fullmatch(rf"lit-rl: error: .*rollouts\.jsonl\.gz, line {at}, .*", said), said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1]",
+        "5",
+        '{"rollout": "two", "loss": 1.0}',
+        '{"rollout": 2, "loss": "low"}',
+        '{"rollout": 2, "loss": [1.0]}',
+        '{"rollout": 1e999, "loss": 1.0}',
+        '{"rollout": 2, "diagnosis": [1]}',
+        '{"rollout": 2, "diagnosis": {"rule": "truncated"}}',
+        '{"rollout": 2, "start": [1]}',
+        '{"rollout": 2, "start": {"model": [1]}}',
+    ],
+)
+def test_a_malformed_line_of_metrics_is_named_by_file_and_line(line: str, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {1: [row(0, "1", 0.0)]})
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(UsageError, match=r"metrics\.jsonl, line 4\b"):
+        read_metrics(folder)

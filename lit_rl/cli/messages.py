@@ -19,6 +19,7 @@ import yaml
 from lit_rl.arguments import alternatives, arguments_of, elsewhere, misfit
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.renamed import REMOVED_LATER, arguments_at, hint_of_key, value_now
+from lit_rl.reports.run_files.row_text import printable
 
 _MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE, _MOST_TAKERS = 40, 12, 3
 _LONGEST_LINE = 400
@@ -77,7 +78,7 @@ class Cause(NamedTuple):
 
 def fail(message: str, status: int) -> NoReturn:
     """Print one clear error and exit."""
-    print(f"lit-rl: error: {shorten(message)}", file=sys.stderr)
+    print(f"lit-rl: error: {printable(shorten(message))}", file=sys.stderr)
     raise SystemExit(status)
 
 

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -62,14 +62,23 @@ def replay(arguments: Sequence[str]) -> None:
     with nullcontext() if files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
         parsed = parser.parse_args(given)
         require_at_least(1, last=parsed.last)
+        if not files_of(arguments) and parsed.sandbox is not None:
+            drop_tier(parsed.sandbox.init_args, " ".join(arguments))
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
         raise UsageError(f"nothing says what the task of {parsed.run} was: give --config FILE")
     folder = newest_recorded(parsed.run)
-    print(f"run {folder}")
+    print(printable(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
     runner = objects.sandbox if isinstance(objects.sandbox, ProgramRunner) or not objects.sandbox else objects.sandbox()
-    print("\n".join(replayed(folder, objects.data, runner, rewards, parsed.last)))
+    print(printable("\n".join(replayed(folder, objects.data, runner, rewards, parsed.last))))
+
+
+def drop_tier(sandbox: MutableMapping[str, Any], typed: str) -> None:
+    """Leave the sandbox's tier to the machine unless it is typed: the run's configuration may ask for none at all."""
+    for name, default in (("tier", None), ("allow_weak", False)):
+        if name in sandbox and not re.search(rf"--sandbox\b.*\b{name}\b", typed):
+            sandbox[name] = default
 
 
 def with_config(arguments: Sequence[str]) -> list[str]:
@@ -178,13 +187,13 @@ def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
     names = dict.fromkeys(name for one in again for name in (*one.row.terms, *one.terms))
     for name in names:
         was = _mean([one.row.terms.get(name) for one in again])
-        yield f"  {printable(name)} {was} -> {_mean([one.terms.get(name) for one in again])}"
+        yield f"  {name} {was} -> {_mean([one.terms.get(name) for one in again])}"
     yield from _rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
 
 
 def _rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
     for one in again[:MOST_SHOWN]:
-        yield f"    rollout {one.row.rollout} row {one.row.row} {printable(one.row.task_id)}: {change(one)}"
+        yield f"    rollout {one.row.rollout} row {one.row.row} {one.row.task_id}: {change(one)}"
     if len(again) > MOST_SHOWN:
         yield f"    and {len(again) - MOST_SHOWN} more"
 

@@ -13,7 +13,7 @@ from jsonargparse import ArgumentParser
 from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.reports.learned import answer
 from lit_rl.reports.run_files import CONFIG_FILE, Curve, differences
-from lit_rl.reports.run_files.row_text import number_text
+from lit_rl.reports.run_files.row_text import number_text, printable
 from lit_rl.reports.runs import Run, read_runs, with_rollouts
 
 DEFAULT_METRICS = (
@@ -53,7 +53,7 @@ def report(arguments: Sequence[str]) -> None:
     metrics = None if parsed.metrics is None else [name for part in names if (name := part.strip(" '\""))]
     chosen = choose(runs, metrics)
     answers = [f"{run.name}  {answer(run)}" for run in runs]
-    print("\n".join([*answers, *diagnosed(runs), *differing(runs), as_table(chosen)]))
+    print(printable("\n".join([*answers, *diagnosed(runs), *differing(runs), as_table(chosen)])))
     if parsed.picture:
         draw(chosen, parsed.picture)
         print(f"picture: {parsed.picture}")

@@ -49,13 +49,14 @@ def show(arguments: Sequence[str]) -> None:
     folder = newest_recorded(parsed.run)
     in_colour = (sys.stdout.isatty() and "NO_COLOR" not in os.environ) or "FORCE_COLOR" in os.environ
     paint = Paint(parsed.colour, in_colour, parsed.lines)
-    print("\n".join([f"run {folder}", *(f"diagnosis {one.line()}" for one in read_metrics(folder).open_diagnoses)]))
+    diagnoses = (f"diagnosis {one.line()}" for one in read_metrics(folder).open_diagnoses)
+    print(printable("\n".join([f"run {folder}", *diagnoses])))
     if parsed.best:
         rollout, row = best_row(folder)
     else:
         rollout = find_rollout(folder, parsed.rollout)
         if parsed.row is None:
-            print("\n".join(listed(rollout)))
+            print(printable("\n".join(listed(rollout))))
             return
         row = find_row(rollout, parsed.row)
     print("\n".join(described(rollout, row, paint)))
@@ -116,9 +117,9 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
     yield f"rollout {rollout.number}: {len(rollout.rows)} of {rollout.num_rows} rows were kept; --row shows one"
     for number in dict.fromkeys(row.group for row in rollout.rows):
         rows = rollout.group(number)
-        yield f"  {printable(rows[0].task_id)}"
+        yield f"  {rows[0].task_id}"
         yield from (
-            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {printable(ending(row))}"
+            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {ending(row)}"
             + (f", {len(row.turns)} turns" if len(row.turns) > 1 else "")
             for row in rows
         )
@@ -126,9 +127,9 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
 
 def described(rollout: RecordedRollout, row: RecordedRow, paint: Paint) -> Iterator[str]:
     """Everything known about one row."""
-    yield paint.bold(f"rollout {rollout.number}, row {row.row}: {printable(row.task_id)}")
-    terms = ", ".join(f"{printable(name)} {number_text(value)}" for name, value in row.terms.items())
-    yield f"reward {number_text(row.reward)} ({terms}), {printable(ending(row))}"
+    yield paint.bold(f"rollout {rollout.number}, row {row.row}: {row.task_id}")
+    terms = ", ".join(f"{name} {number_text(value)}" for name, value in row.terms.items())
+    yield printable(f"reward {number_text(row.reward)} ({terms}), {ending(row)}")
     others = (f"row {one.row} {number_text(one.reward)}" for one in rollout.group(row.group) if one.row != row.row)
     yield f"others of its group: {', '.join(others) or 'none'}"
     yield paint.faint("\nprompt")
@@ -163,11 +164,11 @@ class Paint:
 
     def bold(self, text: str) -> str:
         """A heading."""
-        return text if self.kind == "none" else f"{_BOLD}{text}{_RESET}"
+        return printable(text) if self.kind == "none" else f"{_BOLD}{printable(text)}{_RESET}"
 
     def faint(self, text: str) -> str:
         """Dim text that is not the run's own."""
-        return text if self.kind == "none" else f"{_FAINT}{text}{_RESET}"
+        return printable(text) if self.kind == "none" else f"{_FAINT}{printable(text)}{_RESET}"
 
     def legend(self, row: RecordedRow) -> str:
         """Explain the colours, or the numbers of the table."""

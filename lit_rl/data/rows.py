@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
-from typing import IO, Any, Literal, TypeVar
+from typing import Any, Literal, TextIO, TypeVar
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
+from lit_rl.foreign_files import open_text
 from lit_rl.lazy import load_extra
 
 BadRows = Literal["error", "skip"]
@@ -273,10 +274,8 @@ def _require_content(path: Path) -> None:
             raise ArgumentError(str(path), f"{wanted}, as its ending says", found, remedy)
 
 
-def _open(path: Path) -> IO[str]:
-    # utf-8-sig: a byte order mark, as some editors write, does not belong to the first row.
-    opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig")
+def _open(path: Path) -> TextIO:
+    return open_text(path, "utf-8-sig")  # a byte order mark, as some editors write, is no part of the first row
 
 
 def _read_lines(path: Path) -> Iterator[Row]:

@@ -117,7 +117,8 @@ def cost(run: Run) -> Iterator[str]:
     """Rollouts, completions and time that were spent."""
     count = max(count for curve in run.curves.values() for count, _ in curve)
     yield f"{count} {run.clock}s"
-    rows = prod(run.kind.get(name) or 0 for name in ("batch_size", "num_samples", "num_ranks"))
+    sizes = [run.kind.get(name) for name in ("batch_size", "num_samples", "num_ranks")]
+    rows = prod(size if isinstance(size, int) else 0 for size in sizes)
     if run.clock == "rollout" and rows:
         yield f"{count * rows:,} completions"
     if "time/step_seconds" in run.curves:

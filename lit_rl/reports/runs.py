@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.arguments import UsageError
+from lit_rl.foreign_files import require_regular
 from lit_rl.reports.run_files import (
     METRICS_FILE,
     ROLLOUTS_FILE,
@@ -188,8 +189,11 @@ def short_names(folders: Sequence[Path]) -> list[str]:
 
 def _event_curves(folder: Path) -> dict[str, Curve]:
     """Scalars of a folder's event files; of a step that was repeated after a resume, the last value counts."""
-    if not any(folder.glob(_EVENTS)):
+    files = list(folder.glob(_EVENTS))
+    if not files:
         return {}
+    for file in files:
+        require_regular(file)
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})

@@ -14,16 +14,24 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lit_rl.arguments import UsageError
+from lit_rl.foreign_files import most_unpacked, open_regular, too_large
 from lit_rl.reports.run_files.records import (
     Diagnosis,
     RecordedMetrics,
     RecordedRollout,
     finite,
+    require_fields,
     rollout_of,
+    row_of,
 )
+from lit_rl.reports.run_files.row_text import printable
 
 METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FILE = "rollouts.jsonl.gz"
@@ -33,6 +41,7 @@ SURROGATES = "backslashreplace"
 
 _NO_METRICS = ("rollout", "update", "time", "start", "diagnosis")
 _CHUNK = 1 << 16
+_LONGEST_LINE = 1 << 26
 _GZIP = zlib.MAX_WBITS | 16
 
 
@@ -46,10 +55,12 @@ class Frame(NamedTuple):
     Args:
         items: one per line.
         end: byte of the file after the frame.
+        line: number of its first line in the unpacked file, from 1.
     """
 
     items: list[dict[str, Any]]
     end: int
+    line: int
 
 
 # -- where they are -------------------------------------------------------------------------------------------
@@ -161,7 +172,10 @@ def append_frame(path: Path, lines: Sequence[str]) -> int:
     Returns:
         bytes of the frame.
     """
-    data = gzip.compress("".join(f"{line}\n" for line in lines).encode(errors=SURROGATES), compresslevel=6, mtime=0)
+    text = "".join(f"{line}\n" for line in lines).encode(errors=SURROGATES)
+    data = gzip.compress(text, compresslevel=6, mtime=0)
+    if len(text) > most_unpacked(len(data)):  # nobody would read it back
+        data = gzip.compress(text, compresslevel=0, mtime=0)
     with path.open("ab") as file:
         file.write(data)
     return len(data)
@@ -213,16 +227,20 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
     diagnoses: list[Diagnosis] = []
     for frame in read_lines(file) if file.exists() else ():
         (item,) = frame.items
-        start = item if "start" in item else start
-        if said := item.get("diagnosis"):  # a condition began to hold, or it ended
-            held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
-            if said.get("ended") and held:
-                diagnoses[held[0]] = diagnoses[held[0]]._replace(ended=item["rollout"])
-            elif not said.get("ended") and not held:
-                diagnoses.append(Diagnosis(item["rollout"], said["rule"], said["message"], said["details"]))
-        for name, value in item.items():
-            if name not in _NO_METRICS and value is not None:
-                curves.setdefault(name, {})[_count_of(item)] = value
+        with _named(file, frame.line):
+            if "start" in item:
+                start = item
+                require_fields("start", start["start"], dict.fromkeys(start["start"], str | bool | int | float | None))
+            if said := item.get("diagnosis"):  # a condition began to hold, or it ended
+                held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
+                if said.get("ended") and held:
+                    diagnoses[held[0]] = diagnoses[held[0]]._replace(ended=item["rollout"])
+                elif not said.get("ended") and not held:
+                    rule, message, details = (str(said[name]) for name in ("rule", "message", "details"))
+                    diagnoses.append(Diagnosis(int(item["rollout"]), rule, message, details))
+            for name, value in item.items():
+                if name not in _NO_METRICS and value is not None:
+                    curves.setdefault(name, {})[_count_of(item)] = float(value)
     ordered = {name: sorted(points.items()) for name, points in curves.items()}
     return RecordedMetrics("update" if "update" in start else "rollout", start.get("start", {}), ordered, diagnoses)
 
@@ -232,48 +250,75 @@ def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
 
     Args:
         source: folder that holds ``rollouts.jsonl.gz``, or a file like it.
+
+    Raises:
+        UsageError: a line that holds no row, or a frame that expands to far more than its size.
     """
-    for frame in read_frames(Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)):
-        yield rollout_of(frame.items[0], frame.items[1:])
+    path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
+    for frame in read_frames(path):
+        with _named(path, frame.line):
+            rollout = rollout_of(frame.items[0])
+        rows = []
+        for line, item in enumerate(frame.items[1:], frame.line + 1):
+            with _named(path, line):
+                rows.append(row_of(rollout.number, item))
+        yield replace(rollout, rows=tuple(rows))
+
+
+@contextmanager
+def _named(path: Path, line: int) -> Iterator[None]:
+    """Name the file and the line that does not hold what it should."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"{path}, line {line}, is not as a run writes it: {what}") from error
 
 
 def read_lines(path: Path) -> Iterator[Frame]:
     """The objects of a file, each as a frame of its own; a torn last line is skipped with a warning."""
     end = 0
-    with path.open("rb") as file:
-        for line in file:
+    with open_regular(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), 1):
             try:
                 if not line.endswith(b"\n"):
                     raise ValueError
                 item = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 _warn_torn(path, end)
                 return
             end += len(line)
-            yield Frame([item], end)
+            yield Frame([item], end, number)
 
 
 def read_frames(path: Path) -> Iterator[Frame]:
     """The whole frames of a compressed file, in order; the rest of a torn file is skipped with a warning."""
-    end = 0
-    with path.open("rb") as file:
+    end, line = 0, 1
+    with open_regular(path) as file:
         left = b""
         while left := left or file.read(_CHUNK):
-            member, parts = zlib.decompressobj(_GZIP), []
+            member, parts, size = zlib.decompressobj(_GZIP), [], 0
             start = end
             try:
                 while not member.eof and left:
-                    parts.append(member.decompress(left))
+                    most = most_unpacked(end - start + len(left))
+                    parts.append(member.decompress(left, most - size + 1))
+                    size += len(parts[-1])
+                    if size > most:
+                        raise too_large(path)
                     end += len(left) - len(member.unused_data)
                     left = member.unused_data if member.eof else file.read(_CHUNK)
                 if not member.eof:
                     raise EOFError
-                items = [json.loads(line) for line in b"".join(parts).splitlines()]
-            except (zlib.error, EOFError, ValueError):
+                items = [json.loads(one) for one in b"".join(parts).splitlines()]
+            except UsageError:
+                raise
+            except (zlib.error, EOFError, ValueError, RecursionError):
                 _warn_torn(path, start)
                 return
-            yield Frame(items, end)
+            yield Frame(items, end, line)
+            line += len(items)
 
 
 def _warn_torn(path: Path, start: int) -> None:
-    warnings.warn(f"{path} is torn: everything after byte {start} is skipped", TornFile, 3)
+    warnings.warn(f"{printable(str(path))} is torn: everything after byte {start} is skipped", TornFile, 3)

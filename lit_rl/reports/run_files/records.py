@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from itertools import chain
+from types import NoneType
+from typing import Any, NamedTuple, TypeVar
+
+from lit_rl.arguments import ArgumentError, arguments_of, fits, misfit
 
 Curve = list[tuple[int, float]]
 """(rollouts or updates done, value), in order."""
 
 Spans = tuple[tuple[int, int], ...]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -214,12 +219,9 @@ class RecordedMetrics:
 # -- from and to plain data -----------------------------------------------------------------------------------
 
 
-def rollout_of(head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> RecordedRollout:
-    """A rollout from the lines of its frame."""
-    number = head["rollout"]
-    return RecordedRollout(
-        **_known(RecordedRollout, head) | {"number": number, "rows": tuple(_row(number, item) for item in rows)}
-    )
+def rollout_of(head: Mapping[str, Any]) -> RecordedRollout:
+    """A rollout from the first line of its frame, without its rows."""
+    return _made(RecordedRollout, head, number=int(head["rollout"]), rows=())
 
 
 def item_of(row: RecordedRow) -> dict[str, Any]:
@@ -229,16 +231,62 @@ def item_of(row: RecordedRow) -> dict[str, Any]:
     return item | {"turns": [turn | {"spans": pack_spans(turn["spans"])} for turn in turns]}
 
 
-def _row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
-    failing, ids = item["failing"], tuple(item["prompt_ids"])
-    changed = {"prompt_ids": ids, "failing": None if failing is None else (failing[0], failing[1])}
-    turns = [RecordedTurn(**_known(RecordedTurn, turn) | {"spans": spans_of(turn["spans"])}) for turn in item["turns"]]
-    return RecordedRow(**_known(RecordedRow, item) | changed | {"rollout": rollout, "turns": tuple(turns)})
+def row_of(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
+    """A row from its line, whose parts are checked as far as readers rely on them."""
+    failing, ids, tokens = item["failing"], tuple(item["prompt_ids"]), item["tokens"]
+    changed = {"prompt_ids": ids, "failing": None if failing is None else (int(failing[0]), int(failing[1]))}
+    turns = tuple(_turn(turn) for turn in item["turns"])
+    row = _made(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
+    if row.program is not None:
+        require_fields("program", row.program, {"source": str})
+    _require_kinds("prompt_ids", ids, {int})
+    end = max(turn.end for turn in turns)
+    for name, values in tokens.items():
+        _require_kinds(f"tokens.{name}", values, {int} if name == "ids" else {int, float, NoneType})
+        if len(values) < end:
+            raise ArgumentError(f"tokens.{name}", f"the {end} values of its turns", str(len(values)))
+    return row
 
 
-def _known(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a dataclass that a line has; files of other versions may have more."""
-    return {one.name: item[one.name] for one in fields(kind) if one.name in item}
+def _turn(item: Mapping[str, Any]) -> RecordedTurn:
+    turn = _made(RecordedTurn, item, spans=spans_of(item["spans"]))
+    require_fields("outcome", turn.outcome, _OUTCOME)
+    _require_kinds("spans", chain.from_iterable(turn.spans), {int})
+    if turn.start < 0:
+        raise ArgumentError("start", "a column", str(turn.start))
+    return turn
+
+
+_TEXT = str | None
+_OUTCOME: Mapping[str, Any] = {
+    **dict.fromkeys(("robot_verdict", "exception_type", "exception_message", "stdout", "stderr"), _TEXT),
+    "verdict": str,
+    "line": int | None,
+    "cases": list[str] | None,
+    "failed_case": Mapping[str, str | int] | None,
+}
+"""Fields of an outcome that are shown."""
+
+
+def _made(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
+    """An object of a dataclass from a line, which may have fields of other versions, and from what was built of it."""
+    known = {name: one for name, one in arguments_of(kind).items() if name not in built}
+    needed = {name: one.annotation for name, one in known.items() if name in item or one.default is one.empty}
+    require_fields(kind.__name__, item, needed)
+    return kind(**{name: item[name] for name in known if name in item}, **built)
+
+
+def require_fields(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+    """Raise ArgumentError unless fields are of these types; one that is missing is ``None``."""
+    for name, hint in hints.items():
+        if not fits(item.get(name), hint):
+            raise misfit(f"{where}.{name}", hint, item.get(name))
+
+
+def _require_kinds(where: str, values: Iterable[Any], kinds: set[type]) -> None:
+    """Raise ArgumentError unless all values are of these types: a look at the types alone is fast."""
+    if odd := set(map(type, values)) - kinds:
+        raise ArgumentError(where, "numbers", ", ".join(sorted(one.__name__ for one in odd)))
 
 
 def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:

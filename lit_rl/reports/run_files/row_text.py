@@ -54,9 +54,9 @@ def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:
         around = range(max(1, line - _AROUND), min(len(lines), line + _AROUND) + 1)
         failing = "\n".join(f"{'>' if n == line else ' '} {n:3} {lines[n - 1]}" for n in around)
     if case:
-        wanted = f" -> wanted {case['expected']}" if case["expected"] else ""
-        got = f", got {case['actual']}" if case["actual"] else ""
-        failed = f"case {case['number']}: {case['call']}{wanted}{got}"
+        wanted = f" -> wanted {case['expected']}" if case.get("expected") else ""
+        got = f", got {case['actual']}" if case.get("actual") else ""
+        failed = f"case {case.get('number')}: {case.get('call')}{wanted}{got}"
     said = [
         ("failing line", failing),
         ("failed case", failed),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from lit_rl.arguments import ArgumentError
+from lit_rl.foreign_files import open_regular
 
 CONFIG_FILE = "config.yaml"
 NOT_SET = "not set"
@@ -29,6 +30,8 @@ _KNOWN = ("lit_rl", "torch", "lightning")
 """Packages whose classes are called by their short names."""
 
 _LONGEST = 80
+_LARGEST = 1 << 20
+"""Bytes of a configuration that are read: those of real runs have some thousands."""
 
 
 class Difference(NamedTuple):
@@ -71,7 +74,8 @@ def read_settings(folder: Path) -> dict[str, str]:
         folder: of its numbers.
     """
     try:
-        return settings_of((folder / CONFIG_FILE).read_text("utf-8"))
+        with open_regular(folder / CONFIG_FILE) as file:
+            return settings_of(file.read(_LARGEST).decode())
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
 

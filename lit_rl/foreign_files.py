@@ -1,0 +1,71 @@
+"""Files that somebody else may have made: regular ones only, and no more of one than its size allows.
+
+A name in the folder of a run may lead to a device or a pipe, which never end, and a gzip file may expand to a thousand
+times its size.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from lit_rl.arguments import UsageError
+
+_FREE_BYTES = 64 << 20
+_MOST_TIMES = 50
+
+
+def require_regular(path: Path) -> None:
+    """Raise UsageError for a device, a pipe or a folder."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a regular file: remove it, or put the file itself there")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file to read its bytes."""
+    require_regular(path)
+    return path.open("rb")
+
+
+def most_unpacked(packed_bytes: int) -> int:
+    """Return the number of bytes to which so many bytes of gzip may expand: 64 MiB, and 50 times their size."""
+    return _FREE_BYTES + _MOST_TIMES * packed_bytes
+
+
+def too_large(path: Path) -> UsageError:
+    """The error for a file that expands to more."""
+    return UsageError(
+        f"{path} expands to more than {_FREE_BYTES >> 20} MiB and {_MOST_TIMES} times its size, as files do that are "
+        "made to fill the memory: unpack it with gunzip if you trust it"
+    )
+
+
+def open_text(path: Path, encoding: str) -> TextIO:
+    """Open a regular file, or what a gzip file expands to, to read its text."""
+    file = open_regular(path)
+    return io.TextIOWrapper(io.BufferedReader(_Unpacked(path, file)) if path.suffix == ".gz" else file, encoding)
+
+
+class _Unpacked(io.RawIOBase):
+    """Bytes of a gzip file, at most as many as its size allows."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path, self._packed = path, file
+        self._file = gzip.GzipFile(fileobj=file, mode="rb")
+        self._left = most_unpacked(path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise too_large(self._path)
+        return count
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
