@@ -1,7 +1,7 @@
 """Files that somebody else may have made: regular ones only, and no more of one than its size allows.
 
-A name in the folder of a run may lead to a device or a pipe, which never end, and a gzip file may expand to a thousand
-times its size.
+A name in the folder of a run may lead to a device or a pipe, which never end. A gzip file may expand to a thousand
+times its size, and YAML whose lists name each other to far more.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import io
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+import yaml
+
 from lit_rl.arguments import UsageError
 
 _FREE_BYTES = 64 << 20
 _MOST_TIMES = 50
+_MOST_VALUES = 1 << 20
 
 
 def require_regular(path: Path) -> None:
@@ -46,6 +49,21 @@ def open_text(path: Path, encoding: str) -> TextIO:
     """Open a regular file, or what a gzip file expands to, to read its text."""
     file = open_regular(path)
     return io.TextIOWrapper(io.BufferedReader(_Unpacked(path, file)) if path.suffix == ".gz" else file, encoding)
+
+
+def load_yaml(text: str) -> Any:
+    """Return what YAML holds, unless its aliases repeat parts of it until there are millions of values."""
+    value = yaml.safe_load(text)
+    if _count(value, {}) > _MOST_VALUES:
+        raise UsageError(f"YAML with aliases holds more than {_MOST_VALUES:,} values: write them out, or fewer")
+    return value
+
+
+def _count(value: Any, counts: dict[int, int]) -> int:
+    if id(value) not in counts:
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        counts[id(value)] = 1 + sum(_count(part, counts) for part in parts)
+    return counts[id(value)]
 
 
 class _Unpacked(io.RawIOBase):

@@ -26,10 +26,12 @@ from lit_rl.arguments import UsageError
 from lit_rl.cli.main import main
 from lit_rl.data import Basics
 from lit_rl.data.rows import read_rows
+from lit_rl.foreign_files import load_yaml
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PolicyModule
 from lit_rl.reports.run_files import read_metrics, read_rollouts
 from lit_rl.reports.run_files.files import append_frame, append_line
+from lit_rl.reports.run_files.settings import read_settings
 from lit_rl.rewards.term import RewardTerm
 
 TRAP = """
@@ -231,10 +233,11 @@ SANDBOX = "lit_rl.execution.Sandbox"
 def test_replay_takes_a_weak_tier_from_its_command_alone(
     sandbox: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    problem = Basics().problems("train")[0]
-    folder = write_run(tmp_path / "run", {1: [row(0, "    pass\n", 0.0, task_id=problem.task_id)]})
+    problem = Basics(num_train_problems=26).problems("train")[0]
+    data = {"class_path": "lit_rl.data.Basics", "init_args": {"num_train_problems": 26}}
+    folder = write_run(tmp_path / "tier", {1: [row(0, "    pass\n", 0.0, task_id=problem.task_id)]})
     model = {"class_path": "lit_rl.modules.GRPO", "init_args": {"sandbox": sandbox}}
-    (folder / "config.yaml").write_text(yaml.safe_dump({"model": model, "data": {"class_path": "lit_rl.data.Basics"}}))
+    (folder / "config.yaml").write_text(yaml.safe_dump({"model": model, "data": data}))
     caplog.set_level("INFO")
     main(["replay", str(folder), "--sandbox.num_workers", "1"])
     assert "sandbox: 1 workers, tier" in caplog.text and "tier -1" not in caplog.text
@@ -294,15 +297,18 @@ MEGABYTE = b'{"a":[' + b"[]," * 349_520 + b"[]]}\n"
 
 @pytest.mark.parametrize("line", [b" " * (1 << 20), MEGABYTE], ids=["one line", "many lines"])
 @pytest.mark.parametrize("name", ["rollouts.jsonl.gz", "rows.jsonl.gz", "rows.json.gz"])
-def test_a_small_file_does_not_fill_the_memory(name: str, line: bytes, tmp_path: Path) -> None:
-    file = bomb(tmp_path / name, line, 120)
-    assert file.stat().st_size < 1 << 20
+def test_a_small_file_does_not_fill_the_memory(
+    name: str, line: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lit_rl.foreign_files._FREE_BYTES", 1 << 20)
+    file = bomb(tmp_path / name, line, 64)
+    assert file.stat().st_size < 1 << 18
     tracemalloc.start()
     try:
-        with pytest.raises(UsageError, match=rf"{name} expands to more than 64 MiB and 50 times its size"):
+        with pytest.raises(UsageError, match=rf"{name} expands to more than 1 MiB and 50 times its size"):
             for _ in read_rollouts(file) if name.startswith("rollouts") else read_rows(str(file)):
                 pass
-        assert tracemalloc.get_traced_memory()[1] < 300 << 20
+        assert tracemalloc.get_traced_memory()[1] < 48 << 20
     finally:
         tracemalloc.stop()
 
@@ -346,6 +352,26 @@ def changed(path: str, value: Any) -> Callable[[list[Any]], None]:
             part[key] = value
 
     return change
+
+
+def test_a_small_configuration_does_not_fill_the_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists that name lists that name lists, ten times each."""
+    folder = write_run(tmp_path / "run", {1: [row(0, "1", 0.0)]})
+    levels = "".join(f"l{n + 1}: &l{n + 1} [{', '.join([f'*l{n}'] * 10)}]\n" for n in range(6))
+    config = f"l0: &l0 [1]\n{levels}data: {{class_path: lit_rl.data.Basics, init_args: {{x: *l6}}}}\n"
+    (folder / "config.yaml").write_text(config)
+    assert read_settings(folder) == {}
+    with pytest.raises(SystemExit):
+        main(["replay", str(folder)])
+    assert "YAML with aliases holds more than 1,048,576 values" in capsys.readouterr().err
+    assert load_yaml("a: &a [1, 2]\nb: [*a, *a]") == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json.gz"])
+def test_a_pipe_is_no_data_set(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError, match=f"{name} is not a regular file"):
+        list(read_rows(str(tmp_path / name)))
 
 
 MALFORMED = {

@@ -17,6 +17,7 @@ from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arg
 from lit_rl.cli.messages import suggestion
 from lit_rl.cli.shipped_configs import in_one_word
 from lit_rl.data.local_files import SUFFIXES
+from lit_rl.foreign_files import load_yaml
 from lit_rl.renamed import arguments_at
 from lit_rl.reports.run_files import settings_of
 
@@ -69,7 +70,7 @@ def with_parts(
             raise UsageError(f"{word} needs a value: give a file after it")
         file = word.removeprefix(_FLAG)
         if file != word:
-            parts[file] = part_of(yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {})
+            parts[file] = part_of(load_yaml(Path(file).read_text(encoding="utf-8")) or {})
             word = f"{_FLAG}{json.dumps(parts[file])}"
         found.append(word)
     return found, parts

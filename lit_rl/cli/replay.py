@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def replay(arguments: Sequence[str]) -> None:
         parsed = parser.parse_args(given)
         require_at_least(1, last=parsed.last)
         if not files_of(arguments) and parsed.sandbox is not None:
-            drop_tier(parsed.sandbox.init_args, " ".join(arguments))
+            drop_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
         raise UsageError(f"nothing says what the task of {parsed.run} was: give --config FILE")
@@ -74,10 +75,12 @@ def replay(arguments: Sequence[str]) -> None:
     print(printable("\n".join(replayed(folder, objects.data, runner, rewards, parsed.last))))
 
 
-def drop_tier(sandbox: MutableMapping[str, Any], typed: str) -> None:
+def drop_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
     """Leave the sandbox's tier to the machine unless it is typed: the run's configuration may ask for none at all."""
+    after = [one for before, one in pairwise(arguments) if before == "--sandbox"]
+    typed = " ".join([*(one for one in arguments if one.startswith("--sandbox")), *after])
     for name, default in (("tier", None), ("allow_weak", False)):
-        if name in sandbox and not re.search(rf"--sandbox\b.*\b{name}\b", typed):
+        if name in sandbox and not re.search(rf"\b{name}\b", typed):
             sandbox[name] = default
 
 

@@ -88,6 +88,14 @@ def test_a_text_prompt_is_its_authors_but_for_what_is_marked(codec: TextCodec) -
     assert text_of(codec, ids) == text_of(codec, harmless).replace("ok", said)
 
 
+def test_a_given_completion_spells_special_tokens_as_text(codec: TextCodec) -> None:
+    """A demonstration in HTML has ``<s>`` in it, which must not end it."""
+    said = hostile(codec)
+    (ids, reason), (harmless, _) = codec.given(said), codec.given("ok")
+    assert specials(codec, ids) == specials(codec, harmless)
+    assert codec.decode(ids, reason, ())[0] == said
+
+
 def test_a_shortened_message_is_counted_as_it_is_encoded(codec: TextCodec) -> None:
     problem = Problem("p", "def f():", ReferenceText(""))
     shorter = codec.shorten(hostile(codec) * 40, 100)

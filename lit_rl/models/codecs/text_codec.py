@@ -223,11 +223,9 @@ class TextCodec(Codec):
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
 
     def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
-        """Ids of a given completion and the tokenizer's EOS, if it has one."""
-        eos = self.tokenizer.eos_token_id
-        if eos is None:
-            return self.encode_text(text), StopReason.LENGTH
-        return (*self.encode_text(text), int(eos)), StopReason.EOS
+        """Ids of a given completion, as text alone, and the tokenizer's EOS, if it has one."""
+        ids, eos = self.encode_text(self.as_text(text)), self.tokenizer.eos_token_id
+        return (ids, StopReason.LENGTH) if eos is None else ((*ids, int(eos)), StopReason.EOS)
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Ids that continue some text and decode to exactly this one, without special tokens.

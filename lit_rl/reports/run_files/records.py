@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from lit_rl.arguments import ArgumentError, arguments_of, fits, misfit
 
@@ -270,7 +270,7 @@ _OUTCOME: Mapping[str, Any] = {
 
 def _made(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
     """An object of a dataclass from a line, which may have fields of other versions, and from what was built of it."""
-    known = {name: one for name, one in arguments_of(kind).items() if name not in built}
+    known = {name: one for name, one in arguments_of(cast(Any, kind)).items() if name not in built}
     needed = {name: one.annotation for name, one in known.items() if name in item or one.default is one.empty}
     require_fields(kind.__name__, item, needed)
     return kind(**{name: item[name] for name in known if name in item}, **built)
