@@ -367,13 +367,6 @@ def test_a_small_configuration_does_not_fill_the_memory(tmp_path: Path, capsys: 
     assert load_yaml("a: &a [1, 2]\nb: [*a, *a]") == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
 
 
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json.gz"])
-def test_a_pipe_is_no_data_set(name: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(UsageError, match=f"{name} is not a regular file"):
-        list(read_rows(str(tmp_path / name)))
-
-
 MALFORMED = {
     "a list": changed("1", [1]),
     "a number": changed("1", 1),

@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO, TypeVar
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
-from lit_rl.foreign_files import open_regular, open_text
+from lit_rl.foreign_files import open_text
 from lit_rl.lazy import load_extra
 
 BadRows = Literal["error", "skip"]
@@ -267,7 +267,7 @@ def _read_file(path: Path) -> Iterator[Row]:
 def _require_content(path: Path) -> None:
     """Compare a file's first bytes with its ending; what neither is known for is left to who reads it."""
     wanted = {".parquet": "Parquet", ".gz": "gzip", ".jsonl": "JSON", ".json": "JSON"}.get(path.suffix)
-    with open_regular(path) as file:
+    with path.open("rb") as file:
         begin = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
     for found, (marks, remedy) in _CONTENTS.items():
         if wanted is not None and found != wanted and begin.startswith(marks):
