@@ -156,6 +156,13 @@ def test_each_cause_is_told_with_what_to_do(case: str, sandbox: Sandbox) -> None
         assert line in report, "\n".join(report)
 
 
+def test_a_reference_with_future_imports_runs_behind_the_prefix_of_its_problem(sandbox: Sandbox) -> None:
+    solution = f"from __future__ import annotations\n{HEAD}{BODY}"
+    right = several(1, prompt="Finish.", program_prefix="import math\n", reference=f"import math\n{solution}")
+    findings, report = report_of(sandbox, train=right)
+    assert findings.fine, report
+
+
 ALWAYS = AssertTests("assert f(1) is not 0", "f")
 WRONG: dict[str, tuple[list[Problem], str]] = {
     "a stub": (several(2, check=ALWAYS), "a stub"),

@@ -8,6 +8,7 @@ from lit_rl.cli.data_check.checked import Checked, judged
 from lit_rl.cli.data_check.names import called_name
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.sandbox import Sandbox
+from lit_rl.rollout.records import reference_program
 from lit_rl.types import Problem
 
 _EMPTY_MAIN = "int main() { return 0; }\n"
@@ -76,5 +77,5 @@ def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Problem]]:
 def _answer(problem: Problem, asked: Problem) -> str:
     """The reference of a problem, under the name that the tests of another call."""
     name, wanted = called_name(problem), called_name(asked)
-    source = problem.reference or ""
+    source = reference_program(problem) or ""
     return source if name is None or wanted is None or name == wanted else f"{source}\n{wanted} = {name}\n"
