@@ -37,7 +37,7 @@ def check_of(sections):
         return StdioTests(tuple(zip(texts[::2], texts[1::2], strict=True)), compare="lines")
     values = [json.loads(text) for text in texts[1:]]
     calls = zip(map(tuple, values[::2]), values[1::2], strict=True)
-    return CallTests(tuple(calls), texts[0].strip(), tuples_are_lists=True)
+    return CallTests(tuple(calls), texts[0].strip(), as_json=True)
 
 
 @pytest.fixture(scope="module")

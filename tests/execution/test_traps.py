@@ -117,7 +117,7 @@ OPTIONS = {
     "tuples for lists": (
         "def f(x): return (x, (x,))",
         CallTests((((1,), [1, [1]]),), "f"),
-        {"tuples_are_lists": True},
+        {"as_json": True},
     ),
     "floats": ("def f(a, b): return a + b", CallTests((((0.1, 0.2), 0.3),), "f"), {"tolerance": 1e-9}),
 }
