@@ -176,8 +176,19 @@ def test_a_reference_with_future_imports_runs_behind_the_prefix_of_its_problem(s
 
 
 ALWAYS = AssertTests("assert f(1) is not 0", "f")
+CAREFUL = HEAD + "    if x < 0: raise ValueError(x)\n    return x + 1\n"
 WRONG: dict[str, tuple[list[Problem], str]] = {
     "a stub": (several(2, check=ALWAYS), "a stub"),
+    "a stub that raises": (
+        several(2, reference=CAREFUL, check=AssertTests(
+            "try:\n    f(-1)\nexcept ValueError:\n    pass\nelse:\n    assert False\n", "f")),
+        "a stub that raises",
+    ),
+    "all stubs": (
+        several(2, prompt="Add.", program_prefix="", reference=CAREFUL, check=AssertTests(
+            "try:\n    got = f(-1)\nexcept ValueError:\n    got = None\nassert got is None\n", "f")),
+        "a stub and a stub that raises",
+    ),
     "an empty program": (
         several(2, check=StdioTests((("1\n", ""),)), prompt="Print.", program_prefix="", reference="print('')"),
         "an empty program",
@@ -201,7 +212,9 @@ def test_tests_that_accept_a_wrong_program_are_named(case: str, sandbox: Sandbox
     faulty = 1 if "another" in what else 2
     assert f"the tests accept a wrong program, {what}: {faulty} problem{'s' * (faulty > 1)} (train)" in report
     assert not findings.fine and report[-1].startswith("what to do: add cases")
-    assert [row["accepts"] for row in findings.rows()] == [["the reference of other" if faulty == 1 else what]] * faulty
+    assert [row["accepts"] for row in findings.rows()] == [
+        ["the reference of other"] if faulty == 1 else what.split(" and ")
+    ] * faulty
 
 
 def test_problems_that_ask_for_the_same_and_tests_that_fail_are_not_accused(sandbox: Sandbox) -> None:

@@ -97,7 +97,9 @@ def causes_of(checked: Checked) -> list[Cause]:
             )
         )
     if checked.accepts:
-        what = "the reference of another problem" if "the reference" in checked.accepts[0] else checked.accepts[0]
+        stubs = [what for what in checked.accepts if "stub" in what]
+        what = " and ".join(stubs) or checked.accepts[0]
+        what = "the reference of another problem" if "the reference" in what else what
         found.append(
             Cause(
                 "the tests accept a wrong program",

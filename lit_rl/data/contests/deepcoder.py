@@ -102,9 +102,9 @@ class DeepCoder(TaskDataModule):
 
     Where a row's field ``checker`` or ``generated_checker`` holds a program, that judges the output, see
     :func:`~lit_rl.data.contests.contest_tests.contest_checker`. Without one, problems on stdin whose statements ask
-    for any of several answers stay, and are counted when loaded; so are those that grant an error (10^-6) and whose check
-    does not. Values of functions are compared as APPS and TACO do: a key of a dict may be a number or its text, and where
-    all of a row's values are stored in lists of one, that list or its item is right.
+    for any of several answers stay, and are counted when loaded; so are those that grant an error (10^-6) which their
+    check denies. Values of functions are compared as APPS and TACO do: a key of a dict may be a number or its text, and
+    where all of a row's values are stored in lists of one, that list or its item is right.
 
     ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
     the statement as an example; a row without either has none.
