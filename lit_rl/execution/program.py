@@ -122,7 +122,8 @@ def with_prefix(prefix: str, source: str) -> tuple[str, str]:
     They get a line of their own; in the source blanks take their place, so that what follows keeps line and column.
     """
     imports, rest = without_future(source) if prefix else ("", source)
-    return imports + prefix, rest
+    own, begin = without_future(prefix) if imports else ("", prefix)
+    return own + imports + begin, rest
 
 
 def without_future(source: str) -> tuple[str, str]:

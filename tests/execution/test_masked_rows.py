@@ -40,6 +40,8 @@ OF_THE_TESTS = {
     "input_patched": "from unittest import mock\nwith mock.patch('builtins.input', side_effect=['1']):\n    assert f() == 2\n",
     "input_patched_by_a_decorator": "import unittest.mock\n" + UNIT + "    @unittest.mock.patch('builtins.input', return_value='1')\n    def test_a(self, m): self.assertEqual(f(), 2)\n",
     "input_set": "import builtins\nbuiltins.input = lambda *_: '1'\nassert f() == 2\n",
+    "input_redefined": "def input(prompt=''): return '1'\nassert f() == 2\n",
+    "input_named": "input = lambda *_: '1'\nassert f() == 2\n",
     "input_in_a_stream": "import io, sys\ndef test_a():\n    sys.stdin = io.StringIO('1')\n    assert f() == 2\n",
     "input_in_a_patched_stream": "import io, sys\nfrom unittest.mock import patch\nwith patch.object(sys, 'stdin', io.StringIO('1')):\n    assert f() == 2\n",
     "file_patched": "from unittest.mock import mock_open, patch\nwith patch('builtins.open', mock_open(read_data='1')):\n    assert f('a') == 2\n",

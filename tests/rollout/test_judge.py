@@ -90,7 +90,11 @@ FUTURE = '# -*- coding: utf-8 -*-\n"""É."""; from __future__ import annotations
 SEVERAL = (
     "from __future__ import (annotations,\n    division)  # both\nfrom __future__ import \\\n    generators\na = 1\n"
 )
-PREFIXES = ["import math", "import math\n\n@print\ndef helper(x: math): ...\n", '"""Doc."""\n']
+PREFIXES = [
+    "import math",
+    "import math\n\n@print\ndef helper(x: math): ...\n",
+    '"""Doc."""\nfrom __future__ import generators\n',
+]
 
 
 @pytest.mark.parametrize("answer", [FUTURE, SEVERAL, SEVERAL.replace("\n", "\r\n"), f"'Doc.'\n{SEVERAL}"])

@@ -33,7 +33,7 @@ _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _INTEGER = re.compile(r"-?\d{1,100}")
 _FRACTION = re.compile(r"\d\.\d")
 _POWER = re.compile(
-    r"\b10\s*(?:\^|\*\*|\\\^)?\s*[{(]*\s*[-\u2212\u2013]\s*(?P<power>\d{1,2})\b"
+    r"\b10\s*(?:\^|\*\*|\\\^)?\s*[{(]*\s*[-\u2212\u2013]\s*(?P<power>[1-9]|1[0-2])\b"
     r"|\b1(?:\.0)?[eE][-\u2212](?P<exponent>\d{1,2})\b|\b0\.(?P<zeros>0+)1\b"
 )
 _ERROR = re.compile(
@@ -101,7 +101,7 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
 
 
 def _rows_of_columns(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
-    inputs, outputs = list(tests["inputs"]), list(tests["outputs"])
+    inputs, outputs = (list(tests.get(name) or ()) for name in ("inputs", "outputs"))
     if not inputs or not outputs:
         return []
     count = max(len(inputs), len(outputs))

@@ -231,6 +231,10 @@ def _replaced(node: ast.AST) -> str:
     if isinstance(node, ast.With):
         streams = [name_called(item.context_expr).partition("redirect_")[2] for item in node.items]
         return next((f"sys.{stream}" for stream in streams if stream), "")
+    if isinstance(node, ast.FunctionDef):
+        return node.name if node.name == "input" else ""
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda) and ast.unparse(node.targets[0]) == "input":
+        return "input"
     if isinstance(node, ast.Assign):
         named = [ast.unparse(target) for target in node.targets if isinstance(target, ast.Attribute)]
         return next((name for name in named if name.startswith(("sys.", "builtins."))), "")
