@@ -103,6 +103,18 @@ CAUSES: dict[str, tuple[list[Problem], str, str]] = {
         "the output is right only with compare: decimals: 2 problems (train)",
         "what to do: set compare: decimals for these rows or for the task",
     ),
+    "a denied error": (
+        several(
+            2,
+            prompt="The error may be 10^-4.",
+            program_prefix="",
+            reference="print('1.50')",
+            check=replace(STDIO, compare="decimals", cases=(("", "1.5\n"),)),
+        ),
+        "the statement grants an error that the check does not (0.0001): 2 problems (train)",
+        "what to do: set tolerance to that error, and for printed numbers compare: tokens, for these rows or for the "
+        "task",
+    ),
     "a checker that fails": (
         several(1, prompt="Print it.", program_prefix="", check=replace(STDIO, checker=CHECKER), reference="print(1)"),
         "the checker fails on the output of the reference (the checker failed: it ended with AssertionError): "
@@ -156,9 +168,27 @@ def test_each_cause_is_told_with_what_to_do(case: str, sandbox: Sandbox) -> None
         assert line in report, "\n".join(report)
 
 
+def test_a_reference_with_future_imports_runs_behind_the_prefix_of_its_problem(sandbox: Sandbox) -> None:
+    solution = f"from __future__ import annotations\n{HEAD}{BODY}"
+    right = several(1, prompt="Finish.", program_prefix="import math\n", reference=f"import math\n{solution}")
+    findings, report = report_of(sandbox, train=right)
+    assert findings.fine, report
+
+
 ALWAYS = AssertTests("assert f(1) is not 0", "f")
+CAREFUL = HEAD + "    if x < 0: raise ValueError(x)\n    return x + 1\n"
 WRONG: dict[str, tuple[list[Problem], str]] = {
     "a stub": (several(2, check=ALWAYS), "a stub"),
+    "a stub that raises": (
+        several(2, reference=CAREFUL, check=AssertTests(
+            "try:\n    f(-1)\nexcept ValueError:\n    pass\nelse:\n    assert False\n", "f")),
+        "a stub that raises",
+    ),
+    "all stubs": (
+        several(2, prompt="Add.", program_prefix="", reference=CAREFUL, check=AssertTests(
+            "try:\n    got = f(-1)\nexcept ValueError:\n    got = None\nassert got is None\n", "f")),
+        "a stub and a stub that raises",
+    ),
     "an empty program": (
         several(2, check=StdioTests((("1\n", ""),)), prompt="Print.", program_prefix="", reference="print('')"),
         "an empty program",
@@ -182,7 +212,9 @@ def test_tests_that_accept_a_wrong_program_are_named(case: str, sandbox: Sandbox
     faulty = 1 if "another" in what else 2
     assert f"the tests accept a wrong program, {what}: {faulty} problem{'s' * (faulty > 1)} (train)" in report
     assert not findings.fine and report[-1].startswith("what to do: add cases")
-    assert [row["accepts"] for row in findings.rows()] == [["the reference of other" if faulty == 1 else what]] * faulty
+    assert [row["accepts"] for row in findings.rows()] == [
+        ["the reference of other"] if faulty == 1 else what.split(" and ")
+    ] * faulty
 
 
 def test_problems_that_ask_for_the_same_and_tests_that_fail_are_not_accused(sandbox: Sandbox) -> None:

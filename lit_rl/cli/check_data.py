@@ -48,9 +48,10 @@ def check_data(arguments: Sequence[str]) -> None:
 def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> Findings:
     """Check the problems of a task and of its validation tasks.
 
-    References run under the check and the public check; a stub, an empty program and the reference of another problem
-    must not pass. Where a stop string occurs in a right answer, what it leaves runs too. The function that tests call
-    is compared with the one that the prompt asks for.
+    References run under the check and the public check; stubs that return None or raise, an empty program and the
+    reference of another problem must not pass. Where a stop string occurs in a right answer, what it leaves runs too.
+    The function that tests call is compared with the one that the prompt asks for, and the error that a statement
+    grants with the tolerance.
 
     Args:
         task: the task.

@@ -119,7 +119,9 @@ class CallTests(Check):
             Perl and Lua).
         timeout_seconds: CPU seconds for one case.
         tolerance: largest difference between floats, absolute or relative, that still counts as equal.
-        tuples_are_lists: a tuple equals a list of the same items, at any depth.
+        as_json: compare as JSON stores values, at any depth: a tuple equals a list of the same items, and a key of a
+            dict its text.
+        in_list: a list with the expected value as its only item will do too.
         in_place: compare the expected value with the first argument after the call, not with the result.
         language: what the program is written in.
     """
@@ -128,7 +130,8 @@ class CallTests(Check):
     entry_point: str
     timeout_seconds: float = 5.0
     tolerance: float = 0.0
-    tuples_are_lists: bool = False
+    as_json: bool = False
+    in_list: bool = False
     in_place: bool = False
     language: Language = "python"
 
@@ -138,7 +141,7 @@ class CallTests(Check):
         require_items(self, "cases")
         require_seconds(self, "timeout_seconds")
         require_not_negative(self, "tolerance")
-        require_switch(self, "tuples_are_lists", "in_place")
+        require_switch(self, "as_json", "in_list", "in_place")
         if self.language not in CALL_TESTS:
             raise ArgumentError(
                 "CallTests.language",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from lit_rl.execution.languages import LANGUAGES
 
@@ -28,6 +29,7 @@ CONTAINER_TAGS = _words("markdown md mdx rst")
 KNOWN_TAGS = PROSE_TAGS.union(OTHER_TAGS, CONTAINER_TAGS, *TAGS_OF.values())
 
 MOST_FENCES = 4096  # in a text with more, only the last ones are read
+_MOST_QUOTED = 8  # ends of thoughts that are looked at to find one outside a program
 _BLANK = re.compile("[ \t\r\n\ufeff]*+")
 _MARK = re.compile("```|~~~")
 _FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)\Z")
@@ -35,8 +37,6 @@ _TAG = re.compile(r"[\w+#-]+")
 _THOUGHT = re.compile(r"<(think|thinking|thought)>", re.IGNORECASE)
 _LATER_THOUGHT = re.compile(r"^[ \t]*<(think|thinking|thought)>", re.IGNORECASE | re.MULTILINE)
 _THOUGHT_ENDS = re.compile(r"^[ \t]*</(?:think|thinking|thought)>", re.IGNORECASE | re.MULTILINE)
-
-
 _THOUGHT_CLOSES = re.compile(r"</(?:think|thinking|thought)>", re.IGNORECASE)
 _ENDS_IN_THOUGHT = re.compile(r"<(?:think|thinking|thought)>\s*\Z", re.IGNORECASE)
 
@@ -79,13 +79,14 @@ class Fence:
         return other.tag in KNOWN_TAGS and len(other.mark) >= len(self.mark)
 
 
-def answer_start(text: str, in_thought: bool = False) -> int:
+def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int], bool] = lambda _: False) -> int:
     """Index of the first character after a byte order mark and leading thoughts; ``len(text)`` if all is thought.
 
     Args:
         text: of the completion.
         in_thought: whether the prompt ends in a thought that it opened, as chat templates of thinking models do. Then
             nothing is an answer before the thought ends. Otherwise an end of a thought without a beginning counts too.
+        is_quoted: whether such an end, at this character, is a part of a program.
     """
     if in_thought:
         closing = _THOUGHT_CLOSES.search(text)
@@ -98,8 +99,11 @@ def answer_start(text: str, in_thought: bool = False) -> int:
         if end < 0:
             return len(text)
         start = _after_blank(text, end + len(found[1]) + 3)
-    if not opened and (closing := _THOUGHT_ENDS.search(text)) and not _THOUGHT.search(text, 0, closing.start()):
-        return closing.end()
+    for closing in () if opened else islice(_THOUGHT_ENDS.finditer(text), _MOST_QUOTED):
+        if _THOUGHT.search(text, 0, closing.start()):
+            break
+        if not is_quoted(closing.start()):
+            return closing.end()
     return start if opened else int(text.startswith("\ufeff"))
 
 

@@ -7,6 +7,8 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
 from typing import Literal
 
 from lit_rl.execution.fences import (
@@ -24,6 +26,8 @@ Extraction = Literal["answer", "last_block", "definitions"]
 _MOST_ENDS = 8  # fences that are tried as the end of one block
 _MOST_AHEAD = 256  # fences that are looked at to find one that ends a block
 _SOMETHING = re.compile(r"[^\s\ufeff]")
+_FIRST_LINE = re.compile(r"\s*+(\S+)[ \t]*\r?\n")
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 MOST_CHARACTERS = 1 << 20  # parsed of one completion; blocks beyond that count as unparsed
 _LOOKS = {name: re.compile(spec.looks, re.MULTILINE) for name, spec in LANGUAGES.items()}
 _VALUES = (
@@ -93,13 +97,16 @@ def extract_program(
     >>> extract_program("x = 1").fenced
     False
     """
-    wanted = wanted or Wanted()
-    start = answer_start(text, wanted.in_thought)
+    wanted, reader = wanted or Wanted(), SourceReader()
+    start = answer_start(text, wanted.in_thought, partial(_is_quoted, text, wanted, reader))
+    # The prompt may have opened the block with a bare fence, which leaves its tag to the answer.
+    first = _FIRST_LINE.match(text, start)
+    if first and wanted.language in TAGS_OF and first[1].lower() in TAGS_OF[wanted.language]:
+        start = first.end()
     fences = find_fences(text, start)
     if extraction == "last_block":
         blocks = _paired(text, fences)
-        return _program(text, blocks[-1], wanted, SourceReader()) if blocks else program_at(text, start, len(text))
-    reader = SourceReader()
+        return _program(text, blocks[-1], wanted, reader) if blocks else program_at(text, start, len(text))
     blocks = [block for block in _blocks(text, fences, start, wanted, reader) if not block.blank]
     everything = blocks or [block for block in _paired(text, fences) if not block.blank]
     if everything:
@@ -107,6 +114,43 @@ def extract_program(
     else:
         found = None if fences else program_at(text, start, len(text))
     return _definitions(found, wanted, reader) if found and extraction == "definitions" else found
+
+
+def with_prefix(prefix: str, source: str) -> tuple[str, str]:
+    """Prefix and source of a Python program, with the source's future imports, which have to come first, before both.
+
+    They get a line of their own; in the source blanks take their place, so that what follows keeps line and column.
+    """
+    imports, rest = without_future(source) if prefix else ("", source)
+    own, begin = without_future(prefix) if imports else ("", prefix)
+    return own + imports + begin, rest
+
+
+def without_future(source: str) -> tuple[str, str]:
+    r"""The future imports of a Python source as one line, and the source with as many blanks in their place.
+
+    >>> without_future("from __future__ import annotations
+    x: int")
+    ('from __future__ import annotations
+    ', 'pass
+    x: int')
+    """
+    tree = _parse(source) if "__future__" in source else None
+    body = tree.body if tree else []
+    documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    futures = [*takewhile(_is_future, body[1:] if documented else body)]
+    content = bytearray(source.encode("utf-8", "surrogatepass"))
+    starts = [0, *(found.end() for found in _LINE_END.finditer(content))]
+    for node in futures:
+        begin = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        content[begin:end] = b"pass" + re.sub(rb"[^\r\n]", b" ", content[begin + 4 : end])
+    line = "; ".join(map(ast.unparse, futures))
+    return (f"{line}\n", content.decode()) if line else ("", source)
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
 def program_at(text: str, start: int, end: int, *, fenced: bool = False) -> ExtractedProgram | None:
@@ -182,6 +226,25 @@ def _end(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reade
             if reader.allows(stop - fence.end) and reader.tree(_lined_up(block)[0]) is not None:
                 return index
     return ends[0]
+
+
+def _is_quoted(text: str, wanted: Wanted, reader: SourceReader, place: int) -> bool:
+    """Return whether a character lies in a Python program, inside a text of it where it is not Python itself."""
+    if wanted.language != "python":
+        return False
+    fences = find_fences(text, 0)
+    block, index = _Block(text, 0, fences[0].start if fences else len(text), fenced=False), 0
+    while block.end <= place and index < len(fences):
+        if fences[index].opens:
+            last = _end(text, fences, index, wanted, reader)
+            end = len(text) if last == len(fences) else fences[last].start
+            block = _Block(text, fences[index].end, max(end, fences[index].end), fences[index].indent)
+            index = last if last == len(fences) or not fences[last].closes else last + 1
+        else:
+            index += 1
+    if not block.start <= place < block.end:
+        return False
+    return reader.tree(_lined_up(block)[0]) is not None or _goes_on(block, wanted, reader)
 
 
 def _paired(text: str, fences: Sequence[Fence]) -> list[_Block]:

@@ -7,6 +7,7 @@ import errno
 import importlib.util
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -30,6 +31,7 @@ TIERS = {
 }
 _START_SECONDS = 60.0
 _ADDR_NO_RANDOMIZE, _ASK_ONLY = 0x0040000, 0xFFFFFFFF
+_COMPILERS_STACK = 8 << 20  # which is also what each thread of a compiler reserves
 _ROOT = str(Path(__file__).resolve().parent.parent)
 
 # The packages' own __init__ files would load more than these processes need, and every fork pays for what the
@@ -70,18 +72,21 @@ def start_process(
 
 
 @contextlib.contextmanager
-def _fixed_addresses() -> Iterator[None]:
-    """Start processes with the same addresses each time, so that sets of objects keep their order between runs.
+def _laid_out(stack_bytes: int) -> Iterator[None]:
+    """Start processes with a stack that may grow so far, and with the same addresses each time.
 
-    Protection rests on the kernel, not on addresses that are hard to guess: a program sees its own anyway.
-    Some containers forbid this; addresses are then random.
+    The kernel keeps the room below a stack free that the limit asks for when a process is executed. Sets of objects
+    keep their order between runs if addresses do. Protection rests on the kernel, not on addresses that are hard to
+    guess: a program sees its own anyway. Some containers forbid this; addresses are then random.
     """
-    before = libc.personality(_ASK_ONLY)
+    before, (soft, hard) = libc.personality(_ASK_ONLY), resource.getrlimit(resource.RLIMIT_STACK)
     if before >= 0:
         libc.personality(before | _ADDR_NO_RANDOMIZE)
+    resource.setrlimit(resource.RLIMIT_STACK, (min(stack_bytes, hard) if hard >= 0 else stack_bytes, hard))
     try:
         yield
     finally:
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
         if before >= 0:
             libc.personality(before)
 
@@ -147,7 +152,7 @@ class ZygoteProcess:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         options = json.dumps({**settings._asdict(), "tier": tier, "folder": self._folder})
         try:
-            with _fixed_addresses():
+            with _laid_out(_COMPILERS_STACK if settings.processes else settings.memory_bytes):
                 self._process = start_process("zygote.zygote", [str(theirs.fileno()), options], theirs)
         finally:
             theirs.close()

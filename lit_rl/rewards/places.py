@@ -39,7 +39,7 @@ from torch import Tensor
 from lit_rl.arguments import UsageError
 from lit_rl.execution.checks import Language
 from lit_rl.execution.interface import Verdict
-from lit_rl.execution.program import SourceReader
+from lit_rl.execution.program import SourceReader, without_future
 from lit_rl.functional.masking import last_tokens
 from lit_rl.requests import ByteSpan, ByteSpans, integers
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
@@ -71,6 +71,8 @@ class Places:
         lines = written.split(b"\n")
         removed = program.removed or (0,) * len(lines)
         kept = b"\n".join(line[count:] for line, count in zip(lines, removed, strict=False))
+        if not self.source.endswith(kept):  # its future imports may stand before the prefix
+            kept = utf8(without_future(kept.decode("utf-8", "surrogatepass"))[1])
         # Source that was changed otherwise on its way out of the completion has no places; its terms spread evenly.
         self.known = len(removed) == len(lines) and self.source.endswith(kept)
         self._prefix = len(self.source) - len(kept)

@@ -14,7 +14,7 @@ from torch import nn
 from lit_rl.arguments import LitRLError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
-from lit_rl.execution.program import Wanted
+from lit_rl.execution.program import Wanted, with_prefix
 from lit_rl.models.policy import Policy
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput
@@ -140,12 +140,22 @@ def find_program(problem: Problem, text: str, in_thought: bool = False) -> Progr
     found = problem.check.extract(text, wanted, problem.extraction)
     if found is None:
         return None
-    prefix = problem.program_prefix
+    prefix, source = problem.program_prefix, found.source
     if found.fenced and prefix and not prefix.endswith("\n"):
         prefix += "\n"
+    if problem.check.language == "python":
+        prefix, source = with_prefix(prefix, source)
     return Program(
-        prefix + found.source, found.start, found.end, prefix.count("\n"), fenced=found.fenced, removed=found.removed
+        prefix + source, found.start, found.end, prefix.count("\n"), fenced=found.fenced, removed=found.removed
     )
+
+
+def reference_program(problem: Problem) -> str | None:
+    """The reference as a program: of Python, with its future imports before the problem's prefix."""
+    prefix, reference = problem.program_prefix, problem.reference
+    if reference is None or problem.check.language != "python" or not reference.startswith(prefix):
+        return reference
+    return "".join(with_prefix(prefix, reference.removeprefix(prefix)))
 
 
 def reference_answer(problem: Problem) -> str:

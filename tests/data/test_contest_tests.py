@@ -4,6 +4,7 @@ import base64
 import json
 import pickle
 import zlib
+from dataclasses import replace
 
 import pytest
 
@@ -11,15 +12,20 @@ from lit_rl.data.contests import contest_tests
 from lit_rl.data.contests.contest_tests import (
     ContestTest,
     contest_check,
+    denied_error,
+    granted_error,
     normalise_tests,
     read_hidden_tests,
 )
-from lit_rl.execution.checks import CallTests, StdioTests
-from lit_rl.execution.judging.calls import matches
+from lit_rl.execution.checks import CallTests, Checker, StdioTests
+from lit_rl.execution.interface import Verdict
+from lit_rl.execution.judging.calls import Answers, matches
+from lit_rl.execution.wire import plain
 
 STDIN = [ContestTest("1 2\n", "3\n")]
 FUNCTIONAL = {"input": '[1, 2]\n"a"\n', "output": "[3]", "testtype": "functional"}
 CALL = [ContestTest(([1, 2], "a"), [3], "solve")]
+WRAPPED = [ContestTest(([1, 2], "a"), [[3]], "solve", wraps=True)]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +35,7 @@ CALL = [ContestTest(([1, 2], "a"), [3], "solve")]
         ([{"input": "1 2\n", "output": "3\n"}], None, STDIN),
         # primeintellect: fn_name is null for stdin
         ([{"input": "1 2\n", "output": "3\n", "type": "stdin_stdout", "fn_name": None}], None, STDIN),
-        ([{"input": [[1, 2], "a"], "output": [[3]], "type": "function_call", "fn_name": "solve"}], None, CALL),
+        ([{"input": [[1, 2], "a"], "output": [[3]], "type": "function_call", "fn_name": "solve"}], None, WRAPPED),
         # lcbv5: JSON values, one per line; the name stands in the test or in the row
         ([FUNCTIONAL], "solve", CALL),
         ([{**FUNCTIONAL, "metadata": {"func_name": "solve"}}], None, CALL),
@@ -46,7 +52,7 @@ CALL = [ContestTest(([1, 2], "a"), [3], "solve")]
             None,
             [ContestTest("1", ("2 1", "1 2"))],
         ),
-        ({"inputs": [[[1, 2], "a"]], "outputs": [[[3]]], "fn_name": "solve"}, None, CALL),
+        ({"inputs": [[[1, 2], "a"]], "outputs": [[[3]]], "fn_name": "solve"}, None, WRAPPED),
         ({"inputs": ["a", "b"], "outputs": ["c"]}, None, [ContestTest("a", "c"), ContestTest("b", "c")]),
         ({"inputs": [], "outputs": []}, None, []),
     ],
@@ -63,7 +69,10 @@ def test_every_stored_shape_comes_to_the_same_form(stored, function, expected):
         ([{"input": "1", "accepted_outputs": "12"}], "accepted_outputs: expected a list with at least one"),
         ([{"input": "1"}], "a test needs input and output"),
         ([{"input": "1", "output": "1", "testtype": "functional"}], "needs a function name"),
-        ([{"input": "[1", "output": "1", "fn_name": "f"}], "Expecting"),
+        ([{"input": "[1", "output": "1", "fn_name": "f"}], "an input of f needs one JSON value a line, got '\\[1'"),
+        ({"inputs": ["1"], "outputs": [None]}, "an input or output of a test is null"),
+        ({"inputs": [["1", None]], "outputs": ["2"]}, "an input or output of a test is null"),
+        ([{"input": "1", "output": [["2", None]]}], "an input or output of a test is null"),
     ],
 )
 def test_another_shape_is_an_error(stored, message):
@@ -88,6 +97,88 @@ def test_a_tuple_is_taken_for_the_list_that_json_stores_at_any_depth():
     assert matches(((1, 2), [3]), check.cases[0][1], check)
     assert not matches(((1, 2), (4,)), check.cases[0][1], check)
     assert not matches(({1, 2}, [3]), check.cases[0][1], check)
+
+
+def passes(value, stored):
+    check = contest_check(normalise_tests({"fn_name": "f", **stored}), 6.0, in_class=False)
+    answers = Answers(f"{{}}\n{plain.dumps(value)}\n".encode(), 1, None, lambda _: Verdict.EXCEPTION)
+    return answers.of_calls(check)[0] is Verdict.PASSED
+
+
+# What the row stores, values that the judges of APPS and TACO accept for its first test, and values that they refuse.
+JUDGED = {
+    "integers as keys": (
+        {"inputs": [[[1, 1, 2]]], "outputs": [{"1": 2, "2": 1}]},
+        [{1: 2, 2: 1}, {"1": 2, "2": 1}],
+        [{1: 2}, {1: 2, 2: 2}, {1: 2, "2": 1}],
+    ),
+    "and deeper": (
+        {"inputs": [[1]], "outputs": [[{"a": {"-1": [0]}}, 3]]},
+        [[{"a": {-1: (0,)}}, 3]],
+        [[{"a": {1: [0]}}, 3]],
+    ),
+    "in a list of one": ({"inputs": [[1]], "outputs": [[{"7": "x"}]]}, [[{7: "x"}], {7: "x"}], [{8: "x"}]),
+    "a list of one, of a function of lists": (
+        {"inputs": [[1], [2]], "outputs": [[3], [1, 2]]},
+        [[3], (3,)],
+        [[[3]], [4], []],
+    ),
+    "a list of one, of a function of anything": (
+        {"inputs": [[1], [2]], "outputs": [[3], [4]]},
+        [[3], 3, 3.0],
+        [[[3]], [4], 4],
+    ),
+    "a text in a list": ({"inputs": [["abc"]], "outputs": [["cba"]]}, ["cba", ["cba"]], ["abc", "c"]),
+    "a text": ({"inputs": [["abc"]], "outputs": ["cba"]}, ["cba"], ["abc", ["cba"], '"cba"']),
+    "digits beside a list": ({"inputs": [["123"]], "outputs": ["321"]}, ["321"], [321, ["321"]]),
+    "digits beside a text": ({"inputs": ['"123"', '"abc"'], "outputs": ["321", "cba"]}, ["321"], [321]),
+    "JSON beside JSON": ({"inputs": ['"abc"'], "outputs": ['"cba"']}, ["cba"], ['"cba"']),
+    "a number as JSON": ({"inputs": ["3\n[1]"], "outputs": ["12"]}, [12], ["12", [12]]),
+    "nothing": ({"inputs": [[1]], "outputs": [None]}, [None], [0, "None", [None]]),
+}
+
+
+@pytest.mark.parametrize("case", JUDGED)
+def test_values_are_compared_as_the_judges_of_these_sets_compare_them(case):
+    stored, right, wrong = JUDGED[case]
+    assert [value for value in right if not passes(value, stored)] == []
+    assert [value for value in wrong if passes(value, stored)] == []
+
+
+def test_arguments_get_integers_for_keys_where_all_of_them_are():
+    stored = {"fn_name": "f", "inputs": [[{"1": 2, "-3": {"4": 5}}, {"1": 0, "a": 0}, ["6"]]], "outputs": [1]}
+    (test,) = normalise_tests(stored)
+    assert test.given == ({1: 2, -3: {"4": 5}}, {"1": 0, "a": 0}, ["6"])
+
+
+GRANTED = {
+    "Your answer is correct if the relative or absolute error does not exceed $10^{-6}$.": 1e-6,
+    "an absolute error of at most 10^{ - 9} is allowed": 1e-9,
+    "Answers within 10-5 of the actual answer will be accepted.": 1e-5,
+    "Print it with an error of at most 10\u2212 4.": 1e-4,
+    "accepted if it differs from the correct answer by at most 1e-7": 1e-7,
+    "The absolute error should be less than 0.001.": 1e-3,
+    "a tolerance of 10**(-3) is granted": 1e-3,
+    "Answers within 10-20 apples of each other do not differ.": None,
+    "There are 10-20 apples. Print how many are red.": None,
+    "Each of 1000000 numbers is a multiple of 0.01.": None,
+    "An error is printed as ERROR 10^6.": None,
+}
+
+
+def test_the_error_that_a_statement_grants_is_read():
+    assert {statement: granted_error(statement) for statement in GRANTED} == GRANTED
+
+
+def test_an_error_is_denied_where_fractions_are_compared_more_strictly():
+    exact, whole = StdioTests((("1", "0.3\n"),), compare="decimals"), StdioTests((("1", "3\n"),))
+    words, calls = replace(exact, compare="tokens"), CallTests((((1,), [0.5]),), "f", tolerance=1e-6)
+    statement = "The relative error must not exceed 10^-{}.".format
+    checks = (exact, whole, words, calls)
+    assert [denied_error(statement(6), check) for check in checks] == [1e-6, None, None, None]
+    assert [denied_error(statement(4), check) for check in checks] == [1e-4, None, 1e-4, 1e-4]
+    judged = replace(exact, checker=Checker("import sys"))
+    assert denied_error(statement(4), judged) is None and denied_error("Print it.", exact) is None
 
 
 def packed(content: bytes) -> str:

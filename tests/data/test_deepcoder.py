@@ -136,6 +136,26 @@ def test_tests_that_the_statement_shows_are_the_public_check(tmp_path):
     assert method.public_check == replace(method.check, cases=(((1, [2]), [1, 2]),))
 
 
+def test_values_that_the_statement_shows_are_found_whatever_json_made_of_them(tmp_path):
+    tests = {"fn_name": "count", "inputs": [[[7, 7]], [[8]]], "outputs": [[{"7": 2}], [{"8": 1}]]}
+    shown = "Count.\n\nExample 1:\n\nInput: count([7, 7])\nOutput: {7: 2}\n\n>>> count([8])\n{8: 1}\n"
+    (problem,) = load(tmp_path, {"question": shown, "input_output": json.dumps(tests)})
+    assert problem.public_check is not None and problem.public_check.cases[-1] == (([8],), {"8": 1})
+
+
+def test_rows_with_a_null_output_are_left_out_and_counted(tmp_path):
+    null = {"problem": "Say.", "tests": json.dumps([{"input": "1\n", "output": None}])}
+    with pytest.warns(UserWarning, match="left out 1 of 2 train rows .* with a test whose input or output is null"):
+        (problem,) = load(tmp_path, null, ROWS["codeforces"])
+    assert problem.check.cases == (("1\n", "2\n"),)
+
+
+def test_statements_that_grant_an_error_which_the_check_denies_are_counted(tmp_path):
+    row = {"problem": "The error must not exceed 10^-6.", "tests": json.dumps([{"input": "1", "output": "0.5"}])}
+    with pytest.warns(UserWarning, match="1 of 2 problems in the .* grant an error that their check does not"):
+        load(tmp_path, row, row | {"compare": "tokens"})
+
+
 NOT_SHOWN = {
     "no label": ("1\nOutput\n2", "1\n"),
     "another input": ("Input\n1 1\nOutput\n2", "1\n"),

@@ -29,6 +29,7 @@ DOCUMENTED = '''def add(a, b):
 BARE_IN_DOCSTRING = 'def add(a, b):\n    """\n```\nadd(1, 2)\n```\n    """\n    return a + b\n'
 C_ANSWER = '#include <stdio.h>\nint main(void) {\n    printf("3");\n    return 0;\n}\n'
 CLASS = "class Solution:\n    def add(self, a, b):\n        return a + b\n"
+THINKS = 'def add(a, b):\n    """\n    </think>\n    """\n    return a + b\n'
 PROMPT = 'def add(a, b):\n    """Add."""\n'
 BODY = "    return a + b\n"
 
@@ -152,8 +153,25 @@ SHAPES = (
     Shape("a thought, no fence", f"<think>\nSubtract? No.\n</think>\n{ANSWER}"),
     Shape("a thought that never ends", f"<think>\n{py(ANSWER)}", None),
     Shape("two thoughts", f"<think>a</think>\n<think>\n{py(OLD)}</think>\n{py(ANSWER)}\n{py(USAGE)}"),
+    Shape("the end of a thought in a docstring", f"So:\n{py(THINKS)}", THINKS),
+    Shape(
+        "the end of a thought in a docstring, no tag",
+        py(THINKS.replace("    </", "</"), ""),
+        THINKS.replace("    </", "</"),
+    ),
+    Shape("the end of a thought in a docstring, no fence", THINKS, THINKS),
+    Shape("the end of a thought in a docstring, a block that the prompt opened", f"{THINKS}```\nSo.\n", THINKS),
+    Shape("the end of a thought in a docstring after a thought", f"Hm.\n</think>\n{py(THINKS)}", THINKS),
+    Shape("the end of a thought in a docstring in a thought", f"{py(THINKS)}\nNo.\n</think>\n{py(ANSWER)}"),
+    Shape("the end of a thought in an open draft", f"```python\n{OLD}</think>\n\n{py(ANSWER)}"),
+    # The prompt opened the block with a bare fence.
+    Shape("the tag of the block that the prompt opened", f"python\n{ANSWER}```\nIt adds.\n"),
+    Shape("the tag of the block that the prompt opened, cut off at its fence", f"Python3 \r\n{ANSWER}"),
+    Shape("the tag of another language", f"cpp\n{C_ANSWER}```\n", C_ANSWER, C),
+    Shape("a bare fence begins the answer", f"{py(ANSWER, '')}It adds.\n"),
     # Completion form: the prompt is the beginning of the program.
     Shape("body", BODY, BODY, COMPLETION),
+    Shape("the end of a thought in a body", THINKS.partition("\n")[2], THINKS.partition("\n")[2], COMPLETION),
     Shape("body, a fence left over, usage", f"{BODY}```\n\nUsage:\n{py(USAGE)}", BODY, COMPLETION),
     Shape("body in a block", py(BODY), BODY, COMPLETION),
     Shape("whole function in a block", f"\n{py(ANSWER)}\n{py(USAGE)}", ANSWER, COMPLETION),

@@ -68,6 +68,13 @@ def test_every_case_may_use_its_cpu_seconds(sandbox):
     assert sandbox.submit(program, calls(6, 0.3)).result(60).passed
 
 
+def test_a_stack_counts_as_memory(sandbox):
+    endless = "import functools, sys\nsys.setrecursionlimit(10**9)\n@functools.cache\ndef f(x): return f(x + 1)"
+    outcome = sandbox.submit(endless, calls(1, 20.0)).result(120)
+    assert outcome.verdict in (Verdict.OUT_OF_MEMORY, Verdict.EXCEPTION)  # the latter where recursion has its own limit
+    assert sandbox.submit("def f(x): return x", calls(2, 1.0)).result(60).passed
+
+
 TAKE_BACK = """
 import os, time
 def f(x):

@@ -33,6 +33,18 @@ OF_THE_TESTS = {
     "import_in_a_check": "def check(candidate):\n    assert candidate(1) == 2\n    from no_such_package.part import name\n    assert candidate(2) == 3\n",
     "import_in_a_handler_of_another": LOOP + "try:\n    import no_such_module\nexcept ValueError:\n    pass\n" + LOOP,
     "tests_that_do_not_compile": "assert f(1 == 2\n",
+    "output_read_back": "import io\nfrom contextlib import redirect_stdout\nb = io.StringIO()\nwith redirect_stdout(b):\n    f(1)\nassert b.getvalue() == '2\\n'\n",
+    "output_of_a_method_read_back": "import contextlib, io\nclass TestF:\n    def test_a(self):\n        with open('a', 'w'), contextlib.redirect_stdout(io.StringIO()) as b:\n            f(1)\n        assert b.getvalue() == '2\\n'\n",
+    "output_replaced": "import io, sys\nold, b = sys.stdout, io.StringIO()\nsys.stdout = b\nf(1)\nsys.stdout = old\nassert b.getvalue() == '2\\n'\n",
+    "print_patched": "from unittest.mock import patch\nwith patch('builtins.print') as p:\n    f(1)\n    p.assert_called_with(2)\n",
+    "input_patched": "from unittest import mock\nwith mock.patch('builtins.input', side_effect=['1']):\n    assert f() == 2\n",
+    "input_patched_by_a_decorator": "import unittest.mock\n" + UNIT + "    @unittest.mock.patch('builtins.input', return_value='1')\n    def test_a(self, m): self.assertEqual(f(), 2)\n",
+    "input_set": "import builtins\nbuiltins.input = lambda *_: '1'\nassert f() == 2\n",
+    "input_redefined": "def input(prompt=''): return '1'\nassert f() == 2\n",
+    "input_named": "input = lambda *_: '1'\nassert f() == 2\n",
+    "input_in_a_stream": "import io, sys\ndef test_a():\n    sys.stdin = io.StringIO('1')\n    assert f() == 2\n",
+    "input_in_a_patched_stream": "import io, sys\nfrom unittest.mock import patch\nwith patch.object(sys, 'stdin', io.StringIO('1')):\n    assert f() == 2\n",
+    "file_patched": "from unittest.mock import mock_open, patch\nwith patch('builtins.open', mock_open(read_data='1')):\n    assert f('a') == 2\n",
 }
 # Programs that are alike to a test which breaks on its own: neither what they compute nor whether they compile matters.
 ALIKE = {
@@ -151,6 +163,44 @@ def test_a_name_that_neither_side_defines_is_told_and_one_of_the_program_is_its_
     test = "for x in (1, 2):\n    y = f(x)\n    assert y == 1\n"
     outcome = judged(sandbox, "def f(x): return missing", test)
     assert (outcome.verdict, outcome.exception_type, outcome.line) == ("exception", "NameError", 1)
+
+
+UNDEFINED = {
+    "a block": "import pytest\nwith pytest.raises(Exception):\n    f(-1)\n",
+    "a bare handler": "try:\n    f(-1)\n    assert False\nexcept:\n    pass\n",
+    "its own handler": "try:\n    f(-1)\n    assert False\nexcept NameError:\n    pass\n",
+    "a method": UNIT + "    def test_a(self):\n        with self.assertRaises(Exception): f(-1)\n",
+    "a helper": "def raises(g):\n    try: g()\n    except Exception: return True\nassert raises(lambda: f(-1))\n",
+    "an argument": "import pytest\ndef check(candidate):\n    with pytest.raises(Exception):\n        candidate(-1)\n",
+    "beside another": "import pytest\nassert g(1) == 2\nwith pytest.raises(Exception):\n    f(-1)\n",
+    "one of two tests": "import pytest\ndef test_a():\n    with pytest.raises(Exception): f(-1)\ndef test_b(): assert g(1) == 2\n",
+}
+DEFINED = {
+    "raises": ("def f(x): return undefined", UNDEFINED["a block"]),
+    "a name error of its own": ("def f(x): raise NameError('the program')", UNDEFINED["its own handler"]),
+    "a method of a solution": (
+        "class Solution:\n    def f(self, x): return x ** 0.5 // 1",
+        "def check(candidate):\n    assert candidate(4) == 2\n",
+    ),
+    "one of two names": (
+        "def f(x): return x + 1",
+        "try:\n    g = Solution().f\nexcept NameError:\n    g = f\nassert g(1) == 2\n",
+    ),
+    "one of two names in a function": (
+        "def f(x): return x + 1",
+        "def find():\n    try: return Solution().f\n    except (AttributeError, NameError): return f\nfor x in (1, 2):\n    assert find()(x) == x + 1\n",
+    ),
+}
+
+
+def test_a_program_without_the_function_under_test_fails_whatever_catches_the_error(sandbox):
+    outcomes = judge_named(sandbox, {name: ("def g(x): return x + 1", check(test)) for name, test in UNDEFINED.items()})
+    assert {
+        name for name, one in outcomes.items() if (one.verdict, one.exception_type) != ("exception", "NameError")
+    } == set()
+    assert outcomes["one of two tests"].cases == (Verdict.EXCEPTION, Verdict.PASSED)
+    defined = judge_named(sandbox, {name: (program, check(test)) for name, (program, test) in DEFINED.items()})
+    assert not_among(defined, Verdict.PASSED) == {}
 
 
 def test_a_program_that_alone_makes_a_grader_necessary_is_not_masked_where_that_cannot_rehearse():

@@ -57,6 +57,8 @@ OF_F = {
     "unit_state": "import unittest\nclass T(unittest.TestCase):\n    rows = []\n    def test_a(self):\n        self.rows.append(f(1))\n        self.assertEqual(self.rows, [2])\n    def test_b(self): self.assertEqual(self.rows[0], 2)\n",
     "unit_skip": "import unittest\nclass T(unittest.TestCase):\n    @unittest.skipIf(not callable(f), 'no f')\n    def test_a(self): self.assertEqual(f(1), 2)\n",
     "main": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(f(1), 2)\nif __name__ == '__main__':\n    unittest.main()\n",
+    "output_dropped": "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    got = f(1)\nassert got == 2\n",
+    "output_of_the_tests": "import contextlib, io\nb = io.StringIO()\nwith contextlib.redirect_stdout(b):\n    print(f(1))\nassert b.getvalue() == '2\\n'\n",
     "check_that_catches": "def check(candidate):\n    try:\n        got = candidate(1)\n    except BaseException:\n        got = {}['x']\n    assert got == 2\n",
 }
 # Tests of ``Node``, which they name in all places where a class can be named.

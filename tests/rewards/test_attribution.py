@@ -107,6 +107,8 @@ TEXTS = {
     "tabs": "\t```python\n\tdef f(x):\n\t\treturn ⟪wrong⟫\n\t```\n",
     "carriage returns": "- ```py\r\n  def f(x):\r\n    return ⟪wrong⟫\r\n  ```\r\n",
     "a last line without end": "   ```python\n   def f(x):\n       return ⟪wrong⟫",
+    "future imports": "- ```py\n  'é'\n  from __future__ import (division,\n    annotations)\n"
+    "  def f(x):\n    return ⟪wrong⟫\n  ```\n",
     "another block is behind": "   ```python\n   def f(x):\n       return ⟪wrong⟫\n   ```\n```python\nf(1)\n```\n",
 }
 

@@ -86,6 +86,38 @@ def test_a_prefix_of_imports_stands_on_lines_of_its_own_before_a_fenced_block() 
     assert found.prefix_lines == 1
 
 
+FUTURE = '# -*- coding: utf-8 -*-\n"""É."""; from __future__ import annotations; a = 1\n'
+SEVERAL = (
+    "from __future__ import (annotations,\n    division)  # both\nfrom __future__ import \\\n    generators\na = 1\n"
+)
+PREFIXES = [
+    "import math",
+    "import math\n\n@print\ndef helper(x: math): ...\n",
+    '"""Doc."""\nfrom __future__ import generators\n',
+]
+
+
+@pytest.mark.parametrize("answer", [FUTURE, SEVERAL, SEVERAL.replace("\n", "\r\n"), f"'Doc.'\n{SEVERAL}"])
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_future_imports_go_before_the_prefix_and_every_line_and_column_stays(prefix: str, answer: str) -> None:
+    text = f"```python\n{answer}b: Unknown = 2\nraise ValueError\n```"
+    found = find_program(Problem("t", "p", CHECK, program_prefix=prefix), text)
+    assert found is not None
+    with pytest.raises(ValueError) as error:
+        exec(compile(found.source, "program", "exec", dont_inherit=True), {"print": lambda function: function})
+    line = error.traceback[-1].lineno + 1 - found.prefix_lines
+    written = text.encode()[found.start : found.end].decode()
+    assert written.splitlines()[line - 1] == "raise ValueError"
+    kept = found.source.encode()[-(found.end - found.start) :]
+    assert kept.count(b"\n") == written.count("\n") and kept.index(b"a = 1") == written.encode().index(b"a = 1")
+
+
+@pytest.mark.parametrize("answer", ["x = 1\nfrom __future__ import annotations\n", "from __future__ import a, b c\n"])
+def test_a_future_import_that_is_wrong_by_itself_is_left_where_it_is(answer: str) -> None:
+    found = find_program(Problem("t", "p", CHECK, program_prefix="import math\n"), answer)
+    assert found is not None and found.source == f"import math\n{answer}"
+
+
 ANSWERED = "```python\ndef f():\n    return 1\n```\nUsage:\n```python\nprint(f())\n```\n"
 
 
@@ -368,6 +400,8 @@ HOSTILE = {
     "thoughts that never end": "x\n<think>\n" * 100000,
     "thoughts in a line": "x<think></think>" * 60000,
     "ends of thoughts": "</think>\n" * 100000,
+    "ends of thoughts in texts": "'''\n</think>\n'''\n" * 50000,
+    "ends of thoughts in blocks": "```python\n'''\n</think>\n'''\n```\n" * 20000,
     "brackets": "```\n" + "(" * 2**20,
     "deep nesting": "```python\ndef add(): return " + "[" * 100000 + "\n```",
     "a long line of operators": "```\nx = " + "-" * 2**20 + "1\n```",

@@ -10,6 +10,7 @@ from typing import TypeVar, get_args
 from lit_rl.execution.checks import Check, Compare, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.sandbox import Sandbox
+from lit_rl.rollout.records import reference_program
 from lit_rl.types import Problem
 
 T = TypeVar("T")
@@ -67,10 +68,12 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
     """Judge the reference of each problem that has one, under its check and its public check."""
     checked = [Checked(problem) for problem in problems]
     tried = [
-        ((one, name), one.problem.reference, check)
+        ((one, name), reference, check)
         for one in checked
         for name, check in (("outcome", one.problem.check), ("public", one.problem.public_check))
-        if one.problem.reference is not None and one.problem.check.runs_program and check is not None
+        if (reference := reference_program(one.problem)) is not None
+        and one.problem.check.runs_program
+        and check is not None
     ]
     for (one, name), outcome in judged(sandbox, tried):
         setattr(one, name, outcome)
@@ -83,7 +86,7 @@ def suggest_rules(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
     for looseness, rule in enumerate(rules):
         tried: list[tuple[Checked, str, Check]] = []
         for one in checked:
-            check, reference = one.problem.check, one.problem.reference
+            check, reference = one.problem.check, reference_program(one.problem)
             if not isinstance(check, StdioTests) or check.checker is not None or reference is None or one.passes_by:
                 continue
             if one.outcome and one.outcome.verdict is Verdict.WRONG_ANSWER and check.compare in rules[:looseness]:

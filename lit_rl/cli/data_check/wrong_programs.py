@@ -1,4 +1,4 @@
-"""Wrong programs, which tests must not accept: an empty one, a stub, the reference of another problem."""
+"""Wrong programs, which tests must not accept: an empty one, stubs, the reference of another problem."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from lit_rl.cli.data_check.checked import Checked, judged
 from lit_rl.cli.data_check.names import called_name
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.sandbox import Sandbox
+from lit_rl.rollout.records import reference_program
 from lit_rl.types import Problem
 
 _EMPTY_MAIN = "int main() { return 0; }\n"
+# What tests expect most often; an exception may be all of these.
+_RAISES = "raise type('Wrong', (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError, RuntimeError), {})"
 _STUBS = {
-    "function": "def {name}(*args, **kwargs):\n    pass\n",
+    "function": "def {name}(*args, **kwargs):\n    {body}\n",
     "class": "class {name}:\n    def __init__(self, *args, **kwargs):\n        pass\n\n"
-    "    def __getattr__(self, name):\n        return lambda *args, **kwargs: None\n",
+    "    def __getattr__(self, name):\n        def method(*args, **kwargs):\n            {body}\n"
+    "        return method\n",
 }
+_BODIES = {"a stub": "pass", "a stub that raises": _RAISES}
 
 
 def find_accepted(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
@@ -50,13 +55,15 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
             yield "an empty program", _EMPTY_MAIN
         return
     if problem.continues_program:
-        yield "a stub", f"{problem.program_prefix}    pass\n"
+        for what, body in _BODIES.items():
+            yield what, f"{problem.program_prefix}    {body}\n"
         return
     yield "an empty program", f"{problem.program_prefix}\npass\n"
     name = called_name(problem)
     if name is not None:
         is_class = "." in (problem.check.defines or "") or f"class {name}" in (problem.reference or "")
-        yield "a stub", _STUBS["class" if is_class else "function"].format(name=name)
+        for what, body in _BODIES.items():
+            yield what, _STUBS["class" if is_class else "function"].format(name=name, body=body)
 
 
 def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Problem]]:
@@ -76,5 +83,5 @@ def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Problem]]:
 def _answer(problem: Problem, asked: Problem) -> str:
     """The reference of a problem, under the name that the tests of another call."""
     name, wanted = called_name(problem), called_name(asked)
-    source = problem.reference or ""
+    source = reference_program(problem) or ""
     return source if name is None or wanted is None or name == wanted else f"{source}\n{wanted} = {name}\n"

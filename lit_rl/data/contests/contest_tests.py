@@ -13,13 +13,13 @@ import pickletools
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.shown_examples import shown_examples
-from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
+from lit_rl.execution.checks import CallTests, Check, Checker, Compare, StdioTests
 
 MAX_HIDDEN_BYTES = 1 << 30
 """Hidden tests that unpack to more are refused: a short text can unpack to anything."""
@@ -30,6 +30,15 @@ FLOAT_TOLERANCE = 1e-6
 _DIALOGUE = re.compile(r"\binteractive (?:problem|task)\b", re.IGNORECASE)
 _NEEDS_CHECKER = re.compile(r"\b(?:print|output|find|return) any\b|\bany of (?:them|those)\b", re.IGNORECASE)
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+_INTEGER = re.compile(r"-?\d{1,100}")
+_FRACTION = re.compile(r"\d\.\d")
+_POWER = re.compile(
+    r"\b10\s*(?:\^|\*\*|\\\^)?\s*[{(]*\s*[-\u2212\u2013]\s*(?P<power>[1-9]|1[0-2])\b"
+    r"|\b1(?:\.0)?[eE][-\u2212](?P<exponent>\d{1,2})\b|\b0\.(?P<zeros>0+)1\b"
+)
+_ERROR = re.compile(
+    r"\berrors?\b|\btoleran|\bprecision\b|\baccura|\bdiffer|\bwithin\b|\bconsidered correct\b", re.IGNORECASE
+)
 _FUNCTIONAL = ("functional", "function_call")
 _STRING_CODES = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE")
 _FRAME_CODES = ("PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "STOP")
@@ -44,12 +53,14 @@ class ContestTest:
         expected: stdout as text, or a tuple of texts of which any is right; for a function the value.
         function: name of the function to call; ``None`` for a program that reads stdin.
         grade: the group of tests that it belongs to, if the row has groups.
+        wraps: whether the value is a list of one item, which data sets store for the item too.
     """
 
     given: Any
     expected: Any
     function: str | None = None
     grade: str = ""
+    wraps: bool = False
 
 
 def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest]:
@@ -61,8 +72,9 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
     * ``{"inputs": [...], "outputs": [...], "fn_name": ...}``: paired, a short side filled up with its first
       item as trainers on these sets do; with ``fn_name`` every test calls that function.
 
-    Functions: arguments stored as text are one JSON value per line; a value stored as text is JSON; a value
-    stored in a list of one is its item. Stdin: a list, as input or as output, is a list of lines; a test with
+    Functions: arguments stored as text are one JSON value per line, and then a value stored as text is JSON too, unless
+    one of the row's is not: texts are values themselves there, as they are beside arguments in a list. An argument with
+    integers as texts for keys has integers. Stdin: a list, as input or as output, is a list of lines; a test with
     ``accepted_outputs`` in place of ``output`` lists several outputs of which any is right, and one with ``grade``
     belongs to the group of tests of that name.
 
@@ -71,17 +83,25 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
         function: the row's function name, if it has one.
 
     Raises:
+        TextMissing: an input or output of a whole program is null.
         ValueError: another shape, a test without input or output, a function without a name, broken JSON.
+
+    Source:
+        what trainers make of functions: https://github.com/hendrycks/apps/blob/main/eval/testing_util.py, and verl's
+        ``prime_code``
     """
     if isinstance(tests, Mapping):
         tests = _rows_of_columns(tests) if "inputs" in tests else [tests]
     if not isinstance(tests, Sequence) or isinstance(tests, str):
         raise UsageError(f"tests need a list or a dictionary, got {type(tests).__name__}")
-    return [_from_dictionary(test, function) for test in tests]
+    try:
+        return [_from_dictionary(test, function, json.loads) for test in tests]
+    except json.JSONDecodeError:  # of a value: those of this row are texts
+        return [_from_dictionary(test, function, str) for test in tests]
 
 
 def _rows_of_columns(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
-    inputs, outputs = list(tests["inputs"]), list(tests["outputs"])
+    inputs, outputs = (list(tests.get(name) or ()) for name in ("inputs", "outputs"))
     if not inputs or not outputs:
         return []
     count = max(len(inputs), len(outputs))
@@ -91,7 +111,7 @@ def _rows_of_columns(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"input": i, "output": o, "fn_name": name} for i, o in zip(inputs, outputs, strict=True)]
 
 
-def _from_dictionary(test: Any, function: str | None) -> ContestTest:
+def _from_dictionary(test: Any, function: str | None, read: Callable[[str], Any]) -> ContestTest:
     if not isinstance(test, Mapping) or "input" not in test or not {"output", "accepted_outputs"} & set(test):
         raise UsageError(f"a test needs input and output, got {str(test)[:60]}")
     kind = test.get("testtype") or test.get("type") or "stdin"
@@ -99,7 +119,7 @@ def _from_dictionary(test: Any, function: str | None) -> ContestTest:
         name = test.get("fn_name") or (test.get("metadata") or {}).get("func_name") or function
         if not name:
             raise UsageError("a functional test needs a function name (fn_name or metadata.func_name), got none")
-        return _call(test["input"], test["output"], name)
+        return _call(test["input"], test["output"], name, read)
     return ContestTest(_text(test["input"]), _expected(test), grade=str(test.get("grade") or ""))
 
 
@@ -114,18 +134,38 @@ def _expected(test: Mapping[str, Any]) -> str | tuple[str, ...]:
     return tuple(dict.fromkeys(_text(output) for output in (*listed, *accepted)))
 
 
-def _call(given: Any, expected: Any, function: str) -> ContestTest:
+def _call(given: Any, expected: Any, function: str, read: Callable[[str], Any]) -> ContestTest:
+    wraps = isinstance(expected, list) and len(expected) == 1
     if isinstance(given, str):
-        given = [json.loads(line) for line in given.split("\n") if line.strip()]
-    if isinstance(expected, str):
-        expected = json.loads(expected)
-    elif isinstance(expected, list) and len(expected) == 1:
-        expected = expected[0]
-    return ContestTest(tuple(given), expected, function)
+        expected = read(expected) if isinstance(expected, str) else expected
+        try:
+            given = [json.loads(line) for line in given.split("\n") if line.strip()]
+        except json.JSONDecodeError as fault:
+            raise UsageError(
+                f"an input of {function} needs one JSON value a line, got {given[:60]!r} ({fault})"
+            ) from None
+    return ContestTest(tuple(map(_with_int_keys, given)), expected, function, wraps=wraps)
+
+
+def _with_int_keys(argument: Any) -> Any:
+    """A dictionary with the integers for keys that JSON made texts; anything else as it is."""
+    if not isinstance(argument, dict) or not all(map(_INTEGER.fullmatch, argument)):
+        return argument
+    return {int(key): value for key, value in argument.items()}
+
+
+class TextMissing(UsageError):
+    """An input or output of a whole program is null."""
+
+
+def _holds_null(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and any(map(_holds_null, value)))
 
 
 def _text(value: Any) -> str:
     """Text as it is; a list is a list of lines, which may end as lines do or be lists of words themselves."""
+    if _holds_null(value):
+        raise TextMissing("an input or output of a test is null: leave out the test, or the row")
     if not isinstance(value, list):
         return str(value)
     lines = (" ".join(map(str, line)) if isinstance(line, list) else str(line) for line in value)
@@ -175,9 +215,9 @@ def contest_check(
             f"a checker judges what a program prints, but the tests call the function {function}: leave out one of both"
         )
     entry_point = f"Solution.{function}" if in_class else function
-    calls = tuple((test.given, test.expected) for test in tests)
-    # JSON has no tuples, and the official checkers of these sets accept a tuple for the list that they store.
-    return CallTests(calls, entry_point, timeout_seconds, tolerance, tuples_are_lists=True)
+    wraps = all(test.wraps for test in tests)  # else the row shows that it stores values as they are
+    calls = tuple((test.given, test.expected[0] if wraps else test.expected) for test in tests)
+    return CallTests(calls, entry_point, timeout_seconds, tolerance, as_json=True, in_list=wraps)
 
 
 def asks_for_dialogue(statement: str) -> bool:
@@ -192,6 +232,31 @@ def needs_checker(statement: str) -> bool:
     True
     """
     return _NEEDS_CHECKER.search(statement) is not None
+
+
+def granted_error(statement: str) -> float | None:
+    """The error that a statement grants printed or returned numbers, a power of ten; ``None`` if it grants none.
+
+    >>> granted_error("The absolute or relative error of the answer must not exceed $10^{-6}$.")
+    1e-06
+    """
+    for power in _POWER.finditer(statement):
+        around = statement[max(0, power.start() - 120) : power.end() + 60]
+        if _ERROR.search(around):
+            exponent = power["power"] or power["exponent"] or str(len(power["zeros"]) + 1)
+            return float(f"1e-{exponent}")
+    return None
+
+
+def denied_error(statement: str, check: Check) -> float | None:
+    """The error that a statement grants and its check does not; ``None`` if no expected number has a fraction."""
+    if not isinstance(check, CallTests | StdioTests) or (isinstance(check, StdioTests) and check.checker):
+        return None
+    granted = granted_error(statement)
+    allowed = check.tolerance if isinstance(check, CallTests) or check.compare == "tokens" else 0.0
+    if granted is None or allowed >= granted or not _FRACTION.search(repr([expected for _, expected in check.cases])):
+        return None
+    return granted
 
 
 # Runs a checker with the answer and the output the other way round, and turns what it prints into an exit status.
@@ -318,13 +383,16 @@ def parameters_of(starter_code: str, function: str) -> list[str]:
 
 def _is_shown_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
     examples = shown_examples(statement, str(test.function), parameters)
-    stored = repr((_lists(test.given), _lists(test.expected)))
-    return any(repr((_lists(example.arguments), _lists(example.expected))) == stored for example in examples)
+    accepted = [test.expected, *(test.expected if test.wraps else [])]
+    stored = [repr((_stored(test.given), _stored(expected))) for expected in accepted]
+    return any(repr((_stored(example.arguments), _stored(example.expected))) in stored for example in examples)
 
 
-def _lists(value: object) -> object:
-    """The value with lists for tuples: stored tests have no tuples."""
-    return [_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
+def _stored(value: object) -> object:
+    """The value as JSON stores it, with lists for tuples and texts for keys."""
+    if isinstance(value, dict):
+        return {str(key): _stored(item) for key, item in value.items()}
+    return [_stored(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:

@@ -17,9 +17,11 @@ from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
     HeaderMissing,
+    TextMissing,
     asks_for_dialogue,
     contest_check,
     contest_checker,
+    denied_error,
     needs_checker,
     normalise_tests,
     parameters_of,
@@ -80,6 +82,7 @@ class _Left(Enum):
     EMPTY = "without statement or tests"
     OUTSIDE = "whose contest_date is not between start_date and end_date"
     DIALOGUE = "whose programs would have to talk with another one, which no listed input and output can judge"
+    NULL = "with a test whose input or output is null"
     HEADER = "whose checkers include a file (testlib.h?) that checker_files does not name"
 
 
@@ -94,11 +97,14 @@ class DeepCoder(TaskDataModule):
     Solution`` where starter code or reference has that class; their programs begin with the usual imports
     (:data:`CONTEST_IMPORTS`), and all programs of LiveCodeBench's own rows with those of its judge
     (:data:`LIVE_CODE_BENCH_IMPORTS`). Rows without statement or tests are left out with a warning (a source of nothing
-    but such rows is refused), and so are programs that would have to talk with another one.
+    but such rows is refused), and so are those with a null output, and programs that would have to talk with another
+    one.
 
     Where a row's field ``checker`` or ``generated_checker`` holds a program, that judges the output, see
     :func:`~lit_rl.data.contests.contest_tests.contest_checker`. Without one, problems on stdin whose statements ask
-    for any of several answers stay, and are counted when loaded.
+    for any of several answers stay, and are counted when loaded; so are those that grant an error (10^-6) which their
+    check denies. Values of functions are compared as APPS and TACO do: a key of a dict may be a number or its text, and
+    where all of a row's values are stored in lists of one, that list or its item is right.
 
     ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
     the statement as an example; a row without either has none.
@@ -217,6 +223,12 @@ class DeepCoder(TaskDataModule):
                 "program an answer passes only if it is the one output listed",
                 stacklevel=3,
             )
+        if denied := sum(denied_error(problem.fields["statement"], problem.check) is not None for problem in kept):
+            warnings.warn(
+                f"{denied} of {len(kept)} problems in the {rows} grant an error that their check does not, such as "
+                "10^-6; lit-rl check-data names them and the tolerance",
+                stacklevel=3,
+            )
 
     def train_dataloader(self) -> ProblemLoader:
         """Shuffled batches; problems are repeated if they do not fill one batch on every rank."""
@@ -239,7 +251,10 @@ class DeepCoder(TaskDataModule):
         question, messages = _question(row)
         metadata = _metadata(row)
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
-        tests, public = _tests(row, metadata.get("func_name"))
+        try:
+            tests, public = _tests(row, metadata.get("func_name"))
+        except TextMissing:
+            return _Left.NULL
         if not question or not tests:
             return _Left.EMPTY
         if tests[0].function is None and (row.values.get("interaction_format") or asks_for_dialogue(question)):

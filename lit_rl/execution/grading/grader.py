@@ -24,7 +24,15 @@ from types import CodeType
 from typing import Any
 
 from lit_rl.execution.grading.guard import guard
-from lit_rl.execution.grading.names import FAILED, HELD, PASSED, namespace_of, require_import, unprovided_namespace
+from lit_rl.execution.grading.names import (
+    FAILED,
+    HELD,
+    PASSED,
+    PROBED,
+    namespace_of,
+    require_import,
+    unprovided_namespace,
+)
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.program_side.child import CHANNEL
 from lit_rl.execution.program_side.interpreter import draw_anew
@@ -150,7 +158,7 @@ class Results(_Progress):
 
     def names(self) -> dict[str, Callable[..., None]]:
         """Return the functions that the tests call, see ``TestList.run_on``."""
-        return {PASSED: self._note, HELD: self.held, FAILED: self.caught}
+        return {PASSED: self._note, HELD: self.held, FAILED: self.caught, PROBED: self._forgive}
 
     def attempt(self, test: Callable[[], Any]) -> None:
         """Run a test, or a function of several; count what reports no test as one."""
@@ -163,8 +171,21 @@ class Results(_Progress):
             self.caught(is_test=True)
 
     def held(self) -> None:
-        """Count a test that held."""
+        """Count a test that held; one that missed a name of the program's has failed, whatever caught the error."""
+        missed = self.missed()
+        if missed is not None:
+            return self.failed(missed)
         self._write(HELD_TEST)
+
+    def missed(self) -> NameError | None:
+        """The error of the tests that used a name which the program does not define, if they did."""
+        name = self._program.missed
+        return None if name is None else NameError(f"name {name!r} is not defined", name=name)
+
+    def _forgive(self) -> None:
+        """Let tests try a name of several that a program may define."""
+        if self.kinds and self._program.missed != self._job["entry_point"]:
+            self._program.missed = None
 
     def caught(self, is_test: bool) -> None:
         """Go on after the present exception, which a test raised, or a statement between tests."""
@@ -175,6 +196,7 @@ class Results(_Progress):
 
     def failed(self, error: BaseException, is_test: bool = True) -> None:
         """Count a test that failed; the first one is the result."""
+        self._program.missed = None
         found = {"line": self.line, **_of_error(error, self._program, self._job["names"], self.kinds)}
         found["number"] = self._number
         raised = found["kind"] == "raised"
@@ -300,7 +322,10 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, res
     try:
         results.kinds = program.hello(frozenset((*job["names"], *job["modules"])))
         namespace = namespace_of(job, results.kinds, program)
-        results.run(job, code, namespace | results.names())
+        namespace |= results.names()
+        results.run(job, code, namespace)
+        if missed := results.missed():
+            raise missed
     except ProgramEnded as error:
         return {"kind": "ended", "error": program.last_error, "line": line_in(error, "<test>")}
     except BaseException as error:

@@ -13,6 +13,7 @@ from lit_rl.execution.wire.link import BadMessage
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
 HELD, FAILED = "__lit_rl_held__", "__lit_rl_failed__"  # and these where one test of theirs ended
+PROBED = "__lit_rl_probed__"  # and this where a handler of theirs names NameError
 STOPPED = "__lit_rl_stopped__"  # the tests expect it where they expect StopIteration
 # Modules whose import has side effects.
 _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
@@ -45,9 +46,23 @@ def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide)
         if found is None or not callable(found):
             namespace[entry_point] = found = program.function(entry_point, entry_point)
         namespace["candidate"] = found
+    absent = {*job["names"], *job["modules"]} - namespace.keys()
     # Only capitalised names: tests that call what they take for a function have not named a class.
     program.named.update(value for key, value in namespace.items() if key[:1].isupper() and isinstance(value, type))
-    return namespace
+    return _Globals(namespace, absent, program) if absent else namespace
+
+
+class _Globals(dict[str, Any]):
+    """Globals of tests, with a record of the name that they look up and the program does not define."""
+
+    def __init__(self, content: dict[str, Any], absent: set[str], program: TestsSide) -> None:
+        super().__init__(content)
+        self._absent, self._program = absent, program
+
+    def __missing__(self, name: str) -> NoReturn:
+        if name in self._absent:
+            self._program.missed = name
+        raise KeyError(name)
 
 
 def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: TestsSide) -> None:
@@ -137,7 +152,7 @@ def unprovided_namespace(job: dict[str, Any]) -> dict[str, Any]:
         ImportError: a module that the tests use without importing it is missing.
     """
     namespace: dict[str, Any] = {"__name__": "__main__", PASSED: lambda number: None, STOPPED: StopOfProgram}
-    namespace |= {HELD: lambda: None, FAILED: _raise_again}
+    namespace |= {HELD: lambda: None, PROBED: lambda: None, FAILED: _raise_again}
     provided = [*job["names"], *([] if job["entry_point"] is None else [job["entry_point"], "candidate"])]
     for name, (module, attributes) in job["modules"].items():
         found = module_meant(name, module, attributes)

@@ -57,6 +57,7 @@ class TestsSide(Link):
     Attributes:
         is_used: whether the tests have used the program.
         is_disbelieved: whether something that the tests looked at is no evidence, so that they have not passed.
+        missed: the name that the tests used last and the program does not define.
         last_result: result of the last request that had one.
         errors: exceptions that the program raised, with what it said of them.
     """
@@ -73,6 +74,7 @@ class TestsSide(Link):
         self.named: set[type] = set()
         self.ended = False
         self.is_used = self.is_disbelieved = False
+        self.missed: str | None = None
         self.last_result: Any = None
         self.errors: list[tuple[BaseException, Any]] = []
 
@@ -171,7 +173,12 @@ class TestsSide(Link):
         operation = "call" if isinstance(target, str) else "__call__"
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self.request(operation, target, args, kwargs)
+            try:
+                return self.request(operation, target, args, kwargs)
+            except NameError as error:
+                if str(error) == f"the program defines no {target}":
+                    self.missed = name
+                raise
 
         async def call_async(*args: Any, **kwargs: Any) -> Any:
             return await call(*args, **kwargs)

@@ -249,7 +249,8 @@ class Answers:
         """One verdict per case."""
 
         def holds(index: int, expected: Any) -> bool:
-            return matches(self.value(index, expected), expected, check)
+            value = self.value(index, expected)
+            return matches(value, expected, check) or (check.in_list and matches(value, [expected], check))
 
         return [self.missing(index) or _holds(holds, index, one) for index, (_, one) in enumerate(check.cases)]
 
@@ -293,19 +294,27 @@ def matches(value: Any, expected: Any, check: CallTests) -> bool:
         value = value.tolist()
     if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
         return _close(value, expected, check.tolerance)
-    if isinstance(expected, list | tuple) and _same_kind(value, expected, check.tuples_are_lists):
+    if isinstance(expected, list | tuple) and _same_kind(value, expected, check.as_json):
         return len(value) == len(expected) and all(
             matches(item, other, check) for item, other in zip(value, expected, strict=True)
         )
     if isinstance(expected, dict) and isinstance(value, dict):
+        if check.as_json:
+            value, expected = _with_text_keys(value), _with_text_keys(expected)
         return value.keys() == expected.keys() and all(matches(value[key], expected[key], check) for key in expected)
     return bool(value == expected)
 
 
-def _same_kind(value: Any, expected: Any, tuples_are_lists: bool) -> bool:
+def _with_text_keys(values: dict[Any, Any]) -> dict[Any, Any]:
+    """A dict as JSON stores it, if all of its keys are numbers; any other as it is."""
+    numbers = all(type(key) in (int, float) for key in values)
+    return {repr(key): value for key, value in values.items()} if numbers else values
+
+
+def _same_kind(value: Any, expected: Any, as_json: bool) -> bool:
     if isinstance(value, tuple) and isinstance(expected, tuple):  # one may be a named tuple
         return True
-    return type(value) is type(expected) or (tuples_are_lists and isinstance(value, list | tuple))
+    return type(value) is type(expected) or (as_json and isinstance(value, list | tuple))
 
 
 def _close(value: float, expected: float, tolerance: float) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from lit_rl.execution.confinement.limits import ADDRESS_SLACK
 
+_THREAD_STACK = 8 << 20  # unless a program says otherwise; by default, as much as the main thread's may grow to
 # A thread's stack is reserved, not used: the address space beyond a program's memory has room for one of this size.
 LARGEST_STACK = ADDRESS_SLACK - (64 << 20)
 
@@ -32,6 +33,7 @@ def complete_interpreter() -> None:
         "license": _sitebuiltins._Printer("license", "See https://www.python.org/psf/license/"),
     }
     vars(builtins).update(added)
+    _thread.stack_size(_THREAD_STACK)
     threading.stack_size = _thread.stack_size = _bounded(_thread.stack_size)
     sys.modules["_multiprocessing"] = _multiprocessing()
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lit_rl.execution.grading.names import PASSED, STOPPED
+from lit_rl.execution.grading.names import PASSED, PROBED, STOPPED
 
 _EXPECTING = ("raises", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "assertLogs", "warns")
 
@@ -41,6 +41,8 @@ class Evidence(ast.NodeTransformer):
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
         """Let a handler of ``StopIteration`` also catch its replacement, which left the program."""
+        if node.type and any(isinstance(part, ast.Name) and part.id == "NameError" for part in ast.walk(node.type)):
+            node.body.insert(0, ast.copy_location(ast.parse(f"{PROBED}()").body[0], node))
         node.type = _with_stopped(node.type)
         return self.generic_visit(node)
 

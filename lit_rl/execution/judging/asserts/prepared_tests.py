@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import marshal
+import re
 import symtable
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ from lit_rl.execution.judging.asserts.test_list import TestList
 # Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
 _RUN_CODE = ("exec", "timeit", "runcode", "runsource", "FunctionType", "exec_module")
 _RUN_FILES = ("run_path", "run_module", "exec_module")
+# What tests replace in their own process, and a program does not see in its own.
+_INPUT = re.compile(r"(?:^|\.)(?:input|open|stdin|argv)\b")
+_OUTPUT = re.compile(r"(?:^|\.)(?:print|stdout|stderr)\b")
+_READS_OUTPUT = re.compile(r"getvalue|assert_|call_|called|mock_calls")
 Import = tuple[str, tuple[str, ...], int]
 Runs = tuple[tuple[str, str, int], ...]
 
@@ -65,6 +70,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
         runs = tuple(_runs(tree))
         _require_own_code(tree)
+        _require_seen(tree)
         check = {"check"} if entry_point is not None or calls_check else set()
         _require_asserts(tree, names, check | {name for _, name, _ in runs})
         called = check | {name for kind, name, _ in runs if kind == "function"}
@@ -200,6 +206,43 @@ def _require_own_code(tree: ast.Module) -> None:
                 f"the tests run code by {called} that does not stand in them, and may be the program's: compare the "
                 "value itself, or write the code into the tests"
             )
+
+
+def _require_seen(tree: ast.Module) -> None:
+    """Refuse tests that replace what the program reads, or read what it prints: it runs in another process.
+
+    Raises:
+        FaultyCheck: if they do.
+    """
+    reads = any(isinstance(node, ast.Attribute) and _READS_OUTPUT.match(node.attr) for node in ast.walk(tree))
+    for node in ast.walk(tree):
+        replaced = _replaced(node)
+        if _INPUT.search(replaced) or (reads and _OUTPUT.search(replaced)):
+            raise FaultyCheck(
+                f"the tests replace {replaced} in their own process, and the program runs in another, which keeps its "
+                "own: give it arguments and compare what it returns, or have StdioTests run it"
+            )
+
+
+def _replaced(node: ast.AST) -> str:
+    """What a part of the tests replaces for all code of their process, such as ``sys.stdin``; empty if nothing."""
+    if isinstance(node, ast.With) and any(name_called(part) == "print" for one in node.body for part in ast.walk(one)):
+        return ""  # the tests print there themselves
+    if isinstance(node, ast.With):
+        streams = [name_called(item.context_expr).partition("redirect_")[2] for item in node.items]
+        return next((f"sys.{stream}" for stream in streams if stream), "")
+    if isinstance(node, ast.FunctionDef):
+        return node.name if node.name == "input" else ""
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda) and ast.unparse(node.targets[0]) == "input":
+        return "input"
+    if isinstance(node, ast.Assign):
+        named = [ast.unparse(target) for target in node.targets if isinstance(target, ast.Attribute)]
+        return next((name for name in named if name.startswith(("sys.", "builtins."))), "")
+    called = name_called(node)
+    if called in ("patch", "object", "setattr") and isinstance(node, ast.Call) and node.args:
+        first, *more = [ast.unparse(arg).strip("'\"") for arg in node.args[:2]]
+        return first if called == "patch" else ".".join((first, *more)) if first in ("sys", "builtins") else ""
+    return ""
 
 
 def _texts(tree: ast.Module) -> tuple[str, ...]:

@@ -1,0 +1,56 @@
+"""Programs as contestants write them pass, and a small edit of each fails."""
+
+import functools
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from lit_rl.execution import CallTests, Sandbox, StdioTests
+
+CONTESTANTS = Path(__file__).parent / "contestants"
+# Whatever the stack, these versions limit recursion through C.
+TOO_DEEP = ("memoised_steps_deep",) if sys.version_info[:2] in ((3, 12), (3, 13)) else ()
+
+
+@functools.cache
+def contestants(file):
+    """Names with (program, wrong program, check): sections that begin with ``@@@``, the edit as ``old >>> new``."""
+    parts = re.split(r"^@@@ (.*)\n", (CONTESTANTS / file).read_text(), flags=re.MULTILINE)[1:]
+    sections = list(zip(parts[::2], parts[1::2], strict=True))
+    starts = [index for index, (title, _) in enumerate(sections) if title == "wrong"]
+    programs = {}
+    for start, end in zip(starts, [*(start - 1 for start in starts[1:]), len(sections)], strict=True):
+        (name, program), (_, edit) = sections[start - 1 : start + 1]
+        old, new = edit.rstrip("\n").split(" >>> ")
+        wrong = program.replace(old, new, 1)
+        assert wrong != program, name
+        programs[name] = program, wrong, check_of(sections[start + 1 : end])
+    return programs
+
+
+def check_of(sections):
+    texts = [text for _, text in sections]
+    if sections[0][0] == "in":
+        return StdioTests(tuple(zip(texts[::2], texts[1::2], strict=True)), compare="lines")
+    values = [json.loads(text) for text in texts[1:]]
+    calls = zip(map(tuple, values[::2]), values[1::2], strict=True)
+    return CallTests(tuple(calls), texts[0].strip(), as_json=True)
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=2) as sandbox:
+        yield sandbox
+
+
+def test_programs_of_contestants_pass_and_a_wrong_variant_of_each_fails(sandbox):
+    programs = contestants("python.txt")
+    assert len(programs) == 60
+    programs = {name: given for name, given in programs.items() if name not in TOO_DEEP}
+    outcomes = sandbox.judge_many([(source, check) for *both, check in programs.values() for source in both])
+    faults = [name for name, outcome in zip(programs, outcomes[::2], strict=True) if not outcome.passed]
+    faults += [f"wrong {name}" for name, outcome in zip(programs, outcomes[1::2], strict=True) if outcome.passed]
+    assert faults == []
