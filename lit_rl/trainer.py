@@ -70,10 +70,11 @@ class Trainer(pl.Trainer):
     """``lightning.pytorch.Trainer`` with :data:`TRAINER_DEFAULTS`, ended by the module's own limits.
 
     Epochs have no end unless ``max_epochs`` or ``max_steps`` is given: modules count rollouts (``max_rollouts``) or
-    updates (``max_updates``). With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` resumes where an
-    earlier run in that folder stopped, as ``lit-rl fit`` does, and logs go to a version below that folder unless
-    ``logger`` or ``default_root_dir`` says otherwise. A run with a logger or ``Checkpointing`` is recorded, see
-    :class:`~lit_rl.callbacks.RunRecord`.
+    updates (``max_updates``). A ``val_check_interval`` counts them over all epochs. Only callbacks that are given save.
+    With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` resumes where an earlier run in that folder
+    stopped, as ``lit-rl fit`` does, and logs go to a version below that folder unless ``logger`` or
+    ``default_root_dir`` says otherwise. A run with a logger or ``Checkpointing`` is recorded, see
+    :class:`~lit_rl.callbacks.RunRecord`. A signal that stops a run ends the script, after the run is saved.
 
     A :class:`~lit_rl.callbacks.ProgressScreen` shows how the run goes, unless the callbacks have another
     progress bar.

@@ -42,6 +42,7 @@ from lit_rl.cli.run_config import (
     require_loggers,
     require_writer,
     settle_run_dir,
+    settle_validation,
     settle_version,
     with_nulls,
 )
@@ -116,7 +117,7 @@ class Cli(LightningCLI):
 
     def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
         quiet()
-        self._files, self._smoke = files_of(args), smoke
+        self._arguments, self._files, self._smoke = args, files_of(args), smoke
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
@@ -195,6 +196,7 @@ class Cli(LightningCLI):
                 check_groups(section, given["class_path"], given.get("init_args") or {})
         for doubt in overridden(self._files):
             rank_zero_warn(doubt)
+        settle_validation(config.get("data"), self._arguments)
         require_loggers(config["trainer"])
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))
