@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+import signal
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +19,7 @@ import torch
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
@@ -38,7 +43,9 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     A start looks into ``folder`` and resumes from the newest whole checkpoint, in the same version of the logger; a
     checkpoint given on the command line counts only for the first start. Only one run at a time can use a folder.
-    ``lit-rl fit`` does this by itself; in Python, pass ``ckpt_path=callback.prepare(trainer)`` to ``trainer.fit``.
+    ``lit-rl fit`` and :class:`lit_rl.Trainer` do this by themselves, and end a process that a signal stopped. With
+    Lightning's own trainer, pass ``ckpt_path=callback.prepare(trainer)`` to ``trainer.fit``, and look at
+    :attr:`exit_status` after it.
 
     The state of every random generator of every rank is saved; it is restored if the number of ranks is the same.
 
@@ -72,6 +79,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         self.config: str | None = None  # of the command line, so that a checkpoint tells how to build its model
         self.preempted = self.interrupted = False
         self._flag = PreemptionFlag()
+        self._limit_val_batches: Any = None  # the trainer's own: a run that is stopped skips its validation
         self._prepared = self._wanted = self._owes_validation = False
         self._start = ""
         self._settings: dict[str, str] = {}
@@ -144,7 +152,9 @@ class Checkpointing(Checkpoint, TypedArguments):
                 f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run.path}, rank 0 sees "
                 f"{start or 'none'}: the folder must be on a file system that all nodes share"
             )
+        self._flag, self.preempted, self.interrupted = PreemptionFlag(), False, False
         self._flag.install()
+        self._limit_val_batches = trainer.limit_val_batches
         self._saved_time = time.monotonic()
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -209,6 +219,8 @@ class Checkpointing(Checkpoint, TypedArguments):
     def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         """Release folder and signals."""
         self._flag.uninstall()
+        if self._limit_val_batches is not None:
+            trainer.limit_val_batches, self._limit_val_batches = self._limit_val_batches, None
         self.run.unlock()
         self._prepared = False
 
@@ -335,9 +347,9 @@ class Checkpointing(Checkpoint, TypedArguments):
     @property
     def exit_status(self) -> int:
         """Exit status of the process: 75 asks the job script to requeue, 130 is Ctrl-C, 0 means done."""
-        if self.interrupted:
+        if self.interrupted or self._flag.interrupted:  # the flag alone: after the last rollout
             return INTERRUPT_STATUS
-        return REQUEUE_STATUS if self.preempted else 0
+        return REQUEUE_STATUS if self.preempted or self._flag.is_set else 0
 
     def how_to_go_on(self) -> str:
         """Say where a stopped run is saved, and how to resume it."""
@@ -350,6 +362,36 @@ class Checkpointing(Checkpoint, TypedArguments):
 def savers_of(trainer: Any) -> list[Checkpointing]:
     """The callbacks that save the run."""
     return [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
+
+
+@contextmanager
+def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
+    """Have what follows a trainer's run not run if a signal stopped it.
+
+    A run that saved itself returns, and Lightning ends an interrupted process as if it had failed (Ctrl-C) or succeeded
+    (SIGTERM).
+
+    Raises:
+        KeyboardInterrupt: the signal was Ctrl-C.
+        SystemExit: it was one of a scheduler; the status is 75 if :class:`Checkpointing` lets a next start resume.
+    """
+    terminated = False
+    try:
+        yield
+    except SIGTERMException:
+        terminated = True
+    except SystemExit as left:
+        if isinstance(left.__context__, KeyboardInterrupt):
+            raise left.__context__ from None
+        raise
+    for saver in savers_of(trainer) if trainer.state.fn == TrainerFn.FITTING else ():
+        if saver.exit_status == INTERRUPT_STATUS:
+            raise KeyboardInterrupt(saver.how_to_go_on())
+        if saver.exit_status or terminated:
+            print(saver.how_to_go_on(), file=sys.stderr)
+            raise SystemExit(REQUEUE_STATUS)
+    if terminated or trainer.received_sigterm:
+        raise SystemExit(128 + signal.SIGTERM)
 
 
 def validation_metrics(trainer: pl.Trainer) -> dict[str, float]:

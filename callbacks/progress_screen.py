@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -27,16 +28,18 @@ if TYPE_CHECKING:
 
 _SECONDS_BETWEEN_UPDATES = 1.0
 _SECONDS_BETWEEN_BATCHES = 10.0
+_SECONDS_OF_SILENCE = 60.0
 
 
 class ProgressScreen(pl.Callback, TypedArguments):
     """Shows the progress of a run, on the first rank.
 
     In a terminal: one screen of at most 80 x 24, redrawn every ``refresh_seconds``, even during a long rollout.
-    Elsewhere: one plain line per rollout; for updates without rollouts (SFT, DPO) at most one per second. At the end
-    both say where checkpoints and logs are and which commands to run next, and at the end of ``validate`` and ``test``
-    what was found, in a line for each sampling. ``lit_rl.Trainer`` and ``lit-rl`` add it
-    unless there is another progress bar; ``trainer.enable_progress_bar: false`` asks for plain lines.
+    Elsewhere: one plain line per rollout; for updates without rollouts (SFT, DPO) at most one per second; and after
+    each minute of silence what is done now: the phase, rows, tokens a second. At the end both say where checkpoints and
+    logs are and which commands to run next, and at the end of ``validate`` and ``test`` what was found, in a line for
+    each sampling. ``lit_rl.Trainer`` and ``lit-rl`` add it unless there is another progress bar;
+    ``trainer.enable_progress_bar: false`` asks for plain lines.
 
     Args:
         live: draw the screen; ``None`` draws it if standard output is a terminal.
@@ -51,14 +54,20 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self.view = RunView(Progress())
         self._drawing: _Drawing | None = None
         self._last_line = 0.0
+        self._last_print = 0.0
         self._shows = False
+        self._is_over = threading.Event()
         self._earlier: dict[str, Any] | None = None
 
     # -- what a checkpoint holds ---------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Forget what an earlier start loaded; a checkpoint is loaded after this."""
+        """Forget what an earlier start loaded; a checkpoint is loaded after this. Begin to watch for silence."""
         self._earlier = None
+        self._is_over.set()
+        if trainer.is_global_zero and self.lines_every and not self._draws():
+            self._is_over, self._last_print = threading.Event(), time.monotonic()
+            threading.Thread(target=self._beat_until, args=[self._is_over], daemon=True).start()
 
     def state_dict(self) -> dict[str, Any]:
         """Return validation results, so that the summary of a resumed run covers the whole run."""
@@ -156,10 +165,11 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if self._shows and view.total != view.done:
             self._stop()
             print(f"ended in {view.word} {view.done + 1}, {view.now()}", flush=True)
-        self._stop()
+        self.teardown(trainer, pl_module, "exception")
 
     def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         """Give back the terminal."""
+        self._is_over.set()
         self._stop()
         self._shows = False
 
@@ -169,12 +179,15 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._shows = trainer.is_global_zero
         if not self._shows:
             return
-        self._last_line = 0.0
+        self._last_line, self._last_print = 0.0, time.monotonic()
         _print(head)
+        if self._draws():
+            self._drawing = _Drawing(_console(), self.view, self.refresh_seconds)
+
+    def _draws(self) -> bool:
         console = _console()
         fits = console.is_terminal and not console.is_dumb_terminal and not console.is_jupyter
-        if fits if self.live is None else self.live:
-            self._drawing = _Drawing(console, self.view, self.refresh_seconds)
+        return fits if self.live is None else self.live
 
     def _stop(self) -> None:
         if self._drawing is not None:
@@ -187,8 +200,22 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if not text or not self._shows or self._drawing is not None or not self.lines_every:
             return
         if now - self._last_line >= seconds_between:
-            self._last_line = now
+            self._last_line = self._last_print = now
             print(text, flush=True)
+
+    def _beat_until(self, is_over: threading.Event) -> None:
+        """Break each silence of a minute, from a thread of its own: a single batch may take many."""
+        while not is_over.wait(max(0.0, self._last_print + _SECONDS_OF_SILENCE - time.monotonic())):
+            self.beat()
+
+    def beat(self) -> None:
+        """Print what is done now, unless something was printed within the last minute."""
+        now = time.monotonic()
+        if now - self._last_print >= _SECONDS_OF_SILENCE:
+            self._last_print = now
+            text = self.view.moment() if self._shows else "setting up"
+            sys.stdout.write(f"{text}\n")  # in one piece, since the run may print too
+            sys.stdout.flush()
 
 
 class _Drawing:

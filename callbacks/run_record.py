@@ -14,7 +14,7 @@ from lit_rl.arguments import TypedArguments, UsageError, require_at_least
 from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
 from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
-from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics
+from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics, settings_of
 from lit_rl.reports.run_files.records import finite
 from lit_rl.reports.summary import with_programs
 from lit_rl.rollout import FinishedRollout
@@ -212,4 +212,5 @@ def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:
         "length": module.clock.limit,
         "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),
         "num_ranks": trainer.world_size,
+        "settings": settings_of(module.settings()),
     }

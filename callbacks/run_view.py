@@ -181,6 +181,14 @@ class RunView:
         parts += [f"left {clock_text(left)}"] if left is not None else []
         return "  ".join(filter(None, parts))
 
+    def moment(self) -> str:
+        """One plain line of what is done now."""
+        if self.word == "batch":
+            return self.now()
+        total = f"/{self.total}" if self.total else ""
+        number = self.done if self.validating or self.done == self.total else self.done + 1
+        return f"{self.word} {number}{total}  {self.now()}  {clock_text(self.seconds)} elapsed"
+
     def validation_line(self) -> str:
         """One plain line about the last validation; empty if it has no headline metric."""
         count, metrics = self.validations[-1]

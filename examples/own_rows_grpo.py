@@ -47,7 +47,7 @@ def main(model: str, rollouts: int = 50, max_tokens: int = 128, **policy: Any) -
         max_rollouts=rollouts,
         update=Update(optimizer=partial(AdamW, lr=1e-5)),
     )
-    Trainer(val_check_interval=10, check_val_every_n_epoch=None).fit(module, MyRows(batch_size=4))
+    Trainer(val_check_interval=10).fit(module, MyRows(batch_size=4))
     return module
 
 

@@ -13,8 +13,10 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import (
+    Checkpoint,
     EarlyStopping,
     GradientAccumulationScheduler,
+    LearningRateFinder,
     ProgressBar,
     StochasticWeightAveraging,
     Timer,
@@ -24,7 +26,7 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError, require_arguments, require_at_least, shown
-from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
+from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
 from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.named_checkpoint import NAMES, doubt_weights, find_named
@@ -40,6 +42,8 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     # Rollouts differ in length; a step is a rollout, and each one is worth a point on the curves.
     "log_every_n_steps": 1,
     "num_sanity_val_steps": 0,
+    # Intervals are counted in rollouts over all epochs; without one, a run validates at the end of each epoch.
+    "check_val_every_n_epoch": None,
     # Problems are dealt out to ranks by ProblemLoader, without duplicates.
     "use_distributed_sampler": False,
     # Tensors made in inference mode would break the training step after a standalone validation.
@@ -55,6 +59,7 @@ LIGHTNINGS_NAMES = ("hpc", "registry")
 _NO_USE: dict[type[pl.Callback], str] = {
     GradientAccumulationScheduler: "has no effect here: use model.update.microbatch_size",
     StochasticWeightAveraging: "takes over schedules and backward passes, as modules here do: leave it out",
+    LearningRateFinder: "needs one loss that falls, which rollouts do not have: set model.update.optimizer's lr",
 }
 
 MOST_RANKS_A_CORE = 4
@@ -65,10 +70,11 @@ class Trainer(pl.Trainer):
     """``lightning.pytorch.Trainer`` with :data:`TRAINER_DEFAULTS`, ended by the module's own limits.
 
     Epochs have no end unless ``max_epochs`` or ``max_steps`` is given: modules count rollouts (``max_rollouts``) or
-    updates (``max_updates``). With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` resumes where an
-    earlier run in that folder stopped, as ``lit-rl fit`` does, and logs go to a version below that folder unless
-    ``logger`` or ``default_root_dir`` says otherwise. A run with a logger or ``Checkpointing`` is recorded, see
-    :class:`~lit_rl.callbacks.RunRecord`.
+    updates (``max_updates``). A ``val_check_interval`` counts them over all epochs. Only callbacks that are given save.
+    With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` resumes where an earlier run in that folder
+    stopped, as ``lit-rl fit`` does, and logs go to a version below that folder unless ``logger`` or
+    ``default_root_dir`` says otherwise. A run with a logger or ``Checkpointing`` is recorded, see
+    :class:`~lit_rl.callbacks.RunRecord`. A signal that stops a run ends the script, after the run is saved.
 
     A :class:`~lit_rl.callbacks.ProgressScreen` shows how the run goes, unless the callbacks have another
     progress bar.
@@ -84,9 +90,8 @@ class Trainer(pl.Trainer):
         quiet()
         require_arguments(pl.Trainer, settings)
         check_settings(settings)
-        endless = {} if {"max_epochs", "max_steps", "max_time"} & settings.keys() else {"max_epochs": -1}
-        shown = {**screen_settings(settings), **log_settings(settings)}
-        super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings, **shown})
+        settings = {**TRAINER_DEFAULTS, **settings}
+        super().__init__(**{**settings, **dependent_settings(settings)})
         add_defaults(self)
 
     def fit(
@@ -103,14 +108,17 @@ class Trainer(pl.Trainer):
         Raises:
             ArgumentError: there is nothing to train on.
         """
+        model = uncompiled(model)
         require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
         require_training(self)
+        require_useful(self.callbacks)  # type: ignore[attr-defined]  # those of a Tuner
         if isinstance(model, PolicyModule):
             add_unless_listed(self, ExecutionEvaluation)
             doubt_end(self, model)
         say_where(self)
         start = where_to_start(self, ckpt_path)
-        super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
+        with raise_if_stopped(self):
+            super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
 
     def validate(
         self,
@@ -126,8 +134,9 @@ class Trainer(pl.Trainer):
         The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
         """
         require_validation(self)
-        start = self._begin("validate", model, dataloaders if datamodule is None else datamodule, ckpt_path)
-        return super().validate(model, dataloaders, start, verbose, datamodule, weights_only)
+        model, start = self._begin("validate", model, dataloaders if datamodule is None else datamodule, ckpt_path)
+        with raise_if_stopped(self):
+            return super().validate(model, dataloaders, start, verbose, datamodule, weights_only)
 
     def test(
         self,
@@ -139,17 +148,40 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
-        start = self._begin("test", model, dataloaders if datamodule is None else datamodule, ckpt_path)
-        return super().test(model, dataloaders, start, verbose, datamodule, weights_only)
+        model, start = self._begin("test", model, dataloaders if datamodule is None else datamodule, ckpt_path)
+        with raise_if_stopped(self):
+            return super().test(model, dataloaders, start, verbose, datamodule, weights_only)
 
-    def _begin(self, verb: str, model: Any, data: Any, ckpt_path: Any) -> Any:
-        """Check what a measurement is given; returns the checkpoint to read."""
+    def predict(
+        self,
+        model: pl.LightningModule | None = None,
+        dataloaders: Any = None,
+        datamodule: pl.LightningDataModule | None = None,
+        return_predictions: bool | None = None,
+        ckpt_path: Any = None,
+        weights_only: bool | None = None,
+    ) -> Any:
+        """Sample training problems and judge what is written; arguments as in ``lightning.pytorch.Trainer.predict``.
+
+        Returns:
+            an :class:`~lit_rl.rollout.Evaluated` per batch, on the CPU, unless ``return_predictions`` is false.
+        """
+        model, start = self._begin("predict", model, dataloaders if datamodule is None else datamodule, ckpt_path)
+        with raise_if_stopped(self):
+            return super().predict(model, dataloaders, datamodule, return_predictions, start, weights_only)
+
+    def _begin(self, verb: str, model: Any, data: Any, ckpt_path: Any) -> tuple[Any, Any]:
+        """Check what a measurement is given; return the module to measure and the checkpoint to read."""
+        model = uncompiled(model)
         require_pair(verb, model, data)
+        if model is None and ckpt_path is None and not getattr(self.checkpoint_callback, "best_model_path", None):
+            model = self.lightning_module  # Lightning would look for the best checkpoint
         if isinstance(model, PolicyModule):
-            add_unless_listed(self, ExecutionEvaluation)
+            if verb != "predict":
+                add_unless_listed(self, ExecutionEvaluation)
             if ckpt_path is None:
                 doubt_weights(self, model)
-        return named(self, ckpt_path)
+        return model, named(self, ckpt_path)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -170,9 +202,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             "model.update.microbatch_size, which splits a batch without changing the gradient"
         )
     check_precision(settings.get("precision"))
-    for one in _callbacks_of(settings):
-        if remedy := next((text for kind, text in _NO_USE.items() if isinstance(one, kind)), None):
-            raise UsageError(f"trainer.callbacks has {type(one).__name__}, which {remedy}")
+    require_useful(_callbacks_of(settings))
     stateful = [one for one in _callbacks_of(settings) if is_overridden("state_dict", one, pl.Callback)]
     for one in stateful:
         if sum(one.state_key == other.state_key for other in stateful) > 1:
@@ -198,6 +228,35 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     counted = int(devices) if str(devices).isdigit() else 0  # the command line may hand over a text
     if accelerator in ("cpu", "auto") and not torch.cuda.is_available() and counted > MOST_RANKS_A_CORE * cores:
         raise UsageError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one per core")
+
+
+def require_useful(callbacks: list[pl.Callback]) -> None:
+    """Refuse callbacks of Lightning's that cannot work here; each leaves the list, so that a next fit has none."""
+    for one in callbacks:
+        if remedy := next((text for kind, text in _NO_USE.items() if isinstance(one, kind)), None):
+            callbacks.remove(one)
+            raise UsageError(f"trainer.callbacks has {type(one).__name__}, which {remedy}")
+
+
+def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Trainer settings that follow from others: of the end, screen, logs, validation, checkpoints and ``barebones``.
+
+    Args:
+        settings: as given, with :data:`TRAINER_DEFAULTS` for those that are not.
+
+    Returns:
+        the settings that change.
+    """
+    changed = {**screen_settings(settings), **log_settings(settings)}
+    if all(settings.get(name) in (None, -1) for name in ("max_epochs", "max_steps", "max_time")):
+        changed["max_epochs"] = -1
+    if settings.get("check_val_every_n_epoch") is None and isinstance(settings.get("val_check_interval"), float | None):
+        changed["check_val_every_n_epoch"] = 1
+    if settings.get("enable_checkpointing") is None:  # none of Lightning's own, which nothing here resumes from
+        changed["enable_checkpointing"] = any(isinstance(one, Checkpoint) for one in _callbacks_of(settings))
+    if settings.get("barebones"):
+        changed["log_every_n_steps"] = 0
+    return changed
 
 
 def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,8 +328,21 @@ def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
     return ckpt_path if ckpt_path is None else named(trainer, ckpt_path)
 
 
-_LOADERS = {"fit": "train_dataloader", "validate": "val_dataloader", "test": "test_dataloader"}
+_LOADERS = {
+    "fit": "train_dataloader",
+    "validate": "val_dataloader",
+    "test": "test_dataloader",
+    "predict": "predict_dataloader",
+}
 """Hooks by which a module may bring its own data, by verb of the trainer."""
+
+
+def uncompiled(model: Any) -> Any:
+    """The module itself in place of ``torch.compile(module)``, whose steps sample and run programs and are no graph."""
+    if not hasattr(model, "_orig_mod"):
+        return model
+    rank_zero_warn("torch.compile(module) cannot compile rollouts and their updates: the module runs as it is")
+    return model._orig_mod
 
 
 def require_pair(verb: str, model: Any, data: Any) -> None:

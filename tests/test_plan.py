@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
@@ -200,6 +201,19 @@ def test_an_optimizer_is_asked_what_it_keeps() -> None:
     assert moments_of(torch.optim.AdamW) == 2
     assert moments_of(lambda p: torch.optim.SGD(p, lr=0.1)) == 0
     assert moments_of(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)) == 1
+
+
+def test_the_strategy_that_scripts_and_pages_name_fits_seven_billion_weights_on_eight_gpus(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pages = [*(ROOT / "configs/slurm").glob("*.sbatch"), ROOT / "docs/slurm.md", ROOT / "docs/clusters.md"]
+    named = [re.findall(r"my(?:_run)?\.yaml +(--\S*strategy|--config) (\S+)", page.read_text()) for page in pages]
+    ((_, file),) = {(flag, value) for of_page in named for flag, value in of_page if "ckpt" not in value}
+    model = str(ROOT / "configs/scaling/qwen2.5_coder_7b_grpo.yaml")
+    main(["plan", "--config", model, "--config", str(ROOT / file), "--gpus", "8", "--prompt_tokens", "1024"])
+    assert "does not fit" not in capsys.readouterr().out
+    main(["plan", "--config", model, "--trainer.strategy", "fsdp2", "--gpus", "8", "--prompt_tokens", "1024"])
+    assert "does not fit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

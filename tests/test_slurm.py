@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lit_rl.callbacks.preemption import REQUEUE_STATUS
 from lit_rl.models.loading.checkpoints import read_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -112,6 +113,14 @@ def wait_for(what: str, test: Any) -> None:
         time.sleep(0.5)
 
 
+ENDS = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
+
+
+def is_over(state: dict[str, str]) -> bool:
+    """Return whether a job will not start again; one that failed with status 75 is about to be requeued."""
+    return state["JobState"] in ENDS and state["ExitCode"] != f"{REQUEUE_STATUS}:0"
+
+
 def finish(job: str, folder: Path) -> dict[str, str]:
     """Wait for the job's end; a requeued job would wait two minutes to start again, which nobody needs here."""
 
@@ -119,7 +128,7 @@ def finish(job: str, folder: Path) -> dict[str, str]:
         state = facts(job)
         if state["JobState"] == "PENDING" and state.get("Reason") == "BeginTime":
             subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=False, capture_output=True)
-        return state["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "PREEMPTED", "CONFIGURING")
+        return is_over(state)
 
     wait_for(f"job {job}", over)
     return facts(job)

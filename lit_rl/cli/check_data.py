@@ -18,6 +18,7 @@ from lit_rl.cli.data_check.checked import run_references, suggest_rules
 from lit_rl.cli.data_check.findings import Findings
 from lit_rl.cli.data_check.stop_strings import find_cuts
 from lit_rl.cli.data_check.wrong_programs import find_accepted
+from lit_rl.cli.run_config import settle_validation
 from lit_rl.data.rows import RowError, collecting
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.sandbox import Sandbox
@@ -31,6 +32,7 @@ def check_data(arguments: Sequence[str]) -> None:
     parser = options.check_data(TaskDataModule)
     parsed = parser.parse_args(with_data_of_config("check-data", arguments))
     require_at_least(0, examples=parsed.examples)
+    settle_validation(parsed.data, arguments)
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")

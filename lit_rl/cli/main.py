@@ -20,7 +20,7 @@ from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import LitRLError, UsageError
-from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
+from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
 from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.named_checkpoint import doubt_weights
@@ -42,6 +42,7 @@ from lit_rl.cli.run_config import (
     require_loggers,
     require_writer,
     settle_run_dir,
+    settle_validation,
     settle_version,
     with_nulls,
 )
@@ -56,12 +57,12 @@ from lit_rl.reports.run_files import CONFIG_FILE, NOT_SET, changes_on_resume, lo
 from lit_rl.trainer import (
     TRAINER_DEFAULTS,
     check_settings,
-    log_settings,
+    dependent_settings,
+    doubt_end,
     quiet,
     require_training,
     require_validation,
     say_where,
-    screen_settings,
 )
 from lit_rl.training.ranks import where
 
@@ -116,7 +117,7 @@ class Cli(LightningCLI):
 
     def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
         quiet()
-        self._files, self._smoke = files_of(args), smoke
+        self._arguments, self._files, self._smoke = args, files_of(args), smoke
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
@@ -173,7 +174,7 @@ class Cli(LightningCLI):
         """Check the settings first: Lightning's own messages do not say what to use instead. Add the defaults."""
         settings = self._get(self.config_init, "trainer", default={})
         check_settings(settings)
-        trainer = super().instantiate_trainer(**{**screen_settings(settings), **log_settings(settings), **kwargs})
+        trainer = super().instantiate_trainer(**{**dependent_settings(settings), **kwargs})
         if self._smoke is not None:
             self._smoke.watch(trainer)
         add_unless_listed(trainer, ExecutionEvaluation)
@@ -195,6 +196,7 @@ class Cli(LightningCLI):
                 check_groups(section, given["class_path"], given.get("init_args") or {})
         for doubt in overridden(self._files):
             rank_zero_warn(doubt)
+        settle_validation(config.get("data"), self._arguments)
         require_loggers(config["trainer"])
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))
@@ -225,12 +227,13 @@ class Cli(LightningCLI):
     def before_fit(self) -> None:
         """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
         require_training(self.trainer)
+        doubt_end(self.trainer, self.model)
         say_where(self.trainer)
         savers = savers_of(self.trainer)
         if not savers and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_info(
-                "no Checkpointing among trainer.callbacks, so that the same command does not resume: list it, or add "
-                "--run_dir FOLDER"
+                "no Checkpointing among trainer.callbacks, so nothing is saved, and the same command does not resume: "
+                "list it, or add --run_dir FOLDER"
             )
         options = self.config_init["fit"]
         given = options.get("ckpt_path")
@@ -272,13 +275,14 @@ class Cli(LightningCLI):
         self.find_checkpoint()
         require_writer(self.trainer)
 
+    def _run_subcommand(self, subcommand: str) -> None:
+        """Run a verb; exit with a status that says whether a signal stopped it and it can be resumed."""
+        with raise_if_stopped(self.trainer):
+            super()._run_subcommand(subcommand)
+
     def after_fit(self) -> None:
-        """Exit with a status that says the run can be resumed, if it was stopped."""
-        for callback in savers_of(self.trainer):
-            if callback.exit_status:
-                print(callback.how_to_go_on(), file=sys.stderr)
-                raise SystemExit(callback.exit_status)
-        if self._smoke is not None:
+        """Check a trial that ran to its end."""
+        if self._smoke is not None and not any(one.exit_status for one in savers_of(self.trainer)):
             self._smoke.finish(self.trainer, self.model, self.datamodule)
 
 
@@ -306,13 +310,11 @@ def main(args: Sequence[str] | None = None) -> None:
             verb(arguments[1:])
         else:
             Cli(without_flag(arguments), smoke=smoke)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        if error.args:  # where the run is saved
+            print(error, file=sys.stderr)
+            raise SystemExit(INTERRUPT_STATUS) from None
         fail(_INTERRUPTED, status=INTERRUPT_STATUS)
-    except SystemExit as left:
-        # Lightning ends an interrupted trainer with status 1, as if it had failed.
-        if isinstance(left.__context__, KeyboardInterrupt):
-            fail(_INTERRUPTED, status=INTERRUPT_STATUS)
-        raise
     except ArgumentError as error:
         name = arguments[0] if verb is not None else ""
         fail(explain(str(error), files=files_of(arguments), verb=name), status=2)

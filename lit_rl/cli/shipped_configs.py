@@ -74,11 +74,11 @@ def _is_name(value: str) -> bool:
 
 
 def configs(arguments: Sequence[str]) -> None:
-    """List the configurations that come with the package, or copy one to change it."""
+    """List the configurations that come with the package, print one, or copy one to change it."""
     from jsonargparse import ArgumentParser
 
     parser = ArgumentParser(prog="lit-rl configs", description=configs.__doc__, exit_on_error=False)
-    parser.add_argument("action", nargs="?", choices=["list", "copy"], default="list", help="what to do")
+    parser.add_argument("action", nargs="?", type=str, default="list", help="list, copy, or the name of one to print")
     parser.add_argument("name", nargs="?", type=str, help="the configuration to copy, such as basics_grpo")
     parser.add_argument("target", nargs="?", type=str, default=".", help="file or folder to copy it to")
     parsed = parser.parse_args(list(arguments))
@@ -87,9 +87,28 @@ def configs(arguments: Sequence[str]) -> None:
             raise UsageError(f"lit-rl configs list takes no name, got {parsed.name}: lit-rl configs copy {parsed.name}")
         print("\n".join(f"{name:32} {summary(file)}" for name, file in files().items()))
         return
+    if parsed.action != "copy":
+        if parsed.name is not None:
+            raise UsageError(
+                f"lit-rl configs {parsed.action} prints it, got {parsed.name} too: list, copy, or one NAME"
+            )
+        print(path_of(parsed.action).read_text("utf-8"), end="")
+        return
     if parsed.name is None:
         raise UsageError("lit-rl configs copy needs a NAME: lit-rl configs lists them")
-    print(f"copied to {copy(parsed.name, Path(parsed.target))}: change it, then lit-rl fit --config that file")
+    file = copy(parsed.name, Path(parsed.target))
+    print(f"copied to {file}: change it, then {command_of(file)}")
+
+
+def command_of(file: Path) -> str:
+    """The command that runs a configuration or job script, by what is in it."""
+    if file.suffix == ".sbatch":
+        return f"sbatch {file} --config FILE"
+    text = file.read_text("utf-8")
+    if not re.search(r"^model:\n  class_path", text, re.MULTILINE):  # it changes another
+        return f"lit-rl fit --config FILE --config {file}"
+    verb = re.search(r"lit-rl (validate|predict) --config", text)
+    return f"lit-rl {verb[1] if verb else 'fit'} --config {file}"
 
 
 def copy(name: str, target: Path) -> Path:

@@ -17,7 +17,7 @@ RUNS = {
 AROUND_A_RUN = {
     "check-contamination": "find problems that a run is both trained and measured on",
     "check-data": "say whether a task can be learned from: its references, tests and stop strings",
-    "configs": "list the configurations that come with the package, or copy one",
+    "configs": "list the configurations that come with the package, print or copy one",
     "docs": "print a page of the documentation, or a section such as flat_reward",
     "export": "write the policy of a checkpoint as a folder that transformers loads",
     "migrate": "rewrite configurations of version 0.3 for this one, their comments kept",

@@ -13,8 +13,9 @@ from typing import Any, Self
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerFn
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -39,6 +40,7 @@ from lit_rl.modules.setup_checks import (
 )
 from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
 from lit_rl.renamed import require_known, value_now
+from lit_rl.reports.run_files import values_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
@@ -213,7 +215,18 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             return
         self.place_schedule()
         self.clock.planned = self.clock.limit
+        self.log_settings()
         doubt_rates(self.trainer.optimizers[0], self.lr_schedulers(), self.clock.limit)
+
+    def log_settings(self) -> None:
+        """Give the loggers the settings of this module and its task; TensorBoard has those of ``TensorBoardLayout``."""
+        values = values_of(self.settings())
+        others = [one for one in self.loggers if not isinstance(one, TensorBoardLogger)]
+        for logger in others if self.trainer.enable_autolog_hparams else ():
+            try:
+                logger.log_hyperparams(values)
+            except Exception as error:  # of a service: MLflow refuses to change a parameter when a run resumes
+                rank_zero_warn(f"{type(logger).__name__} did not take the settings of the run: {error}")
 
     def on_train_end(self) -> None:
         """Include it again."""

@@ -20,6 +20,7 @@ from lit_rl.reports.run_files import (
     read_metrics,
     read_rollouts,
     read_settings,
+    settings_of,
     without_seeds,
 )
 
@@ -42,7 +43,7 @@ class Run:
         kind: what it was, of its last start; empty if it was not recorded.
         curves: by name of the number.
         diagnoses: what was found while it ran.
-        settings: by name; empty for a run that was made in Python.
+        settings: by name; of a run that was made in Python those of the module and its task.
         shown: rollouts for the page.
         endings: how programs ended, in the first and in the last tenth of the recorded rollouts.
         num_recorded: rollouts in the file.
@@ -135,7 +136,9 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
             clock = recorded.clock
         if curves:
             kind, said = recorded.start, recorded.diagnoses
-            runs.append(Run(folder.name, folder, clock, kind, curves, said, read_settings(folder)))
+            said_itself = kind.get("settings")
+            settings = read_settings(folder) or settings_of(said_itself if isinstance(said_itself, Mapping) else {})
+            runs.append(Run(folder.name, folder, clock, kind, curves, said, settings))
     if not runs:
         raise UsageError(f"nothing was recorded yet in {', '.join(folders)}: look again after the first rollout")
     names = short_names([run.folder.resolve() for run in runs])

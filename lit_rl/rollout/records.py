@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Protocol
 
 import lightning.pytorch as pl
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from lit_rl.arguments import LitRLError
 from lit_rl.execution.checks import Check
@@ -77,6 +78,23 @@ class Evaluated:
     rollouts: Mapping[str, Rollout]
     rewards: Mapping[str, RewardOutput] = field(default_factory=dict)
     silence: Mapping[str, Outcome] = field(default_factory=dict)
+
+    def to(self, device: torch.device | str) -> Evaluated:
+        """The same result on a device; Lightning moves predictions that it keeps to the CPU."""
+
+        def moved(part: Any) -> dict[str, Any]:
+            known = ((one.name, getattr(part, one.name)) for one in fields(part))
+            return {name: value.to(device) for name, value in known if isinstance(value, Tensor)}
+
+        rollouts = {
+            name: replace(one, completions=replace(one.completions, **moved(one.completions)))
+            for name, one in self.rollouts.items()
+        }
+        rewards = {
+            name: replace(one, **moved(one), term_values={term: v.to(device) for term, v in one.term_values.items()})
+            for name, one in self.rewards.items()
+        }
+        return replace(self, rollouts=rollouts, rewards=rewards)
 
 
 class InfrastructureError(LitRLError, RuntimeError):

@@ -207,6 +207,90 @@ def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
             assert not thread.is_alive()
 
 
+def test_a_minute_of_silence_is_broken_once_and_the_line_says_what_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, progress, clock = a_view()
+    monkeypatch.setattr("lit_rl.callbacks.progress_screen.time", SimpleNamespace(monotonic=clock))
+    screen = ProgressScreen()
+    screen.view, screen._shows = view, True
+    screen._line("rollout 74/180")
+    progress.begin("training")
+    progress.rows, progress.open_rows, progress.turns, progress.tokens, progress.steps = 128, 96, 32, 6000, 40
+    said = []
+    for seconds in (59, 1, 59, 1):
+        clock.now += seconds
+        screen.beat()
+        said.append(capsys.readouterr().out)
+    progress.enter("updating")
+    progress.updates, progress.update, progress.parts, progress.part = 4, 1, 8, 2
+    clock.now += 60
+    screen.beat()
+    screen._line("rollout 75/180")
+    clock.now += 59
+    screen.beat()
+    sampling = "rollout 75/180  sampling 32 of 128 rows, 0 judged"
+    assert said == [
+        "rollout 74/180\n",
+        f"{sampling}, 100 tokens/s, step 40  2:02 elapsed\n",
+        "",
+        f"{sampling}, 50 tokens/s, step 40  3:02 elapsed\n",
+    ]
+    assert capsys.readouterr().out.splitlines() == [
+        "rollout 75/180  update 2 of 4, part 3 of 8  4:02 elapsed",
+        "rollout 75/180",
+    ]
+
+
+class Heard(io.StringIO):
+    """An output that tells of a line as it comes."""
+
+    def __init__(self, awaited: str) -> None:
+        super().__init__()
+        self.awaited, self.came = awaited, threading.Event()
+
+    def write(self, text: str) -> int:
+        if self.awaited in text:
+            self.came.set()
+        return super().write(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "awaited"),
+    [("on_train_batch_start", "rollout 1/1  between two steps"), ("configure_model", "setting up")],
+)
+def test_a_log_file_hears_of_a_run_in_which_nothing_ends(
+    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, awaited: str
+) -> None:
+    """A batch, or the loading of weights, goes on until the line has come; with a terminal there is no such line."""
+    monkeypatch.setattr("lit_rl.callbacks.progress_screen._SECONDS_OF_SILENCE", 0.0)
+    output = Heard(awaited)
+    monkeypatch.setattr(sys, "stdout", output)
+    module = build_module(byte_tokenizer, max_rollouts=1)
+    inner = getattr(module, place)
+
+    def endless(*args: Any) -> Any:
+        assert output.came.wait(60), output.getvalue()
+        return inner(*args)
+
+    monkeypatch.setattr(module, place, endless)
+    threads = threading.active_count()
+    run(module, tmp_path, ProgressScreen())
+    for thread in threading.enumerate():
+        if "_beat_until" in thread.name:
+            thread.join(60)
+            assert not thread.is_alive()
+    assert threading.active_count() <= threads
+
+
+@pytest.mark.parametrize("silent", [{"live": True}, {"lines_every": 0}])
+def test_a_screen_or_a_run_without_lines_has_no_heartbeat(
+    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(ProgressScreen, "_beat_until", lambda self, over: pytest.fail("it beats"))
+    run(build_module(byte_tokenizer, max_rollouts=1), tmp_path, ProgressScreen(**silent))
+
+
 def test_an_exception_gives_the_terminal_back_and_says_where_it_came(
     byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

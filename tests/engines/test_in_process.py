@@ -14,14 +14,17 @@ import torch
 from engines.recorded import CASES, TEXTS, language_model, toy
 from engines.recorded import KEY as RECORDED_KEY
 from models.test_sharding import sharded
+from support.moved_weights import disturb, rounding_bound
 from support.ranks import on_ranks
 from support.sampling import KEY, sample
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data import Corridor, Sorting
 from lit_rl.engines import Engine, Generation, InProcess, Request
-from lit_rl.models import CausalLM, CorridorPolicy, Policy, SortingPolicy
+from lit_rl.execution import TokenTarget
+from lit_rl.models import CausalLM, CorridorPolicy, LoRA, Policy, SortingPolicy
 from lit_rl.models.sampling import requests_of
-from lit_rl.types import Sampling, StopReason
+from lit_rl.types import Problem, Sampling, StopReason
 
 FAMILIES = ("qwen2", "mamba2", "granitemoehybrid")
 """Attention, recurrent states, a hybrid of the two."""
@@ -235,6 +238,23 @@ def test_the_next_session_samples_with_the_weights_of_then(byte_tokenizer: str) 
     after = answers(policy, [request])[0]
     assert (before.weights_version, after.weights_version) == (0, 1)
     assert before.logprobs != after.logprobs
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(rank=4)])
+def test_rounding_explains_how_samples_were_read_and_not_a_small_move(byte_tokenizer: str, lora: LoRA | None) -> None:
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=lora)
+    policy.load()
+    disturb(policy, 0, 0.3)
+    rows = sample(policy, [Problem(text, text, TokenTarget()) for text in ("a", "def f(x):")], temperature=0.7)
+
+    def gap() -> float:
+        with torch.no_grad():
+            return float((policy.logprobs(rows, 0.7) - rows.sampler_logprobs)[rows.completion_mask].abs().max())
+
+    bound = rounding_bound(policy, rows, 0.7)
+    assert gap() < bound
+    disturb(policy, 1, 0.001)
+    assert gap() > bound
 
 
 def test_a_session_that_fails_leaves_the_policy_as_it_was(byte_tokenizer: str) -> None:

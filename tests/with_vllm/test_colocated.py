@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.moved_weights import disturb
+from support.moved_weights import disturb, rounding_bound
 from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
 from support.vllm_run import run_with
@@ -79,10 +79,10 @@ def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
         ours, theirs = sample(policy, tasks, **greedy), sample(policy, tasks, engine=engine, **greedy)
         assert torch.equal(ours.completion_ids, theirs.completion_ids)
         assert ours.stop_reasons == theirs.stop_reasons
-        assert (ours.sampler_logprobs - theirs.sampler_logprobs).abs().max() < 1e-4
+        assert (ours.sampler_logprobs - theirs.sampler_logprobs).abs().max() < rounding_bound(policy, ours)
         rows = sample(policy, tasks, engine=engine, temperature=0.7, num_samples=4, max_tokens=12)
         gap = (policy.logprobs(rows, 0.7) - rows.sampler_logprobs)[rows.completion_mask].abs().max()
-        assert gap < 1e-4
+        assert gap < rounding_bound(policy, rows, 0.7)
         print(f"{family}, {way}: arrival {arrival} of {engine.bytes_sent:,} bytes, gap {gap:.1e}")
         sent.append(engine.bytes_sent)
         assert engine.arrivals == arrival  # the second session of a version needs none

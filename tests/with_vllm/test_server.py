@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from distributed.runs import whole_weights
-from support.moved_weights import disturb
+from support.moved_weights import disturb, rounding_bound
 from support.sampling import sample
 from support.vllm_real import Server
 from support.vllm_run import CONFIG, engine_of, processes, run_with, said
@@ -53,7 +53,7 @@ def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
         assert ours.stop_reasons == theirs.stop_reasons
         rows = sample(policy, PROBLEMS, engine=engine, temperature=0.7, num_samples=4, max_tokens=12)
         gap = (policy.logprobs(rows, 0.7) - rows.sampler_logprobs)[rows.completion_mask].abs().max()
-        assert gap < 1e-4 and engine.arrivals == arrival
+        assert gap < rounding_bound(policy, rows, 0.7) and engine.arrivals == arrival
         print(f"{'lora' if lora else 'full'}: arrival {arrival} of {engine.bytes_sent:,} bytes, gap {gap:.1e}")
         assert (engine.bytes_sent == learned) is (lora and arrival > 1)
         disturb(policy, arrival, 0.05)

@@ -29,6 +29,7 @@ from lit_rl.reports.run_files.settings import (
     located,
     read_settings,
     settings_of,
+    values_of,
     without_seeds,
 )
 
@@ -57,5 +58,6 @@ __all__ = [
     "read_settings",
     "recorded_folders",
     "settings_of",
+    "values_of",
     "without_seeds",
 ]

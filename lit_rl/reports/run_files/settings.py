@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 
 
 def read_settings(folder: Path) -> dict[str, str]:
-    """Every setting of a run by its name; empty for a run that was made in Python, or whose file cannot be read.
+    """Every setting of a run of the command line by its name; empty without a file that can be read.
 
     Args:
         folder: of its numbers.
@@ -83,8 +83,13 @@ def read_settings(folder: Path) -> dict[str, str]:
 def settings_of(config: str | Mapping[str, Any]) -> dict[str, str]:
     """Every setting of a configuration, as YAML or as read, by its name; where the run is saved is left out."""
     read = load_yaml(config) if isinstance(config, str) else config
-    flat = dict(_flat("", read)) if isinstance(read, Mapping) else {}
+    flat = dict(_flat("", read, _text)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
+
+
+def values_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting of a configuration by its name, as :func:`settings_of`, but numbers stay numbers, for loggers."""
+    return dict(_flat("", config, lambda value: value))
 
 
 def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
@@ -199,15 +204,15 @@ def _is_seed(name: str) -> bool:
     return name == _SEED or last == "seed" or last.endswith("_seed")
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Names and values below a part of the configuration."""
+def _flat(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values below a part of the configuration, the values in a form."""
     if isinstance(value, Mapping) and "class_path" in value:
         yield name, _class(value)
         for key, part in (value.get("init_args") or {}).items():
-            yield from _flat(f"{name}.{key}", part)
+            yield from _flat(f"{name}.{key}", part, form)
     elif isinstance(value, Mapping) and (value or not name):
         for key, part in value.items():
-            yield from _flat(f"{name}.{key}" if name else str(key), part)
+            yield from _flat(f"{name}.{key}" if name else str(key), part, form)
     elif isinstance(value, list) and value and all(isinstance(one, Mapping) and "class_path" in one for one in value):
         yield name, ", ".join(map(_class, value))
         short = [str(one["class_path"]).rpartition(".")[2] for one in value]
@@ -215,9 +220,9 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
             if short.count(label) > 1:
                 label = f"{label}.{short[:place].count(label)}"
             for key, part in (one.get("init_args") or {}).items():
-                yield from _flat(f"{name}.{label}.{key}", part)
+                yield from _flat(f"{name}.{label}.{key}", part, form)
     else:
-        yield name, _text(value)
+        yield name, form(value)
 
 
 def _class(value: Mapping[str, Any]) -> str:

@@ -1,0 +1,213 @@
+"""``lit_rl.Trainer`` in scripts: the defaults of the command line, predictions, and settings that reach the loggers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+import yaml
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.tuner import Tuner
+from support.saved_runs import Curves
+
+from lit_rl import Checkpointing, Trainer
+from lit_rl.arguments import UsageError
+from lit_rl.callbacks import PreferenceWriter
+from lit_rl.cli.main import Cli
+from lit_rl.cli.report import report
+from lit_rl.data import PreferencePairs, Sorting
+from lit_rl.models import SortingPolicy
+from lit_rl.modules import REINFORCE, Evaluate
+from lit_rl.rewards import SortingReward
+from lit_rl.rollout import Evaluated
+from lit_rl.types import Sampling
+
+QUIET: dict[str, Any] = {"accelerator": "cpu", "enable_progress_bar": False}
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def module(max_rollouts: int = 8, **options: Any) -> REINFORCE:
+    """A policy that hardly learns, so that what validation measures stays the same."""
+    return REINFORCE(SortingPolicy(), rewards=[SortingReward()], max_rollouts=max_rollouts, **options)
+
+
+def three_an_epoch() -> Sorting:
+    return Sorting(batch_size=1)
+
+
+def files() -> set[str]:
+    return {path.name for path in Path().rglob("*") if path.is_file()}
+
+
+class Validations(pl.Callback):
+    """Keeps after which rollouts the run validates."""
+
+    def __init__(self) -> None:
+        self.after: list[int] = []
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.after.append(pl_module.clock.count)
+
+
+@pytest.mark.parametrize(
+    ("settings", "after"),
+    [
+        ({"val_check_interval": 4}, [4, 8]),
+        ({"val_check_interval": 1}, [1, 2, 3, 4, 5, 6, 7, 8]),
+        ({}, [3, 6, 8]),  # at the end of the run too
+        ({"val_check_interval": 1.0}, [3, 6, 8]),
+        ({"check_val_every_n_epoch": 2}, [6]),
+        ({"val_check_interval": 2, "check_val_every_n_epoch": 1}, [2, 5, 8]),
+    ],
+)
+def test_an_interval_counts_rollouts_over_all_epochs(settings: dict[str, Any], after: list[int]) -> None:
+    watch = Validations()
+    Trainer(**QUIET, logger=False, callbacks=[watch], **settings).fit(module(), three_an_epoch())
+    assert watch.after == after
+
+
+def test_early_stopping_looks_at_each_validation() -> None:
+    stop = EarlyStopping("val/greedy/reward/mean", mode="max", patience=1)
+    trained = module()
+    Trainer(**QUIET, logger=False, callbacks=[stop], val_check_interval=1).fit(trained, three_an_epoch())
+    assert trained.clock.count == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"logger": False}, set()),
+        ({"logger": False, "enable_checkpointing": True}, {".ckpt"}),
+        ({"logger": False, "callbacks": [ModelCheckpoint]}, {".ckpt"}),
+        ({"barebones": True, "enable_progress_bar": None}, set()),
+    ],
+)
+def test_only_what_was_asked_for_is_written(settings: dict[str, Any], kept: set[str]) -> None:
+    trained, callbacks = module(3), [kind() for kind in settings.get("callbacks", ())]
+    Trainer(**{**QUIET, **settings, "callbacks": callbacks}).fit(trained, three_an_epoch())
+    assert trained.clock.count == 3 and {Path(name).suffix for name in files()} == kept
+
+
+def test_the_command_line_has_the_same_defaults() -> None:
+    def seen(trainer: Any) -> Any:
+        kinds = {type(one).__name__ for one in trainer.callbacks} - {"ExecutionEvaluation", "SaveConfigInTraining"}
+        intervals = trainer.val_check_interval, trainer.check_val_every_n_epoch, trainer.log_every_n_steps
+        return kinds, intervals, trainer.num_sanity_val_steps, trainer.max_epochs
+
+    model = "{class_path: REINFORCE, init_args: {policy: SortingPolicy, rewards: [SortingReward]}}"
+    Path("run.yaml").write_text(f"model: {model}\ndata: Sorting")
+    no_logger: dict[str, Any] = {"accelerator": "cpu", "logger": False}
+    for settings in (
+        {"val_check_interval": 4, **no_logger},
+        {"check_val_every_n_epoch": 2, **no_logger},
+        {"max_steps": 7, **no_logger},
+        {"barebones": True, "accelerator": "cpu"},
+        no_logger,
+    ):
+        flags = [f"--trainer.{name}={yaml.safe_dump(value).split()[0]}" for name, value in settings.items()]
+        assert seen(Cli(["--config=run.yaml", *flags], run=False).trainer) == seen(Trainer(**settings)), settings
+
+
+# -- predictions -----------------------------------------------------------------------------------------------
+
+
+def test_predictions_come_back_and_pairs_are_written() -> None:
+    sampled = module(evaluate=Evaluate(predict=Sampling(num_samples=4, max_tokens=3)))
+    trainer = Trainer(**QUIET, logger=False, callbacks=[PreferenceWriter("pairs.jsonl", margin=0.5)])
+    found = trainer.predict(sampled, Sorting(validation_batch_size=2))
+    assert [type(one) for one in found] == [Evaluated, Evaluated]
+    assert [len(one.rollouts["predict"].completions) for one in found] == [8, 4]
+    by_problem = [rewards for one in found for rewards in one.rewards["predict"].rewards.view(-1, 4).tolist()]
+    differing = sum(a - b >= 0.5 for rewards in by_problem for a in rewards for b in rewards)
+    task = PreferencePairs("pairs.jsonl")
+    assert 0 < len(task.problems("train")) <= differing
+
+
+def test_predictions_leave_the_device_that_made_them() -> None:
+    (one,) = Trainer(**QUIET, logger=False).predict(module(), Sorting())
+    there = one.to("meta")
+    rollout, rewards = there.rollouts["predict"], there.rewards["predict"]
+    moved = [rollout.completions.completion_ids, rewards.rewards, *rewards.term_values.values()]
+    assert {tensor.device.type for tensor in moved} == {"meta"}
+    assert rollout.judgements == one.rollouts["predict"].judgements
+
+
+def test_a_model_that_is_left_out_is_the_one_that_was_trained() -> None:
+    trainer = Trainer(**QUIET, logger=False, limit_val_batches=1, callbacks=[Checkpointing("run")])
+    trainer.fit(module(2), three_an_epoch())
+    (found,) = trainer.validate(datamodule=Sorting())
+    assert found["val/greedy/num_problems"] == 3
+
+
+# -- settings --------------------------------------------------------------------------------------------------
+
+
+class Service(Curves):
+    """A tracking service that keeps parameters, and as MLflow does refuses to change one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, Any] = {}
+
+    def log_hyperparams(self, params: dict[str, Any]) -> None:
+        changed = [name for name, value in params.items() if self.found.setdefault(name, value) != value]
+        if changed:
+            raise RuntimeError(f"Changing param values is not allowed: {changed[0]}")
+
+
+def test_settings_reach_every_logger_with_numbers_as_numbers(recwarn: pytest.WarningsRecorder) -> None:
+    service = Service()
+    trainer = Trainer(**QUIET, logger=[service, CSVLogger("logs")], limit_val_batches=0)
+    trained = module(2, sampling=Sampling(num_samples=6, max_tokens=3))
+    trainer.fit(trained, Sorting(batch_size=2))
+    written = yaml.safe_load(next(Path("logs").rglob("hparams.yaml")).read_text())
+    for found in (service.found, written):
+        wanted = {"model": "REINFORCE", "model.sampling.num_samples": 6, "data": "Sorting", "data.batch_size": 2}
+        assert {name: found[name] for name in wanted} == wanted
+        assert found["model.update.optimizer.lr"] == 1e-6
+    trained.max_rollouts = 3
+    trainer.fit(trained, Sorting(batch_size=2))
+    assert trained.clock.count == 3
+    assert "max_rollouts" in str([one.message for one in recwarn if "did not take" in str(one.message)])
+
+
+def test_a_report_of_scripts_says_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, samples in (("few", 4), ("many", 6)):
+        trainer = Trainer(**QUIET, logger=CSVLogger(".", name=name), limit_val_batches=0)
+        trainer.fit(module(2, sampling=Sampling(num_samples=samples, max_tokens=3)), Sorting())
+    capsys.readouterr()
+    report(["few", "many"])
+    said = capsys.readouterr().out
+    assert "model.sampling.num_samples  4 in few" in said and "6 in many" in said and "not compared" not in said
+
+
+# -- what Lightning offers and rollouts do not have ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict"])
+def test_a_compiled_module_runs_as_it_is(verb: str) -> None:
+    """Compiled by dynamo, a rollout of this size takes minutes."""
+    inner = module(2)
+    trainer = Trainer(**QUIET, logger=False, limit_val_batches=0 if verb == "fit" else 1)
+    with pytest.warns(UserWarning, match=r"torch\.compile\(module\) cannot compile rollouts"):
+        run: Callable[..., Any] = getattr(trainer, verb)
+        run(torch.compile(inner), Sorting())
+    assert inner._compiler_ctx is None and inner.clock.count == (2 if verb == "fit" else 0)
+
+
+def test_the_search_for_a_rate_is_refused_and_leaves_the_trainer_as_it_was() -> None:
+    trainer = Trainer(**QUIET, logger=False, limit_val_batches=0)
+    with pytest.raises(UsageError, match="LearningRateFinder, which needs one loss that falls"):
+        Tuner(trainer).lr_find(module(2), datamodule=Sorting())
+    trained = module(2)
+    trainer.fit(trained, Sorting())
+    assert trained.clock.count == 2
