@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -435,6 +436,9 @@ _WARNINGS = (
     ".*LeafSpec.*",
     ".*overridden `transfer_batch_to_device` in `LightningModule`.*",
     ".*in eval mode at the start of training.*",
+    ".*Checkpoint directory .* exists and is not empty.*",
+    ".*`is_gradient_checkpointing` is deprecated.*",  # peft asks for it
+    ".*Could not find a config file in .* vocabulary was not modified.*",  # peft, where the base is a GGUF file
 )
 """Beginnings, as regular expressions, of warnings that a user can do nothing about."""
 
@@ -448,6 +452,7 @@ _MESSAGES = (
     "Restored all states from the checkpoint",
     "Loading `train_dataloader` to estimate",
     "The following callbacks returned in `LightningModule.configure_callbacks` will override",
+    "`Trainer.fit` stopped:",
 )
 """Beginnings of log messages to silence; the screen shows what a user needs of them."""
 
@@ -459,9 +464,19 @@ _LOGGERS = (
 )
 
 
+_LIBRARIES = "lightning|torch|transformers|peft|jsonargparse|tensorboard"
+"""Beginnings of the names of modules whose warnings stay warnings under ``-W error``: a user cannot mend them."""
+
+_TOLD: set[tuple[str, str]] = set()
+"""Packages and the warnings that they gave."""
+
+
 def quiet() -> None:
     """Silence these messages and warnings; all others are kept."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if any(action == "error" and module is None for action, _, _, module, _ in warnings.filters):
+        warnings.filterwarnings("default", module=_LIBRARIES)
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=_LIBRARIES)
     for text in _WARNINGS:
         warnings.filterwarnings("ignore", message=text)
     warnings.formatwarning = _in_one_line
@@ -474,13 +489,24 @@ def quiet() -> None:
 def _in_one_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """A warning without the place in a package that it comes from, which tells a user nothing."""
-    parts = Path(filename).parts
-    ours = "lit_rl" in parts or "callbacks" in parts or "lightning_utilities" in parts
-    if not ours and "site-packages" not in parts:
+    """A warning with the package that gives it; another package's is shown once, even where filters are reset."""
+    if not {"lit_rl", "callbacks", "site-packages"} & {*Path(filename).parts}:
         return f"{filename}:{lineno}: {category.__name__}: {message}\n"
-    source = "lit-rl" if ours else parts[parts.index("site-packages") + 1]
-    return f"{source}: warning: {' '.join(str(message).split())}\n"
+    package, text = _package_that_warns(), " ".join(str(message).split())
+    if package == "lit_rl":
+        return f"lit-rl: warning: {text}\n"
+    told = (package, text) in _TOLD
+    _TOLD.add((package, text))
+    return "" if told else f"{package}: warning: {text}\n"
+
+
+def _package_that_warns() -> str:
+    """The package whose code warns, which may blame the line that called it."""
+    frame, package = sys._getframe(2), "warnings"
+    while frame.f_back is not None and package in ("warnings", "logging", "lightning_utilities"):
+        frame = frame.f_back
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+    return package
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:

@@ -150,7 +150,8 @@ def test_seconds_are_those_of_the_roofline() -> None:
     assert update_flops(replace(job, computes_again=True)) == pytest.approx(8 * SEVEN.parameters * tokens, rel=0.01)
     assert seconds(job, h100, exact).update == pytest.approx(6 * SEVEN.parameters * tokens / 989e12, rel=0.01)
     time = seconds(job, h100, exact)
-    assert sandbox_cores(job, time, Rates(program_seconds=2.0)) == pytest.approx(2 / (time.prefill + time.decode))
+    assert sandbox_cores(job, time, Rates(program_seconds=0.1)) == pytest.approx(0.1 / (time.prefill + time.decode))
+    assert sandbox_cores(crowd, time, Rates(program_seconds=2.0)) == 2000, "a program has use for one core"
 
 
 def test_what_does_not_fit_is_told_the_arguments_with_which_it_would() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from pprint import pformat
 from typing import Any
 
 import yaml
@@ -15,6 +17,7 @@ from lit_rl import __version__
 from lit_rl.arguments import UsageError
 from lit_rl.callbacks.named_checkpoint import described, find_in_folder
 from lit_rl.cli import options
+from lit_rl.data.task import PLACEHOLDER
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
@@ -22,21 +25,22 @@ from lit_rl.modules.checkpoint import only_classes_of
 from lit_rl.renamed import arguments_at, migrate
 from lit_rl.training.precision import torch_dtype
 
-_USE = {
-    "model": """\
-from transformers import pipeline
-
-write = pipeline("text-generation", model="FOLDER_OR_HUB_ID")
-print(write("def add(a, b):", max_new_tokens=64)[0]["generated_text"])
-""",
-    "adapter": """\
-from peft import AutoPeftModelForCausalLM
+_FROM = """\
+from {package} import {kind}
 from transformers import AutoTokenizer
 
-model = AutoPeftModelForCausalLM.from_pretrained("FOLDER_OR_HUB_ID")
+model = {kind}.from_pretrained("FOLDER_OR_HUB_ID")
 tokenizer = AutoTokenizer.from_pretrained("FOLDER_OR_HUB_ID")
-ids = tokenizer("def add(a, b):", return_tensors="pt")
-print(tokenizer.decode(model.generate(**ids, max_new_tokens=64)[0]))
+"""
+_LOAD = {
+    "model": _FROM.format(package="transformers", kind="AutoModelForCausalLM"),
+    "adapter": _FROM.format(package="peft", kind="AutoPeftModelForCausalLM"),
+    "adapter for a GGUF file": """\
+from lit_rl import CausalLM  # peft does not read GGUF files
+
+policy = CausalLM("FOLDER_OR_HUB_ID")
+policy.load()
+model, tokenizer = policy.model, policy.tokenizer
 """,
 }
 
@@ -59,10 +63,12 @@ def export(arguments: Sequence[str]) -> None:
         policy = policy_of(config)
     policy.load()
     load_weights(policy, checkpoint["state_dict"])
-    kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite)
+    stops = (checkpoint.get("task") or {}).get("stop_strings", ())
+    kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite, stop_strings=stops)
     (folder / "README.md").write_text(card(checkpoint, config, path.name, kind, parsed.license))
     what = described(path, best=wants_best)
-    print(f"{kind} of {what} written to {folder}; to publish it: hf upload ORGANISATION/NAME {folder}")
+    publish = f"hf upload ORGANISATION/NAME {shlex.quote(str(folder))}"
+    print(f"{kind} of {what} written to {folder}; to publish it: {publish}")
 
 
 def checkpoint_to_export(path: Path, name: str) -> Path:
@@ -148,7 +154,7 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
         checkpoint: what was exported; its metrics and counts are shown.
         config: the run's configuration.
         name: name of the checkpoint's file.
-        kind: ``model`` or ``adapter``.
+        kind: what :func:`write_model` returned.
         license: licence of the weights; ``None`` takes over what the base's own card says, if anything.
     """
     model = config["model"]
@@ -157,7 +163,7 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
     metrics = checkpoint.get("metrics") or {}
     passes = {metric: value for metric, value in sorted(metrics.items()) if "pass@" in metric}
     header: dict[str, Any] = {
-        "library_name": "peft" if kind == "adapter" else "transformers",
+        "library_name": "transformers" if kind == "model" else "peft",
         "pipeline_tag": "text-generation",
         "tags": ["lit-rl", "code", "reinforcement-learning"],
     }
@@ -181,14 +187,33 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
     table = ["| metric | value |", "| --- | --- |", *rows] if rows else ["No validation ran before this checkpoint."]
     shown = {"model": {"class_path": model["class_path"], **{k: arguments[k] for k in _SHOWN if arguments.get(k)}}}
     shown |= {"data": config["data"]} if config.get("data") else {}
+    asked = checkpoint.get("task") or {}
+    on = f" on {asked['name']}" if asked else ""
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=False).strip()}\n---\n",
-        f"Trained by {model['class_path']} of lit-rl {__version__}: {counts}. Exported from `{name}`.\n",
-        f"## Use\n\n```python\n{_USE[kind]}```\n",
+        f"Trained by {model['class_path']} of lit-rl {__version__}{on}: {counts}. Exported from `{name}`.\n",
+        f"## Use\n\n```python\n{_LOAD[kind]}{_asking(asked)}```\n",
         "## Measured by execution\n\n" + "\n".join(table) + "\n",
         f"## Configuration\n\n```yaml\n{yaml.safe_dump(shown, sort_keys=False).strip()}\n```\n",
     ]
     return "\n".join(parts)
+
+
+def _asking(asked: Mapping[str, Any]) -> str:
+    """Code that asks as the task did in training: in its chat, up to its stop strings."""
+    if chat := asked.get("chat"):
+        prompt = f"{pformat(chat, sort_dicts=False, width=110)}  # {PLACEHOLDER} stands for the problem"
+        goes_on = "continue_final_message" if chat[-1]["role"] == "assistant" else "add_generation_prompt"
+        ids = f'tokenizer.apply_chat_template(prompt, {goes_on}=True, return_dict=True, return_tensors="pt")'
+    else:
+        prompt, ids = '"def add(a, b):"', 'tokenizer(prompt, return_tensors="pt")'
+    stops = asked.get("stop_strings")
+    until = f", stop_strings={stops!r}, tokenizer=tokenizer" if stops else ""
+    return f"""
+prompt = {prompt}
+ids = {ids}
+print(tokenizer.decode(model.generate(**ids, max_new_tokens=64{until})[0]))
+"""
 
 
 def license_of(base: str | None) -> str | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor, nn
 
 from lit_rl.arguments import UsageError, require_above, require_at_least, require_share, typed_group
@@ -236,11 +237,21 @@ def move(old: Tensor, new: Tensor, share: float) -> None:
         old.lerp_(new, share)
 
 
+def is_on_gguf(model: Any) -> bool:
+    """Return whether a model's weights were read from a GGUF file, which lit_rl reads again and peft does not."""
+    return str(base_of(model).config.name_or_path).endswith(".gguf")
+
+
 def save_adapter(model: Any, folder: Path) -> None:
     """Write the policy's adapter as a folder that ``peft`` loads.
 
     By itself it would write into a folder below, named like the adapter.
     """
+    if is_on_gguf(model):
+        rank_zero_info(
+            f"the adapter in {folder} is for a GGUF file, which peft does not read; to have a model that transformers "
+            "loads, write it with lit-rl export --merge true, or write_model(policy, folder, merge=True)"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         model.save_pretrained(scratch, selected_adapters=[POLICY])

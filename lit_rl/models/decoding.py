@@ -24,7 +24,15 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import UnsupportedModelError, counts_pads, most_positions, replaced, takes, text_config
+from lit_rl.models.family import (
+    UnsupportedModelError,
+    cache_name,
+    counts_pads,
+    most_positions,
+    replaced,
+    takes,
+    text_config,
+)
 from lit_rl.models.padding import pad_left
 from lit_rl.models.sampling import Decoding
 from lit_rl.types import StopReason
@@ -43,8 +51,7 @@ class CachedDecoding(Decoding):
     def __init__(self, model: nn.Module, codec: Codec | None = None) -> None:
         self.model = model
         self.codec = codec
-        self._is_recurrent = takes(model, "cache_params")
-        self._cache_name = "cache_params" if self._is_recurrent else "past_key_values"
+        self._cache_name = cache_name(model)
         self._takes_positions = takes(model, "position_ids")
         self._fixed: dict[str, Any] = {"logits_to_keep": 1} if takes(model, "logits_to_keep") else {}
         self._max_positions = most_positions(model) or _NO_LIMIT
@@ -100,7 +107,7 @@ class CachedDecoding(Decoding):
         given = self._fixed | ({"position_ids": positions} if self._takes_positions else {})
         if self._cache is not None:
             given[self._cache_name] = self._cache
-        if self._cache is None or not self._is_recurrent:  # a state that was read holds no pads to mask
+        if self._cache is None or self._cache_name != "cache_params":  # a state that was read holds no pads to mask
             given["attention_mask"] = mask
         output = self.model(input_ids=ids, use_cache=True, **given)
         if self._cache is None:  # families differ in the kind that the model made

@@ -96,6 +96,14 @@ def takes(module: nn.Module, name: str) -> bool:
     return decoder is not inner and name in _parameters(decoder.__class__.forward)
 
 
+def cache_name(model: nn.Module) -> str:
+    """Return what a model calls the cache of what it has read, as argument and as field of its output.
+
+    From 5.24 on transformers says ``cache`` and warns about the older names; state space models had one of their own.
+    """
+    return next((name for name in ("cache", "cache_params") if takes(model, name)), "past_key_values")
+
+
 @lru_cache(maxsize=64)
 def _parameters(forward: Callable[..., Any]) -> dict[str, Any]:
     """Names and kinds of a function's arguments."""

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
 from lit_rl.arguments import UsageError
-from lit_rl.models.family import base_of, decoder_of, takes, text_config, tolerance
+from lit_rl.models.family import base_of, cache_name, decoder_of, takes, text_config, tolerance
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions
 
@@ -270,7 +270,7 @@ def _in_two_steps(
 def _read(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache | None = None) -> Tensor:
     """Last hidden states of rows that read on from a cache, if there is one."""
     decoder = decoder_of(model)
-    given: dict[str, Any] = {} if cache is None else {"past_key_values": cache}
+    given: dict[str, Any] = {} if cache is None else {cache_name(decoder): cache}
     if takes(decoder, "position_ids"):
         given["position_ids"] = positions.to(ids.device)
     mask = mask.to(ids.device).long()

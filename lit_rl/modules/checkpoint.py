@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from lit_rl.arguments import TypedArguments, UsageError, arguments_of
 from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.data.task import PLACEHOLDER, TaskDataModule
 from lit_rl.models.policy import Policy
 from lit_rl.renamed import migrate
 
@@ -39,6 +40,36 @@ def describe_policy(module: object, policy: Policy) -> str | None:
     described = {"class_path": _path_of(policy), "init_args": arguments}
     config = {"model": {"class_path": _path_of(module), "init_args": {"policy": described}}}
     return json.dumps(config, default=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
+
+
+_COMPARED = 100
+"""Training problems from whose chats the part that all share is found."""
+
+
+def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
+    """How a task asks: its name, its chat with a placeholder for what differs by problem, and all stop strings."""
+    problems = [] if task is None else task.problems("train")
+    if task is None or not problems:
+        return None
+    stops = dict.fromkeys(stop for problem in problems for stop in problem.stop_strings)
+    chats = [one.prompt for one in problems[:_COMPARED] if not isinstance(one.prompt, str)]
+    messages = zip(*chats, strict=True) if len({len(chat) for chat in chats}) == 1 else ()
+    chat = [{**same[0], "content": _shared([one["content"] for one in same])} for same in messages]
+    return {"name": task.name, "chat": task.chat or chat, "stop_strings": list(stops)}
+
+
+def _shared(texts: Sequence[str]) -> str:
+    """What texts begin and end with, and a placeholder between."""
+    if len({*texts}) == 1:
+        return texts[0]
+    start = _start(texts)
+    end = _start([text[len(start) :][::-1] for text in texts])[::-1]
+    return f"{start}{PLACEHOLDER}{end}"
+
+
+def _start(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    return next((first[:at] for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), first)
 
 
 def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:

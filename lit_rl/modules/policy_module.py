@@ -26,7 +26,7 @@ from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.checkpoint import build_from_config, describe_policy, described, settle_progress
+from lit_rl.modules.checkpoint import build_from_config, describe_policy, describe_task, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
     doubt_hooks,
@@ -459,6 +459,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Store the clock, the version of the weights, with which engines label samples, and what an export needs."""
         checkpoint["policy_version"] = self.policy.version
         checkpoint["made_of"] = describe_policy(self, self.policy)
+        checkpoint["task"] = None if self._trainer is None else describe_task(task_of(self.trainer))
         checkpoint["num_threads"] = self.num_threads
         self.clock.save(checkpoint)
 

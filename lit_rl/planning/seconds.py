@@ -195,8 +195,8 @@ def update_flops(job: Job) -> float:
 
 
 def sandbox_cores(job: Job, time: Seconds, rates: Rates | None = None) -> float:
-    """Cores per rank that judge a rollout's programs while the next ones are still being sampled."""
-    return job.num_rows * (rates or Rates()).program_seconds / max(time.prefill + time.decode, 1e-9)
+    """Cores per rank that judge a rollout's programs while the next ones are being sampled; one a program at most."""
+    return job.num_rows * min(1.0, (rates or Rates()).program_seconds / max(time.prefill + time.decode, 1e-9))
 
 
 def _carried(traffic: Traffic, device: Device, rates: Rates) -> float:

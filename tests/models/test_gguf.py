@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 from support.completions import problem
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from lit_rl.models import CausalLM, LoRA
+from lit_rl.models.loading.checkpoints import write_model
 from lit_rl.models.loading.sources import resolve
 
 BASICS = resolve("package:lit_rl/data/basics/tokenizer")
@@ -150,17 +151,25 @@ def test_saved_and_merged_models_are_plain_folders(folder: Path, tmp_path: Path)
 
 
 @needs_gguf
-def test_an_adapter_on_a_gguf_file_finds_its_base_again(folder: Path, tmp_path: Path) -> None:
+def test_an_adapter_on_a_gguf_file_finds_its_base_again_and_says_how_to_merge(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     policy = loaded(folder, LoRA(rank=2))
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
             if "lora_B" in name:
                 parameter.normal_()
-    policy.model.save_pretrained(tmp_path, selected_adapters=["policy"])
+    with caplog.at_level("INFO"):
+        policy.save_pretrained(tmp_path / "policy")
+    assert "lit-rl export --merge true" in caplog.text
     again = loaded(tmp_path / "policy")
     ids = torch.arange(20).view(1, 20)
     torch.testing.assert_close(again.model(ids).logits, policy.model(ids).logits)
     assert again.tokenizer.get_vocab() == policy.tokenizer.get_vocab()
+    assert write_model(again, tmp_path / "adapter", merge=False) == "adapter for a GGUF file"
+    assert write_model(again, tmp_path / "merged", merge=True) == "model"
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
+    torch.testing.assert_close(merged(ids).logits, policy.model(ids).logits, rtol=0, atol=1e-5)
 
 
 def test_a_package_that_ships_a_file_is_found_and_its_code_is_not_run(

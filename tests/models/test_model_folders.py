@@ -11,17 +11,20 @@ import torch
 import yaml
 from lightning.pytorch.callbacks import ModelCheckpoint
 from support.ranks import on_ranks
-from support.small_runs import EvenBytes, fit
+from support.small_runs import EvenBytes, Words, fit
 from support.tiny_models import TINY_QWEN2
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.cli.export import card, config_of, policy_of
 from lit_rl.cli.main import Cli, main
+from lit_rl.data.task import Split
+from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.loading.checkpoints import load_weights, write_model
 from lit_rl.modules import GRPO, Update
-from lit_rl.types import Sampling
+from lit_rl.modules.checkpoint import describe_task
+from lit_rl.types import Problem, Sampling
 
 PROMPT = "def f(x):"
 
@@ -152,6 +155,44 @@ def test_a_run_made_in_python_is_exported_from_its_checkpoint(
     assert greedy(exported, tokenizer) == greedy(policy.model, tokenizer) != greedy(base.model, tokenizer)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "Trained by lit_rl.modules.grpo.GRPO" in card and "data:" not in card
+
+
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Solve {prompt} now."}]
+
+
+@pytest.mark.parametrize(("chat", "stops"), [(None, ["\n\n", "```"]), (CHAT, [])])
+def test_an_export_carries_the_stop_strings_and_the_chat_of_its_task(
+    byte_tokenizer: str, tmp_path: Path, chat: list[dict[str, str]] | None, stops: list[str]
+) -> None:
+    """The card's code runs, and ends where training did."""
+    tokenizer = AutoTokenizer.from_pretrained(byte_tokenizer)
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=str(tmp_path / "tokenizer"))
+    module = GRPO(policy, sampling=Sampling(num_samples=2, max_tokens=2), rewards=[EvenBytes()], max_rollouts=1)
+    task = Words(batch_size=2, chat=chat, stop_strings=stops)
+    fit(module, tmp_path, data=task, callbacks=[Checkpointing(tmp_path / "run")], enable_checkpointing=True)
+    out = tmp_path / "out"
+    main(["export", str(tmp_path / "run"), str(out)])
+    assert GenerationConfig.from_pretrained(out).stop_strings == (stops or None)
+    card = (out / "README.md").read_text()
+    assert " on words: 1 rollouts" in card
+    names: dict[str, Any] = {}
+    exec(card.split("```python\n")[1].split("```\n\n## ")[0].replace("FOLDER_OR_HUB_ID", str(out)), names)
+    assert names["prompt"] == (chat or "def add(a, b):")
+
+
+def test_a_chat_of_the_tasks_own_has_a_placeholder_where_problems_differ() -> None:
+    class Own(Words):
+        """Questions that begin and end alike, after one message that is always the same."""
+
+        def load_problems(self, split: Split) -> list[Problem]:
+            chats = ("Write `sum`, please.", "Write `sub`, please.", "Write ``, please.")
+            return [Problem(chat, (CHAT[0], {"role": "user", "content": chat}), TokenTarget()) for chat in chats]
+
+    described = {"role": "user", "content": "Write `{prompt}`, please."}
+    assert describe_task(Own()) == {"name": "words", "chat": [CHAT[0], described], "stop_strings": []}
+    assert describe_task(Words()) == {"name": "words", "chat": [], "stop_strings": []}
 
 
 def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer: str) -> None:

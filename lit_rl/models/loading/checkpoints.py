@@ -8,7 +8,7 @@ import stat
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -20,8 +20,9 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from lit_rl.arguments import UsageError
-from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
+from lit_rl.models.adapters import CRITIC, POLICY, is_on_gguf, save_adapter
 from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.family import base_of
 from lit_rl.models.loading.sources import ADAPTER_CONFIG
 from lit_rl.models.loading.weights import without_bars
 from lit_rl.training.strategy import META_FILE
@@ -150,7 +151,13 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
 
 
 def write_model(
-    policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dtype | None = None, overwrite: bool = False
+    policy: CausalLM,
+    folder: Path,
+    *,
+    merge: bool,
+    dtype: torch.dtype | None = None,
+    overwrite: bool = False,
+    stop_strings: Sequence[str] = (),
 ) -> str:
     """Write a policy as a folder of its own.
 
@@ -160,9 +167,10 @@ def write_model(
         merge: add adapters to the base, so that ``transformers`` alone loads the result.
         dtype: of the written weights; ``None`` for the policy's own.
         overwrite: replace the folder if it holds a model or an adapter.
+        stop_strings: what ends a completion beside EOS, for the generation config.
 
     Returns:
-        ``model`` or ``adapter``: what the folder holds.
+        ``model``, ``adapter`` or ``adapter for a GGUF file``: what the folder holds.
 
     Raises:
         FileExistsError: the folder is not empty.
@@ -186,6 +194,10 @@ def write_model(
             save_adapter(model, written)
         else:
             model.save_pretrained(written)
+        if stop_strings:
+            generation = base_of(model).generation_config
+            generation.stop_strings = list(stop_strings)
+            generation.save_pretrained(written)
         policy.tokenizer.save_pretrained(written)
         _open_to_readers(written)
         if replaces:
@@ -193,7 +205,9 @@ def write_model(
         elif folder.exists():
             folder.rmdir()
         shutil.move(written, folder)
-    return "adapter" if adapted and not merge else "model"
+    if merge or not adapted:
+        return "model"
+    return "adapter for a GGUF file" if is_on_gguf(model) else "adapter"
 
 
 def _open_to_readers(folder: Path) -> None:
