@@ -25,7 +25,7 @@ class Machine:
     def verdict_of(self, ran, waited, seconds=1000.0, look=0.05, limit=2.0):
         """Ends of a job: each look finds ``ran`` CPU seconds more and, of each thread, seconds waited."""
         num_looks = 0
-        watch = Watch(limit, 1, None)
+        watch = Watch(limit, 1, None, 1 << 30)
         watch.begin([])
         while self.now < seconds:
             self.now += look
@@ -92,7 +92,7 @@ def test_waiting_is_credited_up_to_a_hundred_times_the_seconds_used(monkeypatch)
 def test_cores_used_at_once_are_not_saved_for_later_sleep(monkeypatch):
     """Four threads on four cores for half a second, then sleep. Within one window, a second, time is one."""
     machine = Machine(monkeypatch, 4)
-    watch = Watch(2.0, 1, None)
+    watch = Watch(2.0, 1, None, 1 << 30)
     watch.begin([])
     while (cause := watch.look()) is None:
         machine.now += LOOK
