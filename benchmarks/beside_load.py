@@ -7,6 +7,9 @@ The run is ``lit-rl fit --config basics_grpo`` of 30 rollouts, whose policy was 
 that it started, sandbox and programs included. The busy processes are loops in Python, started here and ended by pid.
 The code of ``--against`` is unpacked from git; both codes take turns.
 
+**Fixed work** of a process without threads shows how much slower the processor itself is while its other cores are busy
+(shared caches, clock rate, hyperthreads that a virtual machine takes for cores).
+
 **Fair share.** A run that takes ``wall`` and ``cpu`` seconds alone has ``cpu / wall`` runnable threads on average: the
 trainer's, and those of the sandbox's workers while they run programs. Beside ``busy`` processes, a scheduler that is
 fair to threads gives each of ``cpu / wall + busy`` threads the same part of ``cores``, so the run should take
@@ -39,6 +42,7 @@ while os.getppid() == parent:
     for _ in range(10**6):
         pass
 """
+FIXED = "for _ in range(40): sorted(range(10**5), key=str)"
 MOST_OTHERS = 0.2
 """Cores that others may keep busy on a machine that is called idle."""
 MOST_CPU, MOST_WALL, MOST_IDLE = 1.15, 1.25, 1.0
@@ -48,10 +52,11 @@ other code."""
 
 @dataclass(frozen=True)
 class Used:
-    """Seconds of one run, and the cores that others kept busy."""
+    """Seconds of one run, CPU seconds of the fixed work in the same state, and the cores that others kept busy."""
 
     wall: float
     cpu: float
+    fixed: float
     others: float
 
 
@@ -60,21 +65,23 @@ def lit_rl(code: Path, *arguments: str, busy: int = 0) -> Used:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(THREAD_VARIABLES)}
     loop = [sys.executable, "-c", LOOP]
     with tempfile.TemporaryFile("w+") as log:
-        before, start = machine_seconds(), time.perf_counter()
+        before, began = machine_seconds(), time.perf_counter()
         loops = [subprocess.Popen(loop, start_new_session=True) for _ in range(busy)]
         try:
+            _, fixed = ended(subprocess.Popen([sys.executable, "-c", FIXED]))
+            start = time.perf_counter()
             command = [sys.executable, "-P", "-m", "lit_rl", *arguments]  # not the code of the folder it runs in
             run = subprocess.Popen(command, env=kept | {"PYTHONPATH": str(code)}, stdout=log, stderr=log)
             status, cpu = ended(run)
+            end = time.perf_counter()
         finally:
             for one in loops:
                 one.kill()
-        wall = time.perf_counter() - start
-        others = machine_seconds() - before - cpu - sum(ended(one)[1] for one in loops)
+        others = machine_seconds() - before - cpu - fixed - sum(ended(one)[1] for one in loops)
         if status:
             log.seek(0)
             raise SystemExit(f"lit-rl {' '.join(arguments)} failed:\n{log.read()[-2000:]}")
-    return Used(wall, cpu, others / wall)
+    return Used(end - start, cpu, fixed, others / (end - began))
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
@@ -139,7 +146,9 @@ def main() -> None:
                             busy=given.busy if state == "beside" else 0,
                         )
                     table[name, state].append(used)
-                    row = f"{name:<14}{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}"
+                    row = (
+                        f"{name:<14}{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}  fixed work {used.fixed:5.2f}"
+                    )
                     print(f"{row}  others {used.others:4.1f}", flush=True)
     judge(table, given.against, given.busy)
 
@@ -152,11 +161,13 @@ def judge(table: dict[tuple[str, str], list[Used]], against: str | None, others:
     for (name, state), value in wall.items():
         print(f"{name:<14}{state:<8}wall {value:7.1f}  CPU {cpu[name, state]:6.1f}")
     idle, beside = (HERE, "idle"), (HERE, "beside")
-    if max(one.others for one in table.get(idle, [Used(0, 0, 0)])) > MOST_OTHERS:
+    if max(one.others for one in table.get(idle, [Used(0, 0, 0, 0)])) > MOST_OTHERS:
         print("others were busy in what is called idle: wall seconds say little, CPU seconds count")
     if idle in wall and beside in wall:
         runnable = cpu[idle] / wall[idle]
         fair = wall[idle] * max(1.0, (runnable + others) / (os.cpu_count() or 1))
+        fixed = [statistics.median(one.fixed for one in table[key]) for key in (beside, idle)]
+        print(f"{'CPU beside / idle of the fixed work':<36}{fixed[0] / fixed[1]:6.2f}")
         say("CPU beside / idle", cpu[beside] / cpu[idle], MOST_CPU)
         say(f"wall beside / fair share ({fair:.0f} s)", wall[beside] / fair, MOST_WALL)
     if against and idle in wall:

@@ -84,7 +84,7 @@ def grpo(given: argparse.Namespace, folder: Path) -> Cell:
         update=Update(
             optimizer=partial(torch.optim.AdamW, lr=RATE, betas=(0.9, 0.95), weight_decay=0.0),
             minibatches=4,
-            microbatch_size=16,
+            microbatch_size=4,
         ),
         max_rollouts=given.rollouts,
         seed=given.seed,

@@ -128,6 +128,8 @@ def renew(folder: Path) -> None:
         name: {row: text for row, text in rows.items() if not {"T", "I"} & {*text}} for name, rows in verdicts.items()
     }
     for name, kept in (("metrics", metrics), ("verdicts", sure)):
+        if not any(kept.values()):  # without data sets the verdicts stay
+            continue
         (KEPT / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
