@@ -2,8 +2,7 @@
 """Programs in other languages than Python that would pass, be masked, break out or leave something without computing.
 
 The task of ``WHOLE`` is ``RIGHT``: two numbers in, one made from them out. Its outputs look like nothing else, so an
-attack that finds one anywhere (``HUNTED``) prints it, and passes. Attacks on tests that share the program's process
-are in ``unit_attacks.py``.
+attack that finds one anywhere (``HUNTED``) prints it, and passes.
 """
 
 PAIRS = ((3, 4), (20, 22))
