@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -99,7 +100,6 @@ def not_built(compiled: Compiled) -> Outcome:
 
 def run_job(
     language: Language,
-    memory_bytes: int,
     command: Sequence[str] = (),
     arguments: Sequence[str] = (),
     *,
@@ -109,7 +109,6 @@ def run_job(
 
     Args:
         language: of the program.
-        memory_bytes: that it may have.
         command: of its runtime; none for an executable.
         arguments: of the program.
         answers: give the program a descriptor 3 for answers.
@@ -119,7 +118,8 @@ def run_job(
         "command": [*command],
         "arguments": [*arguments],
         "environment": environment_of(language),
-        "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else memory_bytes,
+        # Without a limit of its own, the main thread's grows in the memory, and other threads do not reserve as much.
+        "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else resource.RLIM_INFINITY,
         "answers": answers,
     }
 
@@ -166,7 +166,7 @@ def started(
         **names,
     }
     filled = tools_of(language).command(command or spec.run, **names)
-    job = run_job(language, client.settings.memory_bytes, filled, arguments, answers=answers)
+    job = run_job(language, filled, arguments, answers=answers)
     channel = memfd(artefact) if spec.run else executable(artefact)
     with Child(job, stdin, channel, answers_in_job=answers) as child:
         yield runner, child, runner.run([child], seconds, num_cases, compiled=True, row=row)

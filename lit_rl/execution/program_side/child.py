@@ -231,8 +231,8 @@ def _run(job: dict[str, Any]) -> int:
     # The filter lets descriptor 40 be executed: after that it is closed, and no other can get the number.
     resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)
-    stack = job["stack_bytes"] if hard == resource.RLIM_INFINITY else min(job["stack_bytes"], hard)
-    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+    bounds = [size for size in (job["stack_bytes"], hard) if size != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_STACK, (min(bounds, default=resource.RLIM_INFINITY), hard))
     os.execve(PROGRAM, [*(command or ["program"]), *job["arguments"]], job["environment"])
     return 70
 
