@@ -7,7 +7,7 @@ import pytest
 from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.execution.interface import wall_limit
+from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
 
 
 @contextlib.contextmanager
@@ -48,13 +48,14 @@ def test_the_wall_limit_is_that_of_one_case(sandbox):
 
 
 def test_all_cases_of_a_row_share_one_allowance_of_sleep(sandbox):
-    """Five cases sleep 2.5 s, which fits into 2.8 s and not into 1.3 s; each case of stdio is a process of its own."""
-    called = "import time\ndef f(x):\n    time.sleep(0.5)\n    return x"
-    printed = "import time\ntime.sleep(0.5)\nprint(input())"
+    """Three cases sleep 0.5 s each beyond the slack of one; each case of stdio is a process of its own."""
+    slept = WALL_SLACK_SECONDS + 0.5
+    called = f"import time\ndef f(x):\n    time.sleep({slept})\n    return x"
+    printed = f"import time\ntime.sleep({slept})\nprint(input())"
     for program, check in ((called, calls), (printed, lines)):
-        assert wall_limit(0.1) < 5 * 0.5 < wall_limit(0.6)
-        assert sandbox.submit(program, check(5, 0.6)).result(60).passed
-        outcome = sandbox.submit(program, check(5, 0.1)).result(60)
+        assert slept < wall_limit(0.3) < WALL_SLACK_SECONDS + 3 * 0.5 < wall_limit(0.9)
+        assert sandbox.submit(program, check(3, 0.9)).result(60).passed
+        outcome = sandbox.submit(program, check(3, 0.3)).result(60)
         assert outcome.verdict is Verdict.TIMED_OUT and outcome.cases[0] is Verdict.PASSED
 
 

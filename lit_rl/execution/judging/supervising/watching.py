@@ -3,7 +3,8 @@
 Two clocks end a program. One counts its CPU seconds, for each case. A case ends when its answer arrives; answers
 cannot be taken back, so we need not ask the program how far it is. The other clock is for programs that sleep: it
 counts the time in which none of the job's processes ran or waited for a core, so that neither a slow nor a crowded
-machine ends a program that computes. All cases of a row share one allowance of that.
+machine ends a program that computes. All cases of a row share one allowance of that, but for a second in each: a wait
+of which the kernel told too late looks like sleep.
 
 A look at the clocks is one at the memory, too: what the kernel limits is address space, or private memory that can be
 written to, and a program can hold other memory besides.
@@ -33,7 +34,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass
 class Row:
-    """What the jobs of one program under one check share: the seconds that they have slept."""
+    """What the jobs of one program under one check share: the seconds slept beyond the slack that each case has."""
 
     slept_seconds: float = 0.0
 
@@ -57,7 +58,7 @@ class Watch:
         self._num_answers = 0
         self._charged = 0.0
         self._clocks: _Clocks | None = None
-        self._case_began = 0.0
+        self._case_began = (0.0, 0.0)
         self._row = row or Row()
         self._slept_before = self._row.slept_seconds
 
@@ -91,15 +92,16 @@ class Watch:
         cpu, slept = self._clocks.read()
         if self._clocks.resident_bytes() > self._memory_bytes:
             return MEMORY_IS_FULL
-        self._row.slept_seconds = self._slept_before + slept
-        if self._row.slept_seconds > wall_limit(self._case_seconds):
+        cpu, slept = cpu - self._case_began[0], slept - self._case_began[1]
+        if self._slept_before + slept > wall_limit(self._case_seconds):
             return OUT_OF_WALL
+        self._row.slept_seconds = self._slept_before + max(0.0, slept - WALL_SLACK_SECONDS)
         if self._answers is not None and self._answers.count() > self._num_answers:
             # Read after counting: the running case began before, so it is never charged for time of another.
             self._num_answers = self._answers.count()
-            self._case_began, _ = self._clocks.read()
+            self._case_began, self._slept_before = self._clocks.read(), self._row.slept_seconds
             return None
-        return OUT_OF_CPU if self._charged + cpu - self._case_began > self._case_seconds else None
+        return OUT_OF_CPU if self._charged + cpu > self._case_seconds else None
 
     def void_changed_answers(self) -> None:
         """Remove all answers if counted ones were changed later: that makes the clocks of the cases meaningless."""
