@@ -59,7 +59,7 @@ VERDICTS = {
     "int main(){for(;;);}": "timed_out",
     '#include <stdio.h>\nint main(){for(;;)puts("xxxxxxxxxxxxxxxx");}': "output_limit",
     "#include <stdlib.h>\n#include <string.h>\nint main(){for(;;)memset(malloc(1<<20),1,1<<20);}": "out_of_memory",
-    "int f(int n){volatile int x[999]; return n ? f(n+1)+x[0] : 0;}int main(){f(1);}": "exception",
+    "int f(int n){volatile int x[999]; return n ? f(n+1)+x[0] : 0;}int main(){f(1);}": "out_of_memory",
 }
 
 
