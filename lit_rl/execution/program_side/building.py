@@ -1,4 +1,4 @@
-"""What a compiler's process does: it writes the sources, runs the commands, and leaves a program or a jar."""
+"""The process of a compiler: it writes the sources, runs the commands, and leaves a program or a jar."""
 
 from __future__ import annotations
 

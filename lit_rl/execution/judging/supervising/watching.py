@@ -34,7 +34,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass
 class Row:
-    """What the jobs of one program under one check share: the seconds slept beyond the slack that each case has."""
+    """The jobs of one program under one check: the seconds slept in them beyond the slack that each case has."""
 
     slept_seconds: float = 0.0
 
