@@ -74,7 +74,7 @@ REMOVED_LATER: dict[str, Any] = {
     "RoboInstruct.use_revision": True,
     "TestsReward.blame": True,
     **{f"{name}.split_seed": 0 for name in ("EinsteinToolkit", "HumanEval", "RoboInstruct")},
-    **{f"{name}.split_seed": 0 for name in ("HumanEvalX", "MBXP", "MultiPLE")},
+    **{f"{name}.split_seed": 0 for name in ("HumanEvalX", "MultiPLE")},
 }
 """The same of classes that a configuration names, with their classes; gone since version 0.4."""
 

@@ -18,7 +18,7 @@ import yaml
 from support.slow_cases import slow_but
 from support.tiny_judge import write_judge
 from support.tiny_models import TINY_QWEN2
-from support.translated_rows import humanevalx, mbxp, multiple
+from support.translated_rows import humanevalx, multiple
 
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.arguments import UsageError
@@ -120,7 +120,6 @@ def rows(tmp_path: Path) -> dict[str, str]:
         "$LIT_RL_DATA/mbpp/mbpp.jsonl.gz": (mbpp(i) for i in (2, 3, 4, 11, 12, 511, 601, 602, 603, 604)),
         "$LIT_RL_DATA/humanevalx/humaneval_js.jsonl.gz": (humanevalx("javascript", i) for i in range(4)),
         "$LIT_RL_DATA/multiple/humaneval-js-reworded.jsonl": (multiple("javascript", i) for i in range(4)),
-        "$LIT_RL_DATA/mbxp/mbjsp_release_v1.jsonl": (mbxp("javascript", i) for i in range(20)),
         **{f"$LIT_RL_DATA/livecodebench/test{n}.jsonl": map(live_code_bench, range(1, 5)) for n in ("", *range(2, 7))},
         "runs/basics/pairs.jsonl": (pair(i) for i in range(8)),
     }
@@ -183,7 +182,7 @@ OTHERS = [
     *BASICS[:-1],
     *SORTING,
     *REAL,
-    *("corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense", "mbxp_grpo"),
+    *("corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense"),
 ]
 
 

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from lit_rl.data.robots.robot_tasks import RobotTasks
     from lit_rl.data.task import TaskDataModule
     from lit_rl.data.toys.toy_tasks import Corridor, Sorting
-    from lit_rl.data.translated_tasks import MBXP, HumanEvalX, MultiPLE
+    from lit_rl.data.translated_tasks import HumanEvalX, MultiPLE
 
 __all__ = [
     "MBPP",
-    "MBXP",
     "Basics",
     "CodeCompletion",
     "CompletionFile",
@@ -67,6 +66,6 @@ __getattr__, __dir__ = load_when_used(
         "lit_rl.data.robots.robot_tasks": ("RobotTasks",),
         "lit_rl.data.task": ("TaskDataModule",),
         "lit_rl.data.toys.toy_tasks": ("Corridor", "Sorting"),
-        "lit_rl.data.translated_tasks": ("MBXP", "HumanEvalX", "MultiPLE"),
+        "lit_rl.data.translated_tasks": ("HumanEvalX", "MultiPLE"),
     },
 )

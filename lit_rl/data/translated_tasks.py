@@ -1,4 +1,4 @@
-"""HumanEval and MBPP in C++, Go, Java, JavaScript and Rust: HumanEval-X, MultiPL-E and MBXP."""
+"""HumanEval and MBPP in C++, Go, Java, JavaScript and Rust: HumanEval-X and MultiPL-E."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ _FOREIGN = re.compile(r"\brand::|\bboost/|\bopenssl/")
 _GO_HEAD = re.compile(r'^package[^\n]*\n|^import (?:\([^)]*\)|"[^"\n]*")\s*', re.MULTILINE)
 _RUST_TEST = re.compile(r"^[ \t]*#\[test\]", re.MULTILINE)
 _GO_SETUP = 'package main\n\nimport (\n\t"testing"\n)\n'
-_LODASH = "const _ = {isEqual(a, b) { try { assert.deepStrictEqual(a, b); return true; } catch { return false; } }};"
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,6 @@ class TranslatedTask(CutTask):
         **options: of :class:`TaskDataModule`.
     """
 
-    languages: ClassVar[tuple[Language, ...]] = UNIT_TESTS
-
     def __init__(
         self,
         path: str,
@@ -86,10 +83,10 @@ class TranslatedTask(CutTask):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if language not in self.languages:
+        if language not in UNIT_TESTS:
             raise ArgumentError(
                 f"{type(self).__name__}.language",
-                f"one of {', '.join(sorted(self.languages))}",
+                f"one of {', '.join(UNIT_TESTS)}",
                 str(shown(language)),
                 "tests in other languages have no driver; HumanEval and MBPP are Python's",
             )
@@ -181,11 +178,9 @@ class MultiPLE(TranslatedTask):
         named = row.text("language")
         self._require_language(row, "language", named, self._NAMES.get(named, named))
         beginning, test, setup = row.text("prompt"), row.text("tests"), ""
-        if self.language == "javascript":
-            test = re.sub(r"^const assert = require\([^\n]*\n", "", test)
-        elif self.language == "go":
+        if self.language == "go":
             beginning, setup = _GO_HEAD.sub("", beginning).lstrip("\n"), _GO_SETUP
-        else:
+        elif self.language != "javascript":
             test = re.sub(r"\A\s*\}[ \t]*\n", "", test)
         if self.language == "cpp":
             test = f"#undef NDEBUG\n#include <assert.h>\n{test}"
@@ -196,30 +191,6 @@ class MultiPLE(TranslatedTask):
         elif self.language == "rust":
             test = re.sub(r"^fn main\(", "#[test]\nfn tests_of_row(", test, count=1, flags=re.MULTILINE)
         return _Translation(row.text("name"), beginning, test, _function(beginning, row), setup)
-
-
-class MBXP(TranslatedTask):
-    """MBXP: MBPP, translated by a program.
-
-    Rows have ``task_id``, ``language``, ``prompt``, ``entry_point`` and ``test``. Their ``canonical_solution`` is
-    written by a model, and some are wrong or fit the tests alone, so it is no reference here. Tests in JavaScript
-    compare with an own function in place of lodash's.
-
-    Source:
-        Athiwaratkun et al. 2023, https://arxiv.org/abs/2210.14868
-    """
-
-    languages: ClassVar[tuple[Language, ...]] = ("cpp", "go", "java", "javascript")
-
-    def _translation(self, row: Row) -> _Translation:
-        self._require_language(row, "language", row.text("language"), row.text("language"))
-        beginning, test, setup = row.text("prompt"), row.text("test"), ""
-        if self.language == "javascript":
-            test = re.sub(r"^const _ = require\([^\n]*", _LODASH, test, flags=re.MULTILINE)
-        elif self.language == "go":
-            beginning, setup = _GO_HEAD.sub("", beginning).lstrip("\n"), _GO_SETUP
-            test = re.sub(r"^func main\(\)", "func TestRow(*testing.T)", test, flags=re.MULTILINE)
-        return _Translation(row.text("task_id"), beginning, test, row.text("entry_point"), setup)
 
 
 def _function(beginning: str, row: Row) -> str:

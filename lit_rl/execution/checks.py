@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
@@ -101,12 +102,6 @@ class AssertTests(Check):
         return wall_limit(self.timeout_seconds)
 
 
-CALL_TESTS: tuple[Language, ...] = (
-    *("python", "javascript", "typescript", "ruby", "php", "perl", "lua", "go", "java", "cpp", "rust", "c"),
-)
-"""Languages whose functions can be called. Those of Bash return no value."""
-
-
 @dataclass(frozen=True)
 class CallTests(Check):
     """Calls of one function with the value each must return, compared outside the program's process.
@@ -115,8 +110,8 @@ class CallTests(Check):
         cases: ``((args, expected), ...)``: a tuple of positional arguments and the expected value, both plain
             data (None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict); in languages other
             than Python, what JSON holds: a tuple is a list there, and a key of a dict a text; C takes neither.
-        entry_point: name of the function, or ``Class.method`` (the instance is built without arguments; not in C, Go,
-            Perl and Lua).
+        entry_point: name of the function, or ``Class.method`` (the instance is built without arguments; not in C and
+            Go).
         timeout_seconds: CPU seconds for one case.
         tolerance: largest difference between floats, absolute or relative, that still counts as equal.
         as_json: compare as JSON stores values, at any depth: a tuple equals a list of the same items, and a key of a
@@ -142,16 +137,10 @@ class CallTests(Check):
         require_seconds(self, "timeout_seconds")
         require_not_negative(self, "tolerance")
         require_switch(self, "as_json", "in_list", "in_place")
-        if self.language not in CALL_TESTS:
-            raise ArgumentError(
-                "CallTests.language",
-                f"one of {', '.join(CALL_TESTS)}",
-                str(shown(self.language)),
-                "use StdioTests for whole programs",
-            )
+        _require_language(self)
         if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
             raise ArgumentError("CallTests.entry_point", "a function or Class.method", f"{self.entry_point!r}")
-        if self.language in ("c", "go", "perl", "lua") and "." in str(self.entry_point):
+        if self.language in ("c", "go") and "." in str(self.entry_point):
             raise ArgumentError("CallTests.entry_point", f"a function in {self.language}", f"{self.entry_point!r}")
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
@@ -246,7 +235,7 @@ class StdioTests(Check):
 
     def __post_init__(self) -> None:
         require_items(self, "cases")
-        require_one_of(self, "language", get_args(Language))
+        _require_language(self)
         require_seconds(self, "timeout_seconds")
         require_one_of(self, "compare", get_args(Compare))
         require_not_negative(self, "tolerance")
@@ -294,11 +283,10 @@ UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")
 
 @dataclass(frozen=True)
 class UnitTests(Check):
-    """Tests that are compiled with the program and share its process, as HumanEval-X, MultiPL-E and MBXP have them.
+    """Tests that are compiled with the program and share its process, as HumanEval-X and MultiPL-E have them.
 
-    The promise is weaker than that of other checks, because the program and its tests can reach each other:
-    ``docs/sandbox.md`` says what passes. A pass is a secret that is sent after the last test, so a program that ends
-    early has failed, however it ends.
+    For evaluation: a pass is a secret that is sent after the last test, so a program that ends early has failed, but
+    one that looks for the secret can send it. Train with ``StdioTests`` or ``CallTests``.
 
     Args:
         test: source of the tests: a ``main`` in C++, ``Main.main`` in Java, statements in JavaScript, functions
@@ -318,7 +306,7 @@ class UnitTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.units:judge_units"
 
     def __post_init__(self) -> None:
-        require_one_of(self, "language", UNIT_TESTS)
+        _require_language(self, UNIT_TESTS)
         require_seconds(self, "timeout_seconds")
 
     @property
@@ -370,6 +358,16 @@ class TokenTarget(Check):
     ) -> ExtractedProgram | None:
         """No program: the completion is numbers."""
         return None
+
+
+def _require_language(check: Any, known: Sequence[Language] = get_args(Language)) -> None:
+    if check.language not in known:
+        raise ArgumentError(
+            f"{type(check).__name__}.language",
+            f"one of {', '.join(known)}",
+            str(shown(check.language)),
+            "a Sandbox Fusion server runs others",
+        )
 
 
 def _is_json(value: object, is_expected: bool) -> bool:

@@ -23,7 +23,7 @@ PROSE_TAGS = _words(
 )
 OTHER_TAGS = _words(
     "r scala kotlin swift csharp c# cs fortran f77 f90 f95 julia matlab octave haskell hs dart pascal ocaml elixir "
-    "erlang clojure lisp scheme"
+    "erlang clojure lisp scheme typescript ts tsx ruby rb php perl pl lua"
 )
 CONTAINER_TAGS = _words("markdown md mdx rst")
 KNOWN_TAGS = PROSE_TAGS.union(OTHER_TAGS, CONTAINER_TAGS, *TAGS_OF.values())

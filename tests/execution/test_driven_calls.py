@@ -9,12 +9,12 @@ from support.slow_cases import slow_but
 
 from lit_rl.arguments import ArgumentError
 from lit_rl.execution import CallTests, FailedCase, Sandbox
-from lit_rl.execution.checks import CALL_TESTS
 from lit_rl.execution.judging import driven_calls
 from lit_rl.execution.judging.compiling import _CACHE_BYTES, Compiled, Compiler
+from lit_rl.execution.languages import LANGUAGES as ALL_LANGUAGES
 from lit_rl.execution.languages import how_to_install, toolchain
 
-LANGUAGES = slow_but(("javascript",), [name for name in CALL_TESTS if name != "python"])
+LANGUAGES = slow_but(("javascript",), [name for name in ALL_LANGUAGES if name != "python"])
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +49,8 @@ VALUES = (
     [1, [2.5, "b"], None],
     {"k": [1, {"": {}}]},
 )
-VALUES_OF_LUA = (*VALUES[:-2], [1, [2.5, "b"]], {"k": [1, {"": {}}]})  # without a null in a list
 SAME = {
     "javascript": [("const f = (x) => x;", VALUES)],
-    "typescript": [("function f<T>(x: T): T { return x; }", VALUES)],
-    "ruby": [("def f(x) = x", VALUES)],
-    "php": [("<?php\nfunction f($x) { return $x; }", VALUES), ("<?php\n$f = fn($x) => $x;", ({"0": 1, "1": 2}, *VALUES))],
-    "perl": [("sub f { my ($x) = @_; return $x; }", VALUES)],
     "go": [
         (f"func f(x {kind}) {kind} {{ return x }}", values)
         for kind, values in {
@@ -98,16 +93,14 @@ SAME = {
             ("&mut Vec<u64>", "&mut Vec<u64>", "", ([1],)), ("[i32; 2]", "[i32; 2]", "", ([1, 2],)), ("BTreeSet<String>", "BTreeSet<String>", "", (["a", "b"],)), ("HashSet<i32>", "HashSet<i32>", "", ([2, 3, 10],)), ("VecDeque<Box<i8>>", "VecDeque<Box<i8>>", "", ([-1],)),
         ]
     ],
-    "lua": [(f"{one} return x end{rest}", VALUES_OF_LUA) for one, rest in (("function f(x)", ""), ("local function f(x)", ""), ("local M = {} function M.f(x)", " return M"))],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_values_come_back_as_they_went(sandbox, language):
     right = [(program, [((value,), value) for value in values]) for program, values in SAME[language]]
-    # The same function is wrong where any other value is wanted. In Perl a list of one result is that result.
-    more = 1 + (language == "perl")
-    wrong = [(program, [((one,), [one] * more) for one in values]) for program, values in SAME[language]]
+    # The same function is wrong where any other value is wanted.
+    wrong = [(program, [((one,), [one]) for one in values]) for program, values in SAME[language]]
     outcomes = judge(sandbox, language, right + wrong)
     for outcome, (program, _) in zip(outcomes[: len(right)], right, strict=True):
         assert outcome.passed, (program, outcome)
@@ -125,38 +118,6 @@ PROGRAMS = {
         "let a = 1;\n\nlet b = = 2;",
         "const f = () => process.exit(0);",
         "const f = (x) => { x.sort(); return x.length; }",
-    ),
-    "typescript": (
-        "const fs: any = require('fs');\nexport function f(a: number, b: number): number { console.log('x'); return a + b; }",
-        ("enum E { A }\nconst f = (a: any, b: any) => {\nif (a === 10) (null as any).x; return a + b; }", "TypeError"),
-        "const g: number = 1;",
-        "let a = 1;\n\nlet b = = 2;",
-        "const f = () => process.exit(0);",
-        "const f = (x: number[]) => { x.sort(); return x.length; }",
-    ),
-    "ruby": (
-        "def f(a, b)\nputs 'x'\na + b\nend",
-        ("def f(a, b)\n\nnil.x if a == 10\na + b\nend", "NoMethodError"),
-        "g = 1",
-        "a = 1\n\nb = = 2",
-        "def f(a, b)\nexit!(0)\nend",
-        "def f(x)\nx.sort!\nx.size\nend",
-    ),
-    "php": (
-        "<?php\nfunction f($a, $b) { echo 'x'; return $a + $b; }",
-        ("<?php\nfunction f($a, $b) {\nif ($a === 10) throw new LogicException('no'); return $a + $b; }", "LogicException"),
-        "<?php\n$g = 1;",
-        "<?php\n\n$b = = 2;",
-        "<?php\nfunction f($a, $b) { exit(0); }",
-        "<?php\nfunction f(&$x) { sort($x); return count($x); }",
-    ),
-    "perl": (
-        "use strict; use warnings;\nsub f { my ($a, $b) = @_; print 'x'; return $a + $b; }",
-        ("sub f { my ($a, $b) = @_;\n\ndie 'no' if $a == 10; return $a + $b; }", None),
-        "my $g = 1;",
-        "my $a = 1;\n\nmy $b = = ;",
-        "sub f { exit 0; }",
-        "sub f { my ($x) = @_; @$x = sort @$x; return scalar @$x; }",
     ),
     "go": (
         'package main\nimport "fmt"\nfunc f(a int, b int) int { fmt.Println("x"); return a + b }\nfunc main() { fmt.Println(f(1, 2)) }',
@@ -197,14 +158,6 @@ PROGRAMS = {
         "fn g() {}\n\nlet b = = 2;",
         "fn f(a: i32, b: i32) -> i32 { std::process::exit(0) }",
         "fn f(x: &mut [i32]) -> usize { x.sort(); x.len() }",
-    ),
-    "lua": (
-        "local function f(a, b) print('x') return a + b end",
-        ("function f(a, b)\n\nif a == 10 then error('no') end return a + b end", None),
-        "g = 1",
-        "local a = 1\n\nlocal b = = 2",
-        "function f(a, b) os.exit(0) end",
-        "function f(x) table.sort(x) return #x end",
     ),
 }  # fmt: skip
 
@@ -255,28 +208,6 @@ ATTACKS = {
         f"new (require('worker_threads').Worker)(`setInterval(() => require('fs').writeSync(3, '{FORGED}'))`, {{eval: true}}); const f = () => 0;",
         "Object.defineProperty(module, 'litRl', {set() {}, get: () => () => () => 3}); const f = () => 0;", "export const f = () => 0; export const litRl = () => () => 3;",
     ],
-    "ruby": [
-        "def f(a, b) = loop {}", "exit!(0)", "def f(a, b) = f(a, b)", "def f(a, b) = raise(Exception)", "def f(a, b) = throw(:x)",
-        f'IO.for_fd(3).syswrite("{{}}\\n[0]\\n{FORGED}"); exit!(0)', "def f(a, b) = Float::NAN", "def f(a, b) = [3]", "def f(a, b) = '3'",
-        "module JSON; def self.generate(*) = '3'; def self.parse(*) = [3, 0]; end\ndef f(a, b) = ''", "class Array; def to_json(*) = '3'; end\ndef f(a, b) = []",
-        "class X; def to_json(*) = '3'; def ==(o) = true; def to_s = '3'; end\ndef f(a, b) = X.new", "def f(a, b)\nx = []\nx << x\nend",
-        "def f(a, b) = 3**20000", 'def f(a, b) = "\\xff"', "class Integer; def ==(o) = true; end\ndef f(a, b) = 0", "IO.for_fd(3).close\ndef f(a, b) = 3",
-        f'at_exit {{ IO.for_fd(3).syswrite("{FORGED}") }}\ndef f(a, b) = 0', f'def f(a, b)\nThread.new {{ IO.for_fd(3).syswrite("{FORGED}") }}\n0\nend',
-    ],
-    "php": [
-        "<?php function f() { for (;;); }", "<?php exit(0);", "<?php function f() { return f(); }", "<?php function f() { return [3]; }",
-        f'<?php fwrite(fopen("php://fd/3", "w"), "{{}}\\n[0]\\n{FORGED}"); exit(0);', "<?php function f() { return NAN; }",
-        "<?php class X implements JsonSerializable { public $x = 1; function jsonSerialize(): mixed { return 3; } } function f() { return new X; }",
-        "<?php function f() { return '3'; }", "<?php function f() { return \"\\xff\"; }", "<?php function f() { return fn() => 3; }",
-        f'<?php register_shutdown_function(fn() => fwrite(fopen("php://fd/3", "w"), "{FORGED}")); function f() {{ return 0; }}',
-        "<?php $lit_rl = fn() => 3; function f() { return 3; }", "<?php function f() { $x = []; $x[] = &$x; return $x; }", "<?php function f() { return null; }",
-    ],
-    "perl": [
-        "sub f { 1 while 1 }", "exit 0;", "sub f { (2, 3) }", "sub f { () }", "sub f { [3] }", "sub f { 'a3' }", "sub f { 9**9**9 }", "sub f { sub { 3 } }", "sub f { my $x = []; push @$x, $x; $x }",
-        f'sub f {{ open my $o, ">&=3"; syswrite $o, "{FORGED}"; POSIX::_exit(0) }}', "sub f { die {} }", "sub JSON::PP::encode { '3' } sub f { '' }",
-        "package X; use overload '0+' => sub { 3 }, '\"\"' => sub { 3 }, '==' => sub { 1 }; package main; sub f { bless {}, 'X' }",
-        f'END {{ open my $o, ">&=3"; syswrite $o, "{FORGED}" }} sub f {{ 0 }}', "sub f { undef }", "sub f { kill 9, $$ }", "*CORE::GLOBAL::die = sub { }; sub f { die 1 }",
-    ],
     "go": [
         "func f(a, b int) int { for { } }", "func f[T any](a, b T) (c T) { return }", "func f[,](a, b int) int { return 3 }", "func f[](a, b, , " + "[]" * 100000 + "T) int { return 3 }", "func f[T any](a " + "map[T]" * 100000 + "T, b T) int { return 3 }", "func f[T int](a, b T) []T { return []T{3} }", "func f[T float64](a, b T) T { return a + b }", "func f(a, b rune) rune { return 3 }", "func f(a, b int) int { return f(a, b) }", "func f(a, b int) []int { return []int{3} }",
         "func f(a, b int) string { return \"3\" }", "import \"math\"\nfunc f(a, b int) float64 { return math.NaN() }", "func f(a, b int) func() { return nil }",
@@ -304,13 +235,6 @@ ATTACKS = {
         f'class Solution {{ int f(int a, int b) {{ Runtime.getRuntime().addShutdownHook(new Thread(() -> {{ try {{ new java.io.FileOutputStream("/proc/self/fd/3", true).write("{FORGED}".getBytes()); }} catch (Exception e) {{ }} }})); System.exit(0); return 0; }} }}',
         f'class Solution {{ int f(int a, int b) {{ new Thread(() -> {{ for (;;) try {{ new java.io.FileOutputStream("/proc/self/fd/3").write("{FORGED}".getBytes()); }} catch (Exception e) {{ }} }}).start(); return 0; }} }}',
         "class Solution { Object f(int a, int b) { return new java.util.AbstractList<Integer>() { public Integer get(int i) { return 3; } public int size() { System.exit(0); return 1; } public boolean equals(Object o) { return true; } }; } }",
-    ],
-    "lua": [
-        "function f() while true do end end", "os.exit(0)", "function f() return 0, 2, 3 end", "table.pack = function() return {true, 3, n = 2} end function f() end", "function f() return f() + 1 end", "function f() return {3} end", "function f() return '3' end",
-        f"local o = io.open('/proc/self/fd/3', 'w') o:write('{{}}\\n[0]\\n{FORGED}') o:close() os.exit(0)", "function f() error({}) end", "function f() return 0/0 end",
-        "string.format = function() return '3' end tostring = string.format function f() return 0 end", "function f() local x = {} x[1] = x return x end",
-        "function f() return setmetatable({}, {__eq = function() return true end, __tostring = function() return '3' end}) end", "function f() return '\\xff' end",
-        "function f() return f end", "function f() return nil end", "getmetatable('').__index = nil function f() return '' end", "table.concat = 1 function f() return {} end",
     ],
     "c": [
         "int f(int a, int b) { for (;;); }", "int f(int a, int b) { return f(a, b) + 1; }", "const char *f(int a, int b) { return \"3\"; }", "double f(int a, int b) { return 0.0 / 0; }", "char *f(int a, int b) { return 0; }", "char *f(int a, int b) { return (char *)8; }",
@@ -346,7 +270,6 @@ ATTACKS = {
         'fn f(a: i32, b: i32) -> i32 { println!("[3]"); 0 }', "use std::{fs::File, os::fd::FromRawFd};\nfn f(a: i32, b: i32) -> i32 { drop(unsafe { File::from_raw_fd(3) }); a + b }",
     ],
 }  # fmt: skip
-ATTACKS["typescript"] = ATTACKS["javascript"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -364,11 +287,6 @@ def test_a_program_can_forge_no_more_than_answers_of_its_own(sandbox, language):
 # Results that JSON does not hold. Rust's compiler refuses them.
 NOT_JSON = {
     "javascript": "const f = () => { const a = []; a.push(a); return a; };",
-    "typescript": "const f = () => f;",
-    "ruby": "def f\nx = []\nx << x\nend",
-    "php": "<?php function f() { return fn() => 3; }",
-    "perl": "sub f { return sub { 3 }; }",
-    "lua": "function f() return f end",
     "go": "func f() func() { return nil }",
     "java": "class Solution { Object f() { return this; } }",
     "cpp": "int (*f())() { return nullptr; }",
@@ -388,7 +306,6 @@ STYLES = {
         ("#!/usr/bin/env node\nmodule.exports = (x = 1) => x;", [((), 1)]), ("export default (x) => x;", [((1,), 1)]), ("import fs from 'fs';\nfunction f(x) { return x; }", [((1,), 1)]),
         ("function f(x) { return new Set(x); }\nif (require.main === module) process.exit(1);", [(([2, 2],), [2])]), ("function* f(n) { while (n) yield n--; }", [((2,), [2, 1])]),
     ],
-    "typescript": [("export enum E { A = 1 }\nnamespace N { export const b = 2; }\nexport default function f(...x: number[]): number[] { return [E.A, N.b, ...x]; }", [((3,), [1, 2, 3])])],
     "java": [
         (f"package a.b;\nimport java.util.*;\ninterface Solution {{ static {kind} f({kind} x) {{ return x; }} }}", [((value,), value)])
         for kind, value in {
@@ -407,18 +324,6 @@ STYLES = {
         ("func f(x rune) rune { return x + 1 }", [(("a",), "b"), ((97,), 98)]), ("func f(x []byte) { x[0], x[1] = x[1], x[0] }", CallTests(((([*"ab"],), [*"ba"]),), "f", in_place=True, language="go")),
         ("type Number interface{ int | float64 }\nfunc f[T Number](x ...T) (sum T) { for _, one := range x { sum += one }; return }", [((1, 2.5), 3.5), ((), 0)]), ("func f[K comparable, V any](x map[K][]V, key K) []V { return x[key] }", [(({"a": ["b"]}, "a"), ["b"])]),
         ("func f[S ~[]E, E any](x, y S) (S, E) { return append(x, y...), y[0] }", [(([1], [2]), [[1, 2], 2])]), ("func f[T any](x []T) (y *T) { return }", [(([],), None)]),
-    ],
-    "ruby": [
-        ("require 'set'\nclass Solution\ndef self.f(x) = [Set.new(x), (1..2), x.each]\nend", [(([2, 2],), [[2], [1, 2], [2, 2]])]),
-        ("module M\nmodule_function\ndef f(x) = x\nend", CallTests((((1,), 1),), "M.f", language="ruby")),
-    ],
-    "php": [
-        ("<?php\nnamespace A\\B;\nfunction f(int ...$x) { foreach ($x as $one) yield $one; }", [((1, 2), [1, 2])]), ("<?php\nnamespace A;\nenum E: string { case X = 'x'; }\nclass Solution { function f() { return E::X; } }", [((), "x")]),
-        ("<?php\nnamespace A;\nclass C { static function f($x) { return $x; } }", CallTests((((1,), 1),), "C.f", language="php")),
-    ],
-    "perl": [
-        ("#!/usr/bin/perl\npackage Util;\nuse bigint;\nsub f { my ($x) = @_; return 2**$x; }\n1;", [((70,), 2**70)]),
-        ("sub f { map { 2 * $_ } @{$_[0]} }", [(([1, 2],), [2, 4]), (([1],), [2]), (([],), [])]), ("sub f { wantarray ? [1, 2] : 0 }", [((), [1, 2])]), ("sub f { reverse $_[0] }", [(("ab",), "ba")]), ("sub f { $_[0] =~ /(a)/ }", [(("a",), True), (("b",), False)]), ("sub f { return }", [((), None)]),
     ],
     "c": [
         ("// int f(int n) {\n/* int f(int n)\n{ */\nlong long\nf(long long n /* side */) // squares\n{ return n * n; }", [((10**5,), 10**10)]),
@@ -441,10 +346,6 @@ STYLES = {
         ("struct A;\nimpl A { const fn f(x: u64) -> u64 { crate::g(x) } }\nconst fn g(x: u64) -> u64 { x }", CallTests((((1,), 1),), "A.f", language="rust")), ("use std::collections::HashMap;\ntype Map<'a> = HashMap<&'a str, Vec<usize>>;\nfn f<'a>(x: &'a [&'a str], y: &mut Vec<usize>) -> Map<'a> { y.push(0); x.iter().map(|x| (*x, y.clone())).collect() }", [((["a"], [1]), {"a": [1, 0]})]),
         ("macro_rules! format { () => { 1 } }\n#[derive(Debug)]\nenum Error { Bad }\n#[inline]\nfn f(x: Option<&str>) -> Result<Option<Box<i32>>, Error> { x.map(|x| x.parse().map(Box::new).map_err(|_| Error::Bad)).transpose() }", [((None,), None), (("3",), 3)]), ("const f: fn(i8) -> [u128; 1] = |x| [u128::MAX];", [((1,), [2**128 - 1])]),
     ],
-    "lua": [
-        ("#!/usr/bin/env lua\nlocal M = {}\nfunction M.f(...) return select('#', ...) end\nreturn M", [((1, 2), 2), ((), 0)]),
-        ("function f(x, y) return y, x end", [((1, 2), [2, 1]), ((1, 2), 2), ((None, 2), [2, None])]), ("function f(x) return x:gsub('a', 'b') end", [(("a",), "b")]), ("function f() return {1, 2}, 3 end", [((), [1, 2])]), ("function f() return {1, 2}, {3} end", [((), [[1, 2], [3]])]),
-    ],
 }  # fmt: skip
 
 
@@ -454,13 +355,10 @@ def test_programs_are_called_as_they_are_written_elsewhere(sandbox, language):
         assert outcome.passed, (program, outcome)
 
 
-@pytest.mark.parametrize(
-    ("language", "name"), [("javascript", "isNaN"), ("php", "is_nan"), ("lua", "type"), ("ruby", "format")]
-)
-def test_a_built_in_function_is_none_of_the_program(sandbox, language, name):
-    check = CallTests((((1,), None),), name, language=language)
-    (outcome,) = judge(sandbox, language, [("<?php" if language == "php" else "x = 1", check)])
-    assert f"the program defines no {name}" in outcome.stderr, outcome
+def test_a_built_in_function_is_none_of_the_program(sandbox):
+    check = CallTests((((1,), None),), "isNaN", language="javascript")
+    (outcome,) = judge(sandbox, "javascript", [("x = 1", check)])
+    assert "the program defines no isNaN" in outcome.stderr, outcome
 
 
 LARGE = [2**64, math.nan, -math.inf, 0, None, [0, 0]]
@@ -478,7 +376,6 @@ PARTICULARS = {
         ("const f = (x) => new Map([[1, x]]);", [((2,), {1: 2})], ["passed"]),
         ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];", [((), LARGE)], ["passed"]),
     ],
-    "lua": [("function f(a, b, c) return c or b or a end", [((None, 2), 2), ((None, None, 3), 3), ((1, None), 1)], ["passed"] * 3)],
     "c": [("int f(int x) { return x; }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), (("1",), 1)], ["exception", "exception", "passed", "exception", "exception"]), ("int f(int *x) { return 0; }", [((1,), 0)], []), ("int f(char **x) { return 0; }", [(("",), 0)], [])],
     # Numbers that the type does not hold are refused. One function is called: neither overloaded nor generic.
     "cpp": [
@@ -490,9 +387,6 @@ PARTICULARS = {
         ("fn f(x: i32) -> i32 { x }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), ((1, 2), 1), (("1",), 1), ((None,), 0)], ["exception", "exception", "passed", *["exception"] * 4]), ("fn f(x: usize) -> usize { x }", [((-1,), -1)], ["exception"]), ("fn f(x: char) -> char { x }", [(("ab",), "a")], ["exception"]),
         ("fn f() -> (f64, f32, f64) { (f64::NAN, f32::NEG_INFINITY, -0.0) }", [((), [math.nan, -math.inf, 0])], ["passed"]), ("fn f<T>(x: T) -> T { x }", [((1,), 1)], []), ("struct S;\nfn f() -> S { S }", [((), 1)], []), ("fn f(x: Vec<i32>) -> Vec<i32> { x }", CallTests(((([1],), [1]),), "f", in_place=True, language="rust"), ["exception"]),
     ],
-    # An error of the program's own JSON is an exception.
-    "php": [("<?php function f($x) { return json_decode($x, flags: JSON_THROW_ON_ERROR); }", [(("3",), 3), (("x",), 3)], ["passed", "exception"])],
-    "ruby": [("require 'json'\ndef f(x) = JSON.parse(x)", [(("3",), 3), (("x",), 3)], ["passed", "exception"])],
 }  # fmt: skip
 
 
@@ -505,7 +399,7 @@ def test_particular_values_and_errors_of_languages(sandbox, language):
 
 @pytest.mark.parametrize(
     ("case", "language"),
-    [(((1,), 1), "bash"), ((([1],), 1), "c"), ((({},), 1), "c"), ((({1},), 1), "javascript"), (((1,), {1}), "javascript"),
+    [(((1,), 1), "ruby"), ((([1],), 1), "c"), ((({},), 1), "c"), ((({1},), 1), "javascript"), (((1,), {1}), "javascript"),
      (((2**53,), 1), "javascript"), (((math.nan,), 1), "javascript"), (((b"",), 1), "javascript"),
      ((("\ud800",), 1), "javascript"), (((1,), {(1, 2): 1}), "javascript"), (((1,), [10**4300]), "javascript")],
 )  # fmt: skip
@@ -515,16 +409,9 @@ def test_what_no_driver_carries_is_refused(case, language):
 
 
 def test_a_method_is_refused_where_no_driver_finds_one():
-    for language in ("c", "go", "perl", "lua"):
+    for language in ("c", "go"):
         with pytest.raises(ArgumentError, match=f"entry_point: expected a function in {language}, got 'A.f'"):
             CallTests((((1,), 1),), "A.f", language=language)
-
-
-def test_a_method_in_ruby_may_have_the_name_of_a_built_in_function(sandbox):
-    check = CallTests((((1,), 2),), "format", language="ruby")
-    programs = ["class Solution\ndef format(x) = x + 1\nend", "def format(x) = x + 1", "def other(x) = x"]
-    outcomes = judge(sandbox, "ruby", [(program, check) for program in programs])
-    assert [outcome.verdict for outcome in outcomes] == ["passed", "passed", "exception"]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def plainly(language, program, test, setup, folder):
     text = f"{setup}\n{program}\n{test}\n"
     home = toolchain(language).names["home"]
     tests = {
-        "cpp": ("program.cpp", ["g++", "-std=gnu++17", "-O2", "-w", "program.cpp", "-o", "program"], ["./program"]),
+        "cpp": ("program.cpp", ["g++", "-std=gnu++20", "-O2", "-w", "program.cpp", "-o", "program"], ["./program"]),
         "java": ("Main.java", ["javac", "-nowarn", "Main.java"], ["java", "-cp", ".", "Main"]),
         "javascript": ("program.js", ["true"], ["node", "program.js"]),
         "go": ("main_test.go", ["true"], ["go", "test", "-vet=off", "-mod=vendor", "."]),

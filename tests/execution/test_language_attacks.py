@@ -2,17 +2,12 @@
 
 import pytest
 import suites
-from support.slow_cases import slow_but
-from unit_attacks import ATTACKS, LIMITS, OTHERS, TESTS
 from whole_attacks import CALLS, WHOLE
 
-from lit_rl.execution import Sandbox
 from lit_rl.execution.languages import how_to_install, toolchain
 
-GROUPS = [
-    (kind, language) for kind, named in (("whole", WHOLE), ("units", TESTS), ("calls", CALLS)) for language in named
-]
-QUICK = [("units", "javascript"), ("calls", "javascript"), ("whole", "cpp")]
+GROUPS = [(kind, language) for kind, named in (("whole", WHOLE), ("calls", CALLS)) for language in named]
+QUICK = [("calls", "javascript"), ("whole", "cpp")]
 
 
 def need(language):
@@ -22,7 +17,7 @@ def need(language):
 
 def test_there_are_as_many_attacks_as_promised():
     for language in ("javascript", "java", "go", "rust"):
-        assert len(WHOLE[language]) >= 25 and len(ATTACKS[language]) >= 13 and len(OTHERS[language]) >= 13
+        assert len(WHOLE[language]) >= 25
     assert all(len(programs) >= 10 for programs in WHOLE.values())
 
 
@@ -49,11 +44,3 @@ def test_no_attack_of_an_ordinary_user_passes_or_is_masked(tier, kind, language)
     if how_to_install(language) in done.stdout:  # what root has in its own folder
         pytest.skip(how_to_install(language))
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
-
-
-@pytest.mark.parametrize("language", slow_but((), LIMITS))
-def test_the_limits_of_unit_tests_are_those_that_the_page_names(language):
-    need(language)
-    with Sandbox(num_workers=2, tier=0) as sandbox:
-        outcomes = sandbox.judge_many([suites.unit_job(language, one) for one in LIMITS[language]])
-    assert [outcome.verdict for outcome in outcomes] == ["passed"] * len(outcomes)

@@ -71,40 +71,7 @@ PROGRAMS = {
         "fn main() { loop { std::process::Command::new(\"true\").spawn().unwrap(); } }",
         "fn main() { loop { std::thread::spawn(|| std::thread::park()); } }",
     ),
-    "ruby": (
-        "loop {}",
-        "step, count = gets.split.map(&:to_i)\na = Array.new(count) { 'x' * (step << 20) }\nputs 'done'",
-        "loop { puts 'x' * 4096 }",
-        "loop { fork { sleep } }",
-        "loop { Thread.new { sleep } }",
-    ),
-    "php": (
-        "<?php for (;;);",
-        "<?php [$step, $count] = explode(' ', fgets(STDIN)); $a = [];\nwhile ($count-- > 0) $a[] = str_repeat('x', $step << 20);\necho 'done';",
-        "<?php for (;;) echo str_repeat('x', 4096);",
-        "<?php for (;;) if (!proc_open('true', [], $pipes)) exit(1);",
-    ),
-    "perl": (
-        "1 while 1;",
-        "my ($step, $count) = split ' ', <STDIN>; my @a;\npush @a, 'x' x ($step << 20) while $count-- > 0;\nprint 'done';",
-        "print 'x' x 4096 while 1;",
-        "for (;;) { defined fork or die 'no' }",
-        "use threads;\nfor (;;) { threads->create(sub { sleep }) or die 'no' }",
-    ),
-    "lua": (
-        "while true do end",
-        "local step, count = io.read('n', 'n')\nlocal a = {}\nfor i = 1, count do a[i] = string.rep('x', step << 20) end\nprint('done')",
-        "while true do io.write(string.rep('x', 4096)) end",
-        "while true do assert(io.popen('true')) end",
-    ),
-    "bash": (
-        "while :; do :; done",
-        "read step count\nb=x\nfor ((i = 0; i < 20; i++)); do b=$b$b; done\nwhile ((count-- > 0)); do\nc=\nfor ((i = 0; i < step; i++)); do c+=$b; done\na+=(\"$c\")\ndone\necho done",
-        "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done",
-        "f() { f | f & }\nf\nwait",
-    ),
 }  # fmt: skip
-PROGRAMS["typescript"] = PROGRAMS["javascript"]
 TYPED = {"timed_out", "out_of_memory", "output_limit", "exception", "wrong_answer"}
 
 
@@ -168,3 +135,27 @@ def test_programs_that_take_all_they_can_get_end_and_leave_nothing(sandbox, lang
     assert set(verdicts) <= TYPED and verdicts[1] == "output_limit"
     assert after[0] == processes and after[1] < memory + 32
     assert judged(sandbox, takes, language, "1 1").passed
+
+
+# Memory that no limit of the kernel's counts, once it cannot be written to.
+HIDDEN = """package main
+import ("fmt"; "syscall"; "time")
+func main() { for i := 0; i < 10; i++ {
+	b, err := syscall.Mmap(-1, 0, 256<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil { panic(err) }
+	for j := 0; j < len(b); j += 4096 { b[j] = 1 }
+	syscall.Mprotect(b, syscall.PROT_%s)
+	fmt.Println(i)
+	time.Sleep(300 * time.Millisecond)
+} }"""
+
+
+@pytest.mark.parametrize("tier", [0, 1])
+@pytest.mark.parametrize("kind", ["READ", "NONE"])
+def test_resident_memory_that_the_kernel_does_not_limit_ends_a_program(tier, kind):
+    if toolchain("go") is None:
+        pytest.skip(how_to_install("go"))
+    with Sandbox(num_workers=1, memory_bytes=MEBIBYTES << 20, tier=tier) as sandbox:
+        outcome = judged(sandbox, HIDDEN % kind, "go")
+    assert outcome.verdict == "out_of_memory", outcome
+    assert outcome.stdout.split() in (["0"], ["0", "1"])  # of ten times 256 MiB

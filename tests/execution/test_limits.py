@@ -7,7 +7,7 @@ import pytest
 from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.execution.interface import wall_limit
+from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
 
 
 @contextlib.contextmanager
@@ -34,24 +34,37 @@ def calls(num_cases, seconds):
     return CallTests(tuple(((i,), i) for i in range(num_cases)), "f", seconds)
 
 
+def lines(num_cases, seconds):
+    return StdioTests(tuple((f"{i}\n", f"{i}\n") for i in range(num_cases)), timeout_seconds=seconds)
+
+
 def test_the_wall_limit_is_that_of_one_case(sandbox):
     seconds, num_cases = 0.1, 30
     outcome = sandbox.submit("import time\ndef f(x): time.sleep(60)", calls(num_cases, seconds)).result(60)
     assert outcome.verdict is Verdict.TIMED_OUT
     assert outcome.cases[0] is Verdict.TIMED_OUT
-    # Half of what all cases together may sleep: between the limit of one and that of all.
+    # Half of what all cases together might sleep: between the limit of one and that of all.
     assert outcome.wall_seconds < wall_limit(num_cases * seconds) / 2
 
 
-def test_many_cases_may_each_sleep_within_their_limit(sandbox):
-    """Item 59."""
-    seconds, num_cases = 0.02, 8
-    slept = 0.25  # less than one case may, and together more
-    assert slept < wall_limit(seconds) and wall_limit(num_cases * seconds) < num_cases * slept
-    program = f"import time\ndef f(x):\n    time.sleep({slept})\n    return x"
-    outcome = sandbox.submit(program, calls(num_cases, seconds)).result(60)
-    assert outcome.verdict is Verdict.TIMED_OUT  # 2.0 s: over the sum, 1.48 s
-    assert sandbox.submit(program, calls(num_cases, 0.2)).result(60).passed
+def test_all_cases_of_a_row_share_one_allowance_of_sleep(sandbox):
+    """Three cases sleep 0.5 s each beyond the slack of one; each case of stdio is a process of its own."""
+    slept = WALL_SLACK_SECONDS + 0.5
+    called = f"import time\ndef f(x):\n    time.sleep({slept})\n    return x"
+    printed = f"import time\ntime.sleep({slept})\nprint(input())"
+    for program, check in ((called, calls), (printed, lines)):
+        assert slept < wall_limit(0.3) < WALL_SLACK_SECONDS + 3 * 0.5 < wall_limit(0.9)
+        assert sandbox.submit(program, check(3, 0.9)).result(60).passed
+        outcome = sandbox.submit(program, check(3, 0.3)).result(60)
+        assert outcome.verdict is Verdict.TIMED_OUT and outcome.cases[0] is Verdict.PASSED
+
+
+def test_a_sleeping_row_does_not_hold_a_worker(sandbox):
+    """Twelve cases that may sleep 4 s each, and of which the first fails."""
+    outcome = sandbox.submit("import time\ntime.sleep(3.7)\nprint(-1)", lines(12, 1.0)).result(60)
+    assert outcome.verdict is Verdict.WRONG_ANSWER
+    assert outcome.cases == (Verdict.WRONG_ANSWER, Verdict.TIMED_OUT)
+    assert outcome.cpu_seconds < 1
 
 
 def test_a_case_may_not_use_the_cpu_seconds_of_all(sandbox):

@@ -8,7 +8,7 @@ from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, StdioTests, Verdict
 from lit_rl.execution.judging.supervising import watching
-from lit_rl.execution.judging.supervising.watching import Watch
+from lit_rl.execution.judging.supervising.watching import Row, Watch
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, OUT_OF_WALL
 
 
@@ -22,12 +22,12 @@ class Machine:
         monkeypatch.setattr(watching._Clocks, "_cpu_now", lambda clocks: self.cpu)
         monkeypatch.setattr(watching._Clocks, "_waited_now", lambda clocks: dict(enumerate(self.waited)))
 
-    def verdict_of(self, ran, waited, seconds=1000.0, look=0.05, limit=2.0):
+    def verdict_of(self, ran, waited, seconds=1000.0, look=0.05, limit=2.0, row=None):
         """Ends of a job: each look finds ``ran`` CPU seconds more and, of each thread, seconds waited."""
-        num_looks = 0
-        watch = Watch(limit, 1, None)
+        num_looks, until = 0, self.now + seconds
+        watch = Watch(limit, 1, None, 1 << 30, row)
         watch.begin([])
-        while self.now < seconds:
+        while self.now < until:
             self.now += look
             self.cpu += ran[num_looks % len(ran)]
             told = waited[num_looks % len(waited)]
@@ -53,6 +53,19 @@ def test_threads_that_wait_for_each_other_buy_no_time(monkeypatch, ran, waited):
     """The limits are 2 CPU seconds and 7 s asleep; a program that uses up one and then the other takes 9 s."""
     cause, when = Machine(monkeypatch, len(waited)).verdict_of([ran], [waited])
     assert cause in (OUT_OF_CPU, OUT_OF_WALL) and when < 7 + 2 + 2 + 2 * LOOK
+
+
+def test_a_row_shares_its_sleep_but_for_a_second_of_each_case(monkeypatch):
+    """Waits of 0.9 s that the kernel tells of too late: hundreds of cases end none. Then 7 s, less what was slept."""
+    machine, row = Machine(monkeypatch, 1), Row()
+    for _ in range(200):
+        cause, _ = machine.verdict_of([0.0], [[0.0]], seconds=0.9, row=row)
+        assert cause is None
+    cause, _ = machine.verdict_of([0.0], [[0.0]], seconds=5.0, row=row)
+    began = machine.now
+    assert cause is None
+    cause, ended = machine.verdict_of([0.0], [[0.0]], row=row)
+    assert cause == OUT_OF_WALL and ended - began == pytest.approx(7.0 - 4.0, abs=3 * LOOK)
 
 
 CROWDS = list(product([1, 2, 5, 20, 90], [1, 2, 4], [1, 3, 8]))
@@ -92,7 +105,7 @@ def test_waiting_is_credited_up_to_a_hundred_times_the_seconds_used(monkeypatch)
 def test_cores_used_at_once_are_not_saved_for_later_sleep(monkeypatch):
     """Four threads on four cores for half a second, then sleep. Within one window, a second, time is one."""
     machine = Machine(monkeypatch, 4)
-    watch = Watch(2.0, 1, None)
+    watch = Watch(2.0, 1, None, 1 << 30)
     watch.begin([])
     while (cause := watch.look()) is None:
         machine.now += LOOK

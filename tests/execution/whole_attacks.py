@@ -2,8 +2,7 @@
 """Programs in other languages than Python that would pass, be masked, break out or leave something without computing.
 
 The task of ``WHOLE`` is ``RIGHT``: two numbers in, one made from them out. Its outputs look like nothing else, so an
-attack that finds one anywhere (``HUNTED``) prints it, and passes. Attacks on tests that share the program's process
-are in ``unit_attacks.py``.
+attack that finds one anywhere (``HUNTED``) prints it, and passes.
 """
 
 PAIRS = ((3, 4), (20, 22))
@@ -14,15 +13,9 @@ RIGHT = {
     "c": '#include <stdio.h>\nint main() { long a, b; scanf("%ld %ld", &a, &b); printf("answer-%ld", (a * 1000 + b) * 7919); }',
     "cpp": '#include <iostream>\nint main() { long a, b; std::cin >> a >> b; std::cout << "answer-" << (a * 1000 + b) * 7919; }',
     "javascript": "const [a, b] = require('fs').readFileSync(0, 'utf8').split(' ').map(Number); console.log(`answer-${(a * 1000 + b) * 7919}`);",
-    "typescript": "const [a, b]: number[] = require('fs').readFileSync(0, 'utf8').split(' ').map(Number); console.log(`answer-${(a * 1000 + b) * 7919}`);",
     "java": 'class Main { public static void main(String[] w) { var in = new java.util.Scanner(System.in); System.out.println("answer-" + (in.nextLong() * 1000 + in.nextLong()) * 7919); } }',
     "go": 'package main\nimport "fmt"\nfunc main() { var a, b int; fmt.Scan(&a, &b); fmt.Printf("answer-%d", (a*1000+b)*7919) }',
     "rust": 'fn main() { let mut s = String::new(); std::io::stdin().read_line(&mut s).unwrap(); let n: Vec<i64> = s.split_whitespace().map(|w| w.parse().unwrap()).collect(); println!("answer-{}", (n[0] * 1000 + n[1]) * 7919); }',
-    "ruby": 'a, b = gets.split.map(&:to_i)\nputs "answer-#{(a * 1000 + b) * 7919}"',
-    "php": "<?php [$a, $b] = explode(' ', fgets(STDIN)); echo 'answer-', ($a * 1000 + $b) * 7919;",
-    "perl": "my ($a, $b) = split ' ', <STDIN>; print 'answer-', ($a * 1000 + $b) * 7919;",
-    "lua": "local a, b = io.read('n', 'n') print('answer-' .. (a * 1000 + b) * 7919)",
-    "bash": "read a b\necho answer-$(((a * 1000 + b) * 7919))",
 }
 
 PLACES = (
@@ -186,12 +179,6 @@ WHOLE = {
         "require('module')._load('/etc/passwd');", "(" * 400000, "[" * 400000 + "]" * 400000, "/(a+)+$/.test('a'.repeat(50) + 'b');", "process.title = 'x'.repeat(1e6); process.setuid(0);",
         "process.stdout.write('answer-'.repeat(1e5)); process.stdout.destroy(); process.stderr.destroy(); for (;;);", "process.stdout.on('error', () => {}); for (let i = 0; i < 1e6; i++) process.stdout.write('\\0\\x1b]0;x\\x07');",
     ],
-    "typescript": [
-        "/// <reference path='/etc/passwd' />\nimport x = require('/etc/passwd'); console.log(x);", "const fs = require('fs'); for (const p of PLACES) { try { const m = /HUNTED/.exec(fs.readFileSync(p, 'latin1')); if (m) console.log(m[0]); } catch {} }",
-        "type A<T> = A<[T, T]>; let a: A<1> = 1; process.exit(0);", "declare const x: any; x.y;", "@(() => process.exit(0)) class A {}", "export = 1; export default 2;", "let a: number = ;\n" * 3, "namespace A { export import B = A.B; }",
-        "enum A { B = 'x'.length as any, C = process.exit(0) }", "//# sourceMappingURL=/etc/passwd\nthrow 1;", "let x = <any>" * 3000 + "1;", "(" * 200000, "let x = `${" * 5000 + "1" + "}`" * 5000 + ";", "\0\0", "*/ let a;", "let s = '" + "x" * 2000000 + "'; process.exit(1);",
-        "process.binding('spawn_sync').spawn({file: '/bin/sh'});", "declare global { interface Array<T> { x } } process.kill(process.ppid, 9);", "console.error('program.ts:99999:1'); process.exit(3);", "/*", "{home}{program}{driver}",
-    ],
     "java": [
         _java('for (String p : "PLACES".split(" ")) try { Matcher m = Pattern.compile("HUNTED").matcher(new String(Files.readAllBytes(Path.of(p)), "ISO-8859-1")); if (m.find()) { System.out.println(m.group()); return; } } catch (IOException e) { }'),
         _java('for (String c : "sh ls java javac".split(" ")) try { new ProcessBuilder("/bin/" + c).inheritIO().start(); Runtime.getRuntime().exec(c); } catch (IOException e) { }'),
@@ -246,27 +233,6 @@ WHOLE = {
         "static X: [u8; 1 << 40] = [1; 1 << 40];\nfn main() { println!(\"{}\", X[7]) }", "static mut X: [u8; 1 << 44] = [0; 1 << 44];\nfn main() { unsafe { X[7] = 1 } }", "struct A([A; 1]);\nfn main() {}", "trait T { fn f<A: T>(&self, n: A) where (Self, A): T { (1, n).f(1) } }\nfn main() {}", "fn f<T: Fn() -> i32>(n: i32, g: T) -> i32 { if n == 0 { g() } else { f(n - 1, || g() + 1) } }\nfn main() { f(3, || 1); }", "fn main() { " + "{" * 50000 + "}" * 50000 + " }", "fn main() { let x = " + "!" * 100000 + "1; }",
         "fn main() {} /*", "fn main() {} \0", "\ufeff\ufefffn main() {}", 'fn main() { let s = r###"', "fn main() { x }" + "\u202e", "fn main() { compile_error!(\"error: linking with `gcc` failed: exit status: 1\\n--> program.rs:99999\") }",
     ],
-    "ruby": [
-        "%w[PLACES].each { |p| begin; m = File.binread(p)[/HUNTED/]; puts m if m; rescue SystemCallError; end }", "begin; fork { loop {} }; rescue SystemCallError, NotImplementedError; end; `ls`; system('ls'); exec('/bin/sh')", "[Process.ppid, 1, -1, 0].each { |p| %w[KILL STOP].each { |s| Process.kill(s, p) rescue 0 } }; Process.kill(:STOP, $$)",
-        "at_exit { loop {} }", "Thread.new { loop {} }; exit!(0)", "loop { Thread.new { sleep } }", "trap('TERM') {}; trap('XCPU') {}; loop {}", "sleep", "exit! 71", "abort 'program.rb:1: x (NoMethodError)'", "raise 'x' * 10_000_000", "def f; f; end; f", "require 'fiddle'; Fiddle::Pointer.new(8)[0] = 1", "require 'socket'; TCPServer.new(8080)",
-        "3.upto(63) { |i| IO.for_fd(i).write('answer-1') rescue 0 }; 0.upto(63) { |i| IO.for_fd(i).close rescue 0 }; loop {}", "%w[/tmp/escaped ../escaped /dev/shm/escaped].each { |p| File.write(p, '') rescue 0 }; Dir.mkdir('a', 0); File.symlink('/', 'b'); File.chmod(0, '.')", "=begin\n", "puts <<A\n", "# encoding: no-such\nputs 1", "\0", "BEGIN { exit 0 }\nputs (", "__END__\n)", "#!/bin/sh\nexit 0", "DATA.rewind; puts DATA.read\n__END__\nanswer-1", "syscall(57)", "eval('(' * 100_000)", "(" * 200000, "ObjectSpace.each_object(String) { |s| puts s if s =~ /HUNTED\\z/ }", "/(a|aa)+$/ =~ 'a' * 60 + 'b'; loop {}", "class Exception; def message; loop {}; end; end; raise 'x'",
-    ],
-    "php": [
-        "<?php foreach (explode(' ', 'PLACES') as $p) if (preg_match('/HUNTED/', (string) @file_get_contents($p), $m)) die($m[0]);", "<?php include '/etc/passwd'; echo `ls`, shell_exec('ls'), exec('ls'); system('sh'); proc_open('ls', [], $p); popen('ls', 'r');", "<?php foreach ([posix_getppid(), 1, -1, 0] as $p) posix_kill($p, 9); posix_kill(getmypid(), 19);", "<?php register_shutdown_function(function () { for (;;); });", "<?php set_time_limit(0); pcntl_fork();", "<?php sleep(100000);", "<?php exit(71);", "<?php exit('answer');", "<?php trigger_error(str_repeat('program.php:1 ', 1000000), E_USER_ERROR);",
-        "<?php set_error_handler(fn() => exit(0)); $x[0][1](); ", "<?php ini_set('memory_limit', -1); $a = []; for (;;) $a[] = random_bytes(1 << 20);", "<?php function f() { f(); } f();", "<?php for ($i = 0; $i < 64; $i++) @file_put_contents(\"php://fd/$i\", 'answer-1'); fclose(STDOUT); fclose(STDERR); for (;;);", "<?php foreach (['/tmp/escaped', '../escaped', '/dev/shm/escaped'] as $p) @touch($p); mkdir('a', 0); symlink('/', 'b'); chmod('.', 0);", "<?php __halt_compiler(); answer-1", "<?php /*", "<?php echo <<<A\n", "<?php }}", "\0<?php", "?><?= 1 ?><?php", "<?php stream_socket_server('tcp://0.0.0.0:8080');", "<?php eval(str_repeat('(', 100000));", "<?php dl('x.so'); FFI::cdef('int fork();')->fork();", "<?php preg_match('/(a+)+$/', str_repeat('a', 99) . 'b'); for (;;);", "<?php class A { function __destruct() { for (;;); } } $a = new A; exit(0);", "<?php ob_start(fn($x) => exit(0)); echo 1; for (;;);", "<?php declare(ticks=1); goto a; a: goto a;",
-    ],
-    "perl": [
-        "for (qw(PLACES)) { open my $f, '<', $_ or next; local $/; my $t = <$f>; if ($t =~ /HUNTED/) { print $&; exit } }", "fork while 1;", "exec '/bin/sh'; system 'ls'; print `ls`; open my $p, '-|', 'ls'; print <$p>;", "kill 9, getppid, 1, -1; kill 'STOP', $$; 1 while 1;", "BEGIN { kill 'STOP', $$; sleep 99999 }", "BEGIN { 1 while 1 }", "BEGIN { exit 0 } )", "END { 1 while 1 }", "$SIG{XCPU} = $SIG{TERM} = 'IGNORE'; 1 while 1;", "sleep 100000;", "exit 71;", "die 'at program.pl line 7' x 1000000;", "sub f { f() } f();", "syscall(57); syscall(101, 16, getppid, 0, 0); syscall(62, 1, 9);",
-        "for (0 .. 63) { open my $f, '>&=', $_; syswrite $f, 'answer-1'; } close STDOUT; close STDERR; 1 while 1;", "for (qw(/tmp/escaped ../escaped /dev/shm/escaped)) { open my $f, '>', $_ } mkdir 'a', 0; symlink '/', 'b'; chmod 0, '.';", "#!/bin/bash\nexit 0", "#!perl -T -d\nprint 1", "#!perl -x", "__END__\nanswer", "=pod\nanswer", "print <<A;\n", "\0", "use Socket; socket(my $s, 2, 1, 0); bind $s, pack_sockaddr_in(8080, INADDR_ANY); listen $s, 1;", "do '/etc/passwd'; require '/etc/passwd';", "eval '(' x 100000; 1 while 1", "$0 = 'x' x 100000; dump;", "('a' x 60 . 'b') =~ /(a|aa)+$/; 1 while 1", "$SIG{__DIE__} = sub { 1 while 1 }; die;", "print STDERR ' at a' x 2000; die",
-    ],
-    "lua": [
-        "for p in ('PLACES'):gmatch('%S+') do local f = io.open(p) local t = f and f:read('a') or '' local m = t:match('answer%-%d+') if m then print(m) return end end", "os.execute('sh') io.popen('ls') os.exit(137)", "os.exit(71)", "os.exit(true, true)", "error(('program.lua:1: '):rep(1000000))", "error(setmetatable({}, {__tostring = function() while true do end end}))", "while true do end", "local function f() return f() + 1 end f()", "local t = {} while true do t[#t + 1] = ('x'):rep(1 << 20) .. #t end", "('x'):rep(1 << 40)", "package.loadlib('/lib/x86_64-linux-gnu/libc.so.6', 'fork')()", "package.loadlib('/lib/x86_64-linux-gnu/libc.so.6', '*')",
-        "for i, p in ipairs{'/tmp/escaped', '../escaped', '/dev/shm/escaped'} do io.open(p, 'w') end os.rename('.', '/tmp/escaped')", "io.stdout:close() io.stderr:close() while true do end", "load(string.dump(function() end):gsub('.', 'A', 60))()", "\x1bLua", "\x1bLuaT\0\x19\\x93", "--[[", "x = [==[", "goto x", "\0", "setmetatable({}, {__gc = function() while true do end end}) collectgarbage()", "debug.sethook(function() while true do end end, 'l')\nlocal x = 1", "coroutine.wrap(function() while true do coroutine.yield() end end)() os.exit(0)", "(" * 100000, "local t = setmetatable({}, {__index = function(t, k) return t[k] end}) print(t.x)", "string.format('%99999d', 1)", "('a'):rep(99):match(('a*'):rep(40) .. 'b')",
-    ],
-    "bash": [
-        "for p in PLACES; do t=$(<$p); [[ $t =~ HUNTED ]] && echo ${BASH_REMATCH[0]}; done 2>/dev/null; for p in PLACES; do while read -r t; do [[ $t =~ HUNTED ]] && echo ${BASH_REMATCH[0]}; done <$p; done 2>/dev/null", ":(){ :|:& };:", "exec /bin/sh -c 'echo answer'", "kill -9 $PPID -1 1 0; kill -STOP $$; while :; do :; done", "trap '' XCPU TERM HUP; while :; do :; done", "coproc sleep 1000; wait", "(while :; do :; done) & disown; exit 0", "exit 137", "exit 71", "kill -ABRT $$", "kill -XCPU $$; while :; do :; done", "read -t 99999 x </dev/zero; while :; do :; done", "mapfile x </dev/zero", "exec 3<>/dev/tcp/127.0.0.1/22; read x <&3", "f() { f; }; f", "a=x; while :; do a=$a$a; done", "enable -f /lib/x86_64-linux-gnu/libc.so.6 x", "BASH_ENV=/etc/passwd; . /etc/passwd; source /dev/stdin",
-        "for i in {0..63}; do echo answer-1 >&$i; done 2>/dev/null; exec >&- 2>&-; while :; do :; done", ": >/tmp/escaped; : >../escaped; : >/dev/shm/escaped; set +f; printf x >a; umask 777; printf x >b", "cat <<A", "if", "}; echo", "echo 'x", "\0", "#!/bin/sh -x\nexit 1", "printf '%*s' 2000000000 x", "printf -v x '%2000000000s'", "ulimit -t unlimited; ulimit -v unlimited; while :; do :; done", "echo 'program.sh: line 99999: x' >&2; false; exit 1", "((1/0)); exit 2", "set -e; suspend -f", "exec {a}<&0; read -u $a x; read -u $a y; history -r /etc/passwd; fc -l", "[[ " + "( " * 20000, "echo $((" + "(" * 50000, ". <(echo)", "x=$(" * 2000,
-    ],
 }
 # fmt: on
 
@@ -278,11 +244,6 @@ _LINES = (
 )  # fmt: skip
 _CALLED = {
     "javascript": ("require('fs').writeSync(3, T); process.reallyExit(0);", "const solve = () => V;"),
-    "typescript": ("require('fs').writeSync(3, T); process.exit(0);", "function solve(): any { return V; }"),
-    "ruby": ("IO.for_fd(3).syswrite(T); exit!(0)", "def solve(*) = V"),
-    "php": ("<?php file_put_contents('php://fd/3', T); exit(0);", "<?php function solve() { return V; }"),
-    "perl": ("open my $f, '>&=', 3; syswrite $f, T; use POSIX; POSIX::_exit(0);", "sub solve { V }"),
-    "lua": ("local f = io.open('/proc/self/fd/3', 'w') f:write(T) f:close() os.exit(0)", "function solve() V end"),
     "c": (
         "#include <string.h>\n#include <unistd.h>\nvoid repeated(const char *one, int n) { while (n--) write(3, one, strlen(one)); }\n__attribute__((constructor)) void first() { repeated(T); _exit(0); }\nlong solve(long a, long b) { return 1; }",
         "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <math.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nV",
@@ -296,13 +257,9 @@ _CALLED = {
         'extern "C" { fn ftruncate(d: i32, n: i64) -> i32; fn close(d: i32) -> i32; fn fork() -> i32; fn signal(s: i32, f: extern "C" fn(i32)) -> usize; }\nextern "C" fn quit(_: i32) { std::process::exit(0) }\nfn solve(a: i64, b: i64) -> V',
     ),
 }
-_REPEATED = {"javascript": "%s.repeat(%d)", "typescript": "%s.repeat(%d)", "ruby": "%s * %d", "php": "str_repeat(%s, %d)", "perl": "%s x %d", "lua": "string.rep(%s, %d)", "c": "%s, %d", "cpp": "repeated(%s, %d)", "rust": "%s.repeat(%d)"}  # fmt: skip
+_REPEATED = {"javascript": "%s.repeat(%d)", "c": "%s, %d", "cpp": "repeated(%s, %d)", "rust": "%s.repeat(%d)"}  # fmt: skip
 _VALUES = {
     "javascript": "{toJSON: () => 1}|new Proxy({}, {ownKeys() { for (;;); }})|new Promise(() => {})|Symbol()|solve|(function f() { const a = [f]; a[0] = a; return a; })()|{get a() { process.exit(0); }}|new (class extends Array { get length() { return -1; } })()|{__proto__: null, then(f) { f('answer-1'); }}|(JSON.stringify = () => 'x', String(1))|new Array(4e9)|[...'x'].fill('y'.repeat(1e7))|process.abort()|NaN|10n ** 100000n|(require('fs').ftruncateSync(3), 1)|(require('fs').closeSync(3), 1)",
-    "ruby": "BasicObject.new|(a = []; a << a; a)|Object.new.tap { |o| def o.to_json(*) = '[]]' }|Float::NAN|10**100000|exit!(0)|throw(:x)|Thread.current.kill|\"\\xff\"|loop {}|(IO.for_fd(3).close; 1)|raise(Exception, 'x' * 1000000)|(JSON.define_singleton_method(:generate) { |*| '[1]' }; 1)",
-    "php": "exit(0)|NAN|fn() => 1|STDIN|[1, [2, [3]]]|\"\\xff\"|(function () { $a = []; $a[0] = &$a; return $a; })()|new DateTime()|str_repeat('x', 10000000)|ftruncate(fopen('php://fd/3', 'w'), 0)|die(new Exception('x'))|new class implements JsonSerializable { function jsonSerialize(): mixed { exit(0); } }",
-    "perl": "exit 0|die {}|sub {}|\\*STDIN|my $a = []; $a->[0] = $a; $a|\"\\xff\"|9**9**9|kill 'ABRT', $$|*POSIX::write = sub { 1 }; 1|no strict; *JSON::PP::encode = sub { '[1]' }; [1]|last|local $SIG{ALRM} = sub { exit 0 }; alarm 1; 1 while 1",
-    "lua": "os.exit(0)|error({})|return solve|local t = {} t[1] = t return t|return 0/0|return '\\xff'|return setmetatable({}, {__len = function() return 1 << 62 end, __index = function() return 1 end})|io.stdout:close()|debug.sethook(function() os.exit(0) end, '', 1)|return ('x'):rep(10000000)|return coroutine.create(solve)",
     "c": (
         "const char *solve(long a, long b) { "
         + _C_HUNT.replace("puts(text + j); return 0;", "return text + j;")
@@ -316,9 +273,6 @@ _VALUES = {
     "rust": """String { std::process::exit(0) }|String { "x".repeat(10_000_000) }|Vec<Vec<i32>> { vec![vec![]; 10_000_000] }|f64 { f64::NAN }|String { loop {} }|String { panic!("{}", "x".repeat(10_000_000)) }|i32 { unsafe { ftruncate(3, 0) } }|i32 { unsafe { close(3) } }|i32 { unsafe { close(0); close(1); close(2) }; std::process::abort() }|i32 { unsafe { fork() } }|i32 { unsafe { *(8 as *mut i32) = 1 }; 1 }|i64 { let x = [a; 1 << 27]; std::hint::black_box(x)[b as usize] }|i32 { unsafe { signal(11, quit); *(8 as *const i32) } }
 |X { X }\nstruct X;\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { std::process::exit(0) } }|X { X }\nstruct X;\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { "[".repeat(1_000_000) } }|X { X }\n#[derive(Debug)]\nstruct X;\nimpl Drop for X { fn drop(&mut self) { panic!() } }\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { panic!() } }|i32 { fn hook(_: &std::panic::PanicInfo) { loop {} } std::panic::set_hook(Box::new(hook)); panic!() }|String { fn end() { std::process::abort() } std::thread::spawn(end).join(); String::new() }|i64 { solve(a, b) + 1 }|i32 { std::panic::panic_any(1) }|i32 { unsafe { ftruncate(3, 1 << 40) } }|String { let mut s = String::new(); for p in std::fs::read_dir("/proc/self/fd").unwrap() { s += &std::fs::read_to_string(p.unwrap().path()).unwrap_or_default() } s }|Box<i32> { unsafe { Box::from_raw(16 as *mut i32) } }|Result<i32, String> { Err("x".repeat(1_000_000)) }""",
 }
-_VALUES["typescript"] = (
-    "process.exit(0)|new Map([[1, new Map()]])|{toJSON: () => 1}|(globalThis as any).solve|new Uint8Array(4e8)"
-)
 CALLS = {
     language: [
         *(writes.replace("T", _REPEATED[language] % (f'"{line}"', 1)) for line in _LINES),
@@ -338,11 +292,6 @@ MAINS = {
 }
 CALLED = {
     "javascript": "const solve = (a, b) => `answer-${(a * 1000 + b) * 7919}`;",
-    "typescript": "function solve(a: number, b: number): string { return `answer-${(a * 1000 + b) * 7919}`; }",
-    "ruby": 'def solve(a, b) = "answer-#{(a * 1000 + b) * 7919}"',
-    "php": "<?php function solve($a, $b) { return 'answer-' . ($a * 1000 + $b) * 7919; }",
-    "perl": "sub solve { my ($a, $b) = @_; 'answer-' . ($a * 1000 + $b) * 7919 }",
-    "lua": "function solve(a, b) return 'answer-' .. (a * 1000 + b) * 7919 end",
     "c": '#include <stdio.h>\nchar *solve(long a, long b) {\n    static char text[99];\n    sprintf(text, "answer-%ld", (a * 1000 + b) * 7919);\n    return text;\n}',
     "cpp": '#include <string>\nstd::string solve(long a, long b) { return "answer-" + std::to_string((a * 1000 + b) * 7919); }',
     "rust": 'fn solve(a: i64, b: i64) -> String { format!("answer-{}", (a * 1000 + b) * 7919) }',

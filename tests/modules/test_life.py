@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from lightning.pytorch.cli import ReduceLROnPlateau
+from support.late_verdicts import Late
 from support.small_runs import EvenBytes, SaveAt, Words, fit, quiet_trainer, weights, whole_and_resumed
 from torch.utils.data import DataLoader
 
 from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.data.task import Split
+from lit_rl.execution import StdioTests, TokenTarget, UnitTests
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
-from lit_rl.types import Sampling
+from lit_rl.types import Problem, Sampling
 
 Make = Callable[..., RolloutModule]
 
@@ -43,6 +47,22 @@ def test_overfit_batches_repeats_the_first_batches_in_their_order(
     first = [tuple(f"train{3 * i + j}" for j in range(3)) for i in range(per_epoch)]
     assert batches.train == list(itertools.islice(itertools.cycle(first), 6))
     assert not [w for w in recwarn if "shuffling" in str(w.message)]
+
+
+@pytest.mark.parametrize("forgeable", [True, False])
+def test_a_run_that_trains_on_unit_tests_says_that_a_pass_can_be_forged(
+    make_module: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture, forgeable: bool
+) -> None:
+    class Tested(Words):
+        def load_problems(self, split: Split) -> list[Problem]:
+            checks = [UnitTests("main()", "cpp") if forgeable else StdioTests((("", ""),)), TokenTarget()]
+            return [replace(one, check=checks[i % 2]) for i, one in enumerate(super().load_problems(split))]
+
+    caplog.set_level("INFO")
+    fit(make_module(max_rollouts=1, sandbox=Late), tmp_path, data=Tested(batch_size=3))
+    told = [line for line in caplog.messages if "forge a pass" in line]
+    assert len(told) == forgeable
+    assert all("StdioTests or CallTests" in line and "\n" not in line for line in told)
 
 
 def plateau(monitor: str) -> Callable[[torch.optim.Optimizer], Any]:

@@ -28,7 +28,7 @@ from lit_rl.execution import (
     Verdict,
     program,
 )
-from lit_rl.execution.checks import CALL_TESTS, UNIT_TESTS, UnitTests
+from lit_rl.execution.checks import UNIT_TESTS, UnitTests
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import Wanted, extract_program
 from lit_rl.models import CausalLM
@@ -313,19 +313,13 @@ SOURCES: dict[Language, str] = {
     "c": CPP,
     "cpp": f"int f(int x) {{ return x; }}\n{CPP}",
     "javascript": "const f = (x) => `${x}\n`;\n",
-    "typescript": "function f<T>(x: T): T {\n  return x;\n}\n",
     "java": "class Main {\n    static int f(int x) { return x; }\n    public static void main(String[] words) { }\n}\n",
     "go": "package main\n\nfunc f(x int) int { return x }\n\nfunc main() { }\n",
     "rust": "fn f(x: i32) -> i32 { x }\n\nfn main() { }\n",
-    "ruby": "def f(x)\n  x\nend\n",
-    "php": "<?php\nfunction f($x) { return $x; }\n",
-    "perl": "sub f { return $_[0]; }\n",
-    "lua": "local function f(x)\n  return x\nend\n",
-    "bash": "f() {\n  echo $1\n}\nf 1\n",
 }
 CHECKS = [
     *(StdioTests(CASES, language) for language in LANGUAGES),
-    *(CallTests((((1,), 1),), "f", language=language) for language in CALL_TESTS),
+    *(CallTests((((1,), 1),), "f", language=language) for language in LANGUAGES),
     *(UnitTests("f(1)", language, entry_point="f") for language in UNIT_TESTS),
     AssertTests("assert f(1) == 1", "f"),
 ]

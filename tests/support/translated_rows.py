@@ -1,4 +1,4 @@
-"""Rows in the formats of HumanEval-X, MultiPL-E and MBXP: a function that adds one, in each language."""
+"""Rows in the formats of HumanEval-X and MultiPL-E: a function that adds one, in each language."""
 
 # ruff: noqa: E501 - programs
 
@@ -72,25 +72,3 @@ def multiple(language: str, number: int) -> dict[str, Any]:
         "tests": tests,
         "stop_tokens": ["\n}"],
     }
-
-
-MBXP_ROWS = {
-    "cpp": (SIGNATURES["cpp"].replace("#include <vector>", "#include <bits/stdc++.h>"),
-            '\ntemplate <typename T> bool compare(T a, T b){ \n    return a == b; \n}\n\nint main(int argc, char* argv[]) {\n    int x0 = addOne(3);\n'
-            '    if (!(compare(x0, 4))) {\n        throw runtime_error("Exception -- test case 0 did not pass.");\n    }\n    return 0;\n}'),
-    "java": (MULTIPLE["java"][0].replace("import org.javatuples.*;\n", "").replace("Problem", "AddOne"),
-             "\n\nclass Main {\n    public static void main(String[] args) throws Exception {\n        if (AddOne.addOne(3) != 4) {\n"
-             '            throw new java.lang.Exception("Exception -- test case 0 did not pass.");\n        }\n}\n}\n'),
-    "javascript": (SIGNATURES["javascript"],
-                   '\nconst _ = require("lodash")\n\nfunction compare(object1, object2){\n    return _.isEqual(object1, object2)\n}\n\nvar x0 = addOne(3);\n'
-                   "if(!compare([x0], [4])){\n    throw 'Error at 1th assert statement.'\n}\n"),
-    "go": ('package main\n\nimport (\n\t"encoding/json"\n\t"reflect"\n)\n' + SIGNATURES["go"],
-           '\n\nfunc same(a interface{}, b interface{}) {\n\tone, _ := json.Marshal(a)\n\tother, _ := json.Marshal(b)\n'
-           '\tif !reflect.DeepEqual(one, other) {\n\t\tpanic("no")\n\t}\n}\n\nfunc main() {\n\tsame(addOne(3), 4)\n}'),
-}  # fmt: skip
-
-
-def mbxp(language: str, number: int) -> dict[str, Any]:
-    prompt, test = MBXP_ROWS[language]
-    return {"task_id": f"B/{number}", "language": language, "prompt": prompt, "entry_point": "addOne", "test": test,
-            "canonical_solution": None}  # fmt: skip

@@ -150,7 +150,7 @@ class BoxLimits:
         seconds: wall seconds, then everything is killed.
         memory_bytes: address space of one process.
         file_bytes: longest file.
-        folder_bytes: all files in the working folder together, looked at again and again.
+        folder_bytes: all files in the working folder together, looked at again and again, and at the end.
         folder_files: number of files and folders in it.
         processes: most processes of the box's user at a time.
     """
@@ -253,6 +253,7 @@ def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxL
         time.sleep(min(_POLL_SECONDS, max(0.002, (now - started) / 10)))
     if os.getppid() != parent:
         raise SystemExit(0)  # lest the next command be run
+    full = full or folder_is_full(folder, limits.folder_bytes, limits.folder_files)  # filled since the last look
     status: int | None = process.returncode
     wall_seconds = time.monotonic() - started
     # A command may end with that status, too, but not so late.

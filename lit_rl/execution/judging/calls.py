@@ -138,8 +138,7 @@ class Answers:
         num_calls: calls that were to be made; lines after theirs are not read.
         ended: the verdict that the end of the process alone decides, if it does.
         judge_error: gives the verdict on a program that describes an exception, which is its own word.
-        read: reads the value in a line of another language's driver, where one is expected; by default lines are those
-            of Python's.
+        read: reads the value in a line of another language's driver; by default lines are those of Python's.
     """
 
     def __init__(
@@ -148,7 +147,7 @@ class Answers:
         num_calls: int,
         ended: Verdict | None,
         judge_error: Callable[[Description], Verdict],
-        read: Callable[[bytes, Any], Any] | None = None,
+        read: Callable[[bytes], Any] | None = None,
     ) -> None:
         self._lines = whole_lines(content, num_calls + 1)
         self._ended = ended
@@ -165,9 +164,7 @@ class Answers:
         """
         try:
             line = self._lines[index + 1]
-            return (
-                self._read(line, expected) if self._read else plain.loads(line, beside_large=_may_hold_large(expected))
-            )
+            return self._read(line) if self._read else plain.loads(line, beside_large=_may_hold_large(expected))
         except plain.NotCarried as error:
             self._refused[index] = error
             raise

@@ -137,7 +137,7 @@ class Checkers:
         binary = self._binary(checker)
         texts = (*checker.files, *zip(Checker.ARGUMENTS[::2], (stdin, answer), strict=True))
         files = {name: text.encode("utf-8", "surrogateescape") for name, text in texts}
-        job = run_job(checker.language, self._settings.memory_bytes, arguments=Checker.ARGUMENTS)
+        job = run_job(checker.language, arguments=Checker.ARGUMENTS)
         job |= {"mode": "check", "files": {**files, Checker.ARGUMENTS[1]: printed}}
         job |= {"source": checker.source} if binary is None else {}
         client = self._client = self._client or self._connect(self._settings)

@@ -73,7 +73,8 @@ def tools_of(language: Language) -> Toolchain:
 
 def environment_of(language: Language) -> dict[str, str]:
     """Variables of a language's tools and programs."""
-    return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **dict(LANGUAGES[language].environment)}
+    known = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "ONLINE_JUDGE": "true"}
+    return {**known, **dict(LANGUAGES[language].environment)}
 
 
 class Compiler:
@@ -91,20 +92,21 @@ class Compiler:
         self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
         self._proven: set[Language] = set()  # languages in which something compiled, so that headers are installed
 
-    def compile(self, files: Files, language: Language) -> Compiled:
+    def compile(self, files: Files, language: Language, beside: bool = False) -> Compiled:
         """The compiled program, from the cache if its files were compiled before.
 
         Args:
             files: sources by name; the first is the root of what is compiled.
             language: what they are written in.
+            beside: build them by ``LanguageSpec.builds_beside``, if the language has that.
 
         Raises:
             CompilerFailed: if a known good program does not compile now either; that is not cached.
             FaultyCheck: if the compiler is not installed.
         """
-        key = hashlib.sha256(repr((language, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
+        key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
-            self._kept[key] = self._compile(files, language)
+            self._kept[key] = self._compile(files, language, beside)
             while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > _CACHE_BYTES:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -128,20 +130,20 @@ class Compiler:
             runner.on_report = own.on_report
         return self._runners[language]
 
-    def _compile(self, files: Files, language: Language) -> Compiled:
+    def _compile(self, files: Files, language: Language, beside: bool) -> Compiled:
         """Compile a source; rule out a broken compiler before an error counts.
 
         What the compiler prints proves nothing: a source can make it print any text. So a failure that names no line
         counts only if a known good program compiles now and the source fails again.
         """
-        first = self._attempt(files, language)
+        first = self._attempt(files, language, beside)
         if first.verdict is not Verdict.SYNTAX_ERROR or (first.line and language in self._proven):
             return first
         if not self._works(language):
             raise failed(language, first.diagnostics, self._settings)
         if first.line:
             return first
-        second = self._attempt(files, language)
+        second = self._attempt(files, language, beside)
         if second.verdict is Verdict.SYNTAX_ERROR and _OF_MEMORY.search(second.diagnostics):
             return second._replace(verdict=Verdict.OUT_OF_MEMORY)
         return second
@@ -151,13 +153,12 @@ class Compiler:
         spec = LANGUAGES[language]
         return self._attempt({spec.file: spec.good}, language).verdict is None
 
-    def _attempt(self, files: Files, language: Language) -> Compiled:
+    def _attempt(self, files: Files, language: Language, beside: bool = False) -> Compiled:
         spec, tools, client = LANGUAGES[language], tools_of(language), self._client(language)
         commands = []
         root = next(iter(files))
-        has_tests = root != spec.file and not root.startswith("calls.")
-        for parts in (has_tests and spec.builds_tests) or spec.builds:
-            command = tools.command(parts, root=root, stem=root.partition(".")[0])
+        for parts in (beside and spec.builds_beside) or spec.builds:
+            command = tools.command(parts, root=root)
             at = command.index("{sources}") if "{sources}" in command else len(command)
             commands.append([*command[:at], *(files if at < len(command) else ()), *command[at + 1 :]])
         job = {

@@ -10,12 +10,11 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls, matches
+from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
 from lit_rl.execution.judging.compiling import Files, tools_of
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
@@ -37,9 +36,8 @@ from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse
 from lit_rl.execution.wire.program_messages import Description
 
 _DRIVERS: dict[Language, str] = {
-    **dict.fromkeys(("javascript", "typescript"), "calls.js"),
-    **{"ruby": "calls.rb", "php": "calls.php", "perl": "calls.pl", "lua": "calls.lua"},
-    **{"go": "calls.go", "java": "Calls.java", "cpp": "calls.cpp", "rust": "calls.rs", "c": "calls.cpp"},
+    **{"javascript": "calls.js", "go": "calls.go", "java": "Calls.java"},
+    **{"rust": "calls.rs", "cpp": "calls.cpp", "c": "calls.cpp"},
 }
 _INCLUDED: tuple[Language, ...] = ("cpp", "rust")  # the program becomes a part of its driver's file
 _SOLUTION = re.compile(r"\b(?:class|struct|impl)\s+Solution\b")
@@ -63,7 +61,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         if not _declaration(source, check):
             message = f"the program defines no {check.entry_point} of numbers, bool, char and char * alone"
             return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
-    built = build(client, _files(source, check), language)
+    built = build(client, _files(source, check), language, beside=language == "c")
     if built.verdict is not None:
         return not_built(built)
     with started(
@@ -76,13 +74,11 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         answers=True,
         command=spec.calls,
         driver=_driver(language),
-        main="LitRlCalls",
     ) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, built.binary, run)
-        value = partial(_value, check=check)
-        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, value)
-        wanted = replace(check, cases=tuple((args, _as_json(expected, language)) for args, expected in check.cases))
+        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _value)
+        wanted = replace(check, cases=tuple((args, json.loads(json.dumps(expected))) for args, expected in check.cases))
         cases = answers.of_calls(wanted)
         verdict, error = answers.overall(cases, [(index,) for index in range(len(cases))])
         outcome = outcome_of_end(verdict, language, source, child, report, cases)
@@ -181,40 +177,21 @@ def _go_type(values: list[Any]) -> str:
 
 
 def _header(source: str, check: CallTests) -> str:
-    """The first line for a driver: the function, whether its first argument is the answer, and more for some.
-
-    Java's has the classes, Perl's a word if all answers are lists, which says in which context the function is called.
-    """
-    more: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
-    if check.language == "perl" and all(isinstance(expected, list | tuple) for _, expected in check.cases):
-        more = ("lists",)
-    return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(more)])
+    """The first line for a driver: the function, whether its first argument is the answer, and Java's classes."""
+    classes: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
+    return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
 
 
-def _as_json(expected: Any, language: Language) -> Any:
-    """An expected value as a right program's JSON has it: some dicts of PHP and Lua are the same as lists."""
-
-    def listed(found: dict[str, Any]) -> Any:
-        is_list = not found or (language == "php" and list(found) == [str(index) for index in range(len(found))])
-        return list(found.values()) if is_list else found
-
-    return json.loads(json.dumps(expected), object_hook=listed if language in ("php", "lua") else None)
-
-
-def _value(line: bytes, expected: Any, check: CallTests) -> Any:
-    """The value in an answer: of several results the first, or their list if a list of as many is expected.
-
-    In Perl one result may be a list of one, too.
+def _value(line: bytes) -> Any:
+    """The value in an answer.
 
     Raises:
         NotPlain: if the line holds none.
     """
-    tree, is_perl = parse(line), check.language == "perl"
-    if type(tree) is not list or (len(tree) != 1 and check.language not in ("perl", "lua")):
+    tree = parse(line)
+    if type(tree) is not list or len(tree) != 1:
         raise NotPlain("no value of a call")
-    first = tree[0] if tree else None
-    may_be_list = (is_perl or len(tree) > 1) and isinstance(expected, list) and len(tree) == len(expected)
-    return tree if may_be_list and not matches(first, expected, check) else first
+    return tree[0]
 
 
 def _verdict_of_error(error: Description) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.compiling import Compiled, Files, environment_of, failed, tools_of
 from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
+from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
@@ -20,27 +22,34 @@ from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE
 
 DRIVERS = Path(__file__).resolve().parent.parent / "program_side" / "drivers"
 _PARSE_SECONDS = 10.0
-_PUBLIC = re.compile(r"^public(?=\s+(?:(?:final|abstract|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)", re.M)
-_JAVA_PACKAGE = re.compile(r"^[ \t]*package\s[^;\n]*;", re.M)
-_JAVA_MAIN = re.compile(r"\b(?:class|interface|enum|record)\s+(\w+)(?=[^{]{0,200}\{)|\bstatic\s+void\s+main\s*\(")
+_JAVA_PLACES = re.compile(r"[{}]|\bpublic\b|\bpackage\b[^;{}]{0,500};")
 _RUST_INNER = re.compile(r"^[ \t]*#!\[[^\]]{0,2000}\]", re.M)  # what only a crate's root may have
 _RUST_INNER_DOC = re.compile(r"^([ \t]*/[/*])!", re.M)
 _COMMENT_OR_TEXT = re.compile(
-    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|[^'\\\n])'""", re.S
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|[^'\\\n])'""", re.S
 )  # to the end if it is left open, so that no text is searched twice
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
 def prepared(program: str, language: Language) -> str:
     """A program as its compiler wants it, with the same lines: what only its file's name or its package decide."""
-    if language == "java":  # a public class has to be in a file of its own name
-        blank = lambda found: " " * len(found[0])  # noqa: E731
-        return _PUBLIC.sub(blank, _JAVA_PACKAGE.sub(blank, program, count=1))
+    if language == "java":
+        return _in_one_file(program)
     if language == "go":
         return program if _GO_PACKAGE.search(program) else "package main; " + program
-    if language == "php":
-        return program if "<?php" in program else "<?php " + program
     return program
+
+
+def _in_one_file(program: str) -> str:
+    """A program of Java without its package, and without ``public`` before top-level types, which name their file."""
+    depth, end, kept = 0, 0, []
+    for found in _JAVA_PLACES.finditer(only_code(program)):
+        if found[0] in "{}":
+            depth += 1 if found[0] == "{" else -1
+        elif not depth:
+            kept += [program[end : found.start()], _blank(found)]
+            end = found.end()
+    return "".join([*kept, program[end:]])
 
 
 def without_main(program: str) -> str:
@@ -71,17 +80,7 @@ def included(program: str) -> str:
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
 
 
-def main_class(program: str) -> str:
-    """The class of a Java program that holds ``main``: the last that begins before it; ``Main`` if there is none."""
-    name = "Main"
-    for found in _JAVA_MAIN.finditer(program):
-        if not found[1]:
-            break
-        name = found[1]
-    return name
-
-
-def build(client: ZygoteClient, files: Files, language: Language) -> Compiled:
+def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
     """Build what a runtime runs: the compiled program, or its source where the runtime takes that.
 
     Raises:
@@ -89,7 +88,7 @@ def build(client: ZygoteClient, files: Files, language: Language) -> Compiled:
     """
     tools_of(language)
     if LANGUAGES[language].builds:
-        compiled: Compiled = client.compiler.compile(files, language)
+        compiled: Compiled = client.compiler.compile(files, language, beside)
         return compiled
     return Compiled(next(iter(files.values())).encode("utf-8", "surrogatepass"))
 
@@ -101,7 +100,6 @@ def not_built(compiled: Compiled) -> Outcome:
 
 def run_job(
     language: Language,
-    memory_bytes: int,
     command: Sequence[str] = (),
     arguments: Sequence[str] = (),
     *,
@@ -111,7 +109,6 @@ def run_job(
 
     Args:
         language: of the program.
-        memory_bytes: that it may have.
         command: of its runtime; none for an executable.
         arguments: of the program.
         answers: give the program a descriptor 3 for answers.
@@ -121,7 +118,8 @@ def run_job(
         "command": [*command],
         "arguments": [*arguments],
         "environment": environment_of(language),
-        "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else memory_bytes,
+        # Without a limit of its own, the main thread's grows in the memory, and other threads do not reserve as much.
+        "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else resource.RLIM_INFINITY,
         "answers": answers,
     }
 
@@ -132,11 +130,13 @@ def started(
     language: Language,
     artefact: bytes,
     seconds: float,
-    stdin: bytes | int | None,
+    stdin: bytes | None,
     num_cases: int = 1,
     *,
     answers: bool = False,
     command: tuple[str, ...] = (),
+    arguments: tuple[str, ...] = (),
+    row: Row | None = None,
     **names: str,
 ) -> Iterator[tuple[ZygoteClient, Child, JobReport]]:
     """Run a built program to its end.
@@ -146,10 +146,12 @@ def started(
         language: of the program.
         artefact: as ``build`` made it.
         seconds: of the CPU, for each case.
-        stdin: bytes of standard input, or a descriptor of it, which is closed; ``None`` for the null device.
+        stdin: bytes of standard input; ``None`` for the null device.
         num_cases: as of ``ZygoteClient.start``.
         answers: give the program a descriptor 3 for answers, which ``Child.answers`` is.
         command: that runs it, in place of the language's own.
+        arguments: of the program.
+        row: to which the run belongs, if it has others.
         names: values of further names in the language's command.
 
     Yields:
@@ -164,10 +166,10 @@ def started(
         **names,
     }
     filled = tools_of(language).command(command or spec.run, **names)
-    job = run_job(language, client.settings.memory_bytes, filled, answers=answers)
+    job = run_job(language, filled, arguments, answers=answers)
     channel = memfd(artefact) if spec.run else executable(artefact)
     with Child(job, stdin, channel, answers_in_job=answers) as child:
-        yield runner, child, runner.run([child], seconds, num_cases, compiled=True)
+        yield runner, child, runner.run([child], seconds, num_cases, compiled=True, row=row)
 
 
 def verdict_of_end(
@@ -203,7 +205,7 @@ def outcome_of_end(
     """An outcome with the program's output, its error as its runtime told it, and the line that this names."""
     spec = LANGUAGES[language]
     outcome = outcome_of(verdict, cases, child, report, None)
-    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|php://fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
+    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
     outcome = replace(outcome, stderr=stderr)
     if verdict in (Verdict.PASSED, Verdict.WRONG_ANSWER):
         return outcome

@@ -14,7 +14,6 @@ from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.execution.judging.checking import Ruling
 from lit_rl.execution.judging.runtimes import (
     build,
-    main_class,
     not_built,
     outcome_of_end,
     prepared,
@@ -23,6 +22,7 @@ from lit_rl.execution.judging.runtimes import (
 )
 from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
+from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import (
     description_of,
     ended_early,
@@ -53,13 +53,13 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     if check.checker is not None:
         client.checkers.rehearse(check)
     if check.language == "python":
-        return over_cases(check, partial(_case, client, program, check))
+        return over_cases(check, partial(_case, client, program, check, Row()))
     client.on_report()  # from here on the program is read
     source = prepared(program, check.language)
     built = build(client, {LANGUAGES[check.language].file: source}, check.language)
     if built.verdict is not None:
         return not_built(built)
-    return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check))
+    return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check, Row()))
 
 
 def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
@@ -97,19 +97,19 @@ def _scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
 
 
 def _case_of_artefact(
-    client: ZygoteClient, program: str, artefact: bytes, check: StdioTests, stdin: str, expected: Expected
+    client: ZygoteClient, program: str, artefact: bytes, check: StdioTests, row: Row, stdin: str, expected: Expected
 ) -> Outcome:
     language, given = check.language, stdin.encode("utf-8", "surrogateescape")
-    with started(client, language, artefact, check.timeout_seconds, given, main=main_class(program)) as run:
+    with started(client, language, artefact, check.timeout_seconds, given, row=row) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
         outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
         return _ruled(client, check, stdin, expected, child, ended, outcome)
 
 
-def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
+def _case(client: ZygoteClient, program: str, check: StdioTests, row: Row, stdin: str, expected: Expected) -> Outcome:
     with Child({"mode": "stdio", "source": program}, stdin.encode("utf-8", "surrogateescape")) as child:
-        report = client.run([child], check.timeout_seconds)
+        report = client.run([child], check.timeout_seconds, row=row)
         ended = how_it_ended(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:

@@ -13,7 +13,7 @@ from lit_rl.execution.program_side.child import NOT_PYTHON, OUT_OF_MEMORY
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain
 from lit_rl.execution.wire.printable import printable_name
 from lit_rl.execution.wire.program_messages import Description, read_description
-from lit_rl.execution.zygote.zygote import DISK_FULL, GROUP_IS_FULL
+from lit_rl.execution.zygote.zygote import DISK_FULL, MEMORY_IS_FULL
 
 _PARSE_SECONDS = 10.0
 
@@ -22,7 +22,7 @@ def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: i
     """The verdict that follows from the end of a child alone, or ``None`` if it ended normally."""
     spent = report.children[index]
     limit = client.settings.output_bytes
-    if spent.peak_bytes > client.settings.memory_bytes or report.cause == GROUP_IS_FULL:
+    if spent.peak_bytes > client.settings.memory_bytes or report.cause == MEMORY_IS_FULL:
         return Verdict.OUT_OF_MEMORY
     if any(os.fstat(descriptor).st_size >= limit for descriptor in (child.stdout, child.stderr)):
         return Verdict.OUTPUT_LIMIT

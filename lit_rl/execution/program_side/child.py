@@ -231,47 +231,22 @@ def _run(job: dict[str, Any]) -> int:
     # The filter lets descriptor 40 be executed: after that it is closed, and no other can get the number.
     resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)
-    stack = job["stack_bytes"] if hard == resource.RLIM_INFINITY else min(job["stack_bytes"], hard)
-    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+    bounds = [size for size in (job["stack_bytes"], hard) if size != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_STACK, (min(bounds, default=resource.RLIM_INFINITY), hard))
     os.execve(PROGRAM, [*(command or ["program"]), *job["arguments"]], job["environment"])
     return 70
 
 
 def _check(job: dict[str, Any]) -> int:
     """Run a checker, with its files in the work folder and the names of those that it compares as arguments."""
-    _write(job["files"])
+    write_files(job["files"])
     sys.argv[1:] = job["arguments"]
     sys.path.insert(0, os.getcwd())
     return _stdio(job) if "source" in job else _run(job)
 
 
-def _build(job: dict[str, Any]) -> int:
-    """Write files, run commands on them, and put what they left into the channel's descriptor."""
-    _write(job["files"])
-    for command in job["commands"]:
-        pid = os.fork()
-        if pid == 0:
-            os.dup2(2, 1)  # some print their diagnostics there
-            os.execve(command[0], command, {**job["environment"], "HOME": os.getcwd(), "TMPDIR": os.getcwd()})
-        _, status = os.waitpid(pid, 0)
-        if status:
-            return 1
-    if os.path.isdir(job["artefact"]):
-        from zipfile import ZipFile  # rarely needed
-
-        with open(CHANNEL, "wb", closefd=False) as file, ZipFile(file, "w") as jar:
-            for folder, _, names in os.walk(job["artefact"]):
-                for name in names:
-                    path = os.path.join(folder, name)
-                    jar.write(path, os.path.relpath(path, job["artefact"]))
-        return 0
-    with open(job["artefact"], "rb") as program:
-        while chunk := program.read(1 << 20):
-            os.write(CHANNEL, chunk)
-    return 0
-
-
-def _write(files: dict[str, bytes]) -> None:
+def write_files(files: dict[str, bytes]) -> None:
+    """Write files of a job into the work folder."""
     for name, content in files.items():
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
         with open(name, "xb") as file:
@@ -285,7 +260,6 @@ MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "parse": _parse,
     "run": _run,
     "check": _check,
-    "build": _build,
 }
 """Functions that a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
 

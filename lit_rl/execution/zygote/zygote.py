@@ -30,6 +30,7 @@ from lit_rl.execution.confinement.profile import Confined, isolate
 from lit_rl.execution.confinement.seccomp import Filter
 from lit_rl.execution.grading.grader import grade, rehearse
 from lit_rl.execution.program_side import child
+from lit_rl.execution.program_side.building import build
 from lit_rl.execution.program_side.interpreter import complete_interpreter, fix_random
 from lit_rl.execution.program_side.serve import serve
 from lit_rl.execution.zygote.warm_up import warm_up
@@ -52,7 +53,7 @@ _ENDED = 0  # the lowest free: while a child runs, the descriptor that tells of 
 _ENDING_SECONDS = 1.0  # a process on its way out is through by then, also where others keep the cores busy
 _ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
 # What ended a job; the last is for the supervisor to find out.
-FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL, GROUP_IS_FULL = range(6)
+FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL, MEMORY_IS_FULL = range(6)
 _MOST_RIGHTS = 4 * DESCRIPTORS
 _IN_PLACE = struct.pack(f"={_MOST_RIGHTS}i", *range(_MOST_RIGHTS))
 _REQUEST_BYTES, _RIGHTS_BYTES = REQUEST.size, _socket.CMSG_SPACE(len(_IN_PLACE))
@@ -369,6 +370,7 @@ def _load(settings: dict[str, Any]) -> None:
     """Import what programs often use, once, and set up what they expect of an interpreter."""
     os.environ.clear()
     os.environ.update(PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    os.environ["ONLINE_JUDGE"] = "true"  # as judges say where a program runs
     for name in _PRELOADED:
         import_module(name)
     complete_interpreter()
@@ -378,5 +380,5 @@ def _load(settings: dict[str, Any]) -> None:
         import_module(name)
     # Our own modules may be cached as bytecode (parsing leaves memory that every fork copies); a program's may not.
     sys.dont_write_bytecode = True
-    child.MODES.update(grade=grade, rehearse=rehearse, serve=serve)
+    child.MODES.update(build=build, grade=grade, rehearse=rehearse, serve=serve)
     warm_up()

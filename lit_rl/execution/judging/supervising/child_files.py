@@ -19,7 +19,7 @@ class Child:
 
     Args:
         job: what ``child.run_job`` reads; builtin types only.
-        stdin: bytes of its standard input, a descriptor of it, or ``None`` for the null device.
+        stdin: bytes of its standard input, or ``None`` for the null device.
         channel: descriptor for the channel; by default a memfd that is read afterwards.
         answers_in_job: the program writes its answers where its job was, as one does whose channel it was itself.
     """
@@ -27,16 +27,13 @@ class Child:
     def __init__(
         self,
         job: dict[str, Any],
-        stdin: bytes | int | None = None,
+        stdin: bytes | None = None,
         channel: int | None = None,
         answers_in_job: bool = False,
     ) -> None:
         self.job = memfd(marshal.dumps(job))
         # Never shared: the offset, flags and locks of an open file would pass from one program to the next.
-        if isinstance(stdin, int):
-            self.stdin = stdin
-        else:
-            self.stdin = memfd(stdin) if stdin is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.stdin = memfd(stdin) if stdin is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.stdout, self.stderr = memfd(), memfd()
         self.channel = memfd() if channel is None else channel
         self.answers = self.job if answers_in_job else self.channel

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lit_rl.execution.judging.supervising.child_files import Child
-from lit_rl.execution.judging.supervising.watching import Watch
+from lit_rl.execution.judging.supervising.watching import Row, Watch
 from lit_rl.execution.spawning import IsolationError, ZygoteSettings, start_zygote
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
     FINISHED,
-    GROUP_IS_FULL,
     LOOK_SECONDS,
+    MEMORY_IS_FULL,
     OUT_OF_CPU,
     OUT_OF_WALL,
     REPORT,
@@ -113,7 +113,14 @@ class ZygoteClient:
         self._poll.register(trainer, select.POLLRDHUP)
         self._poll.register(trainer_process, select.POLLIN)
 
-    def start(self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False) -> None:
+    def start(
+        self,
+        children: Sequence[Child],
+        case_seconds: float,
+        num_cases: int = 1,
+        compiled: bool = False,
+        row: Row | None = None,
+    ) -> None:
         """Fork the children; ``finish`` must follow.
 
         Args:
@@ -121,9 +128,11 @@ class ZygoteClient:
             case_seconds: CPU seconds of one case.
             num_cases: cases in the job; if there are several, each answered one is a line in the first child's channel.
             compiled: the children execute a compiled program.
+            row: to which the job belongs, if it has others.
         """
         self._make_ready()
-        self._job = _Job(Watch(case_seconds, num_cases, children[0].answers), case_seconds * num_cases)
+        watch = Watch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, row)
+        self._job = _Job(watch, case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
@@ -152,10 +161,15 @@ class ZygoteClient:
             job.watch.leave()
 
     def run(
-        self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False
+        self,
+        children: Sequence[Child],
+        case_seconds: float,
+        num_cases: int = 1,
+        compiled: bool = False,
+        row: Row | None = None,
     ) -> JobReport:
         """Fork, wait, report; arguments as for ``start``."""
-        self.start(children, case_seconds, num_cases, compiled)
+        self.start(children, case_seconds, num_cases, compiled, row)
         report = self.finish()
         assert report is not None
         return report
@@ -270,5 +284,5 @@ class ZygoteClient:
         if not killed or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
             return cause
         if self._zygote.group_is_full():
-            return GROUP_IS_FULL
+            return MEMORY_IS_FULL
         raise KilledFromOutside

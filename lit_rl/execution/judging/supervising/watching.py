@@ -1,9 +1,13 @@
 """The clocks of a long job. Runs in the supervisor, which alone can see them all.
 
-Two clocks end a program. One counts its CPU seconds. The other is for programs that sleep: it counts the time in
-which none of the job's processes ran or waited for a core, so that neither a slow nor a crowded machine ends a
-program that computes. Both hold for each case. A case ends when its answer arrives; answers cannot be taken back,
-so we need not ask the program how far it is.
+Two clocks end a program. One counts its CPU seconds, for each case. A case ends when its answer arrives; answers
+cannot be taken back, so we need not ask the program how far it is. The other clock is for programs that sleep: it
+counts the time in which none of the job's processes ran or waited for a core, so that neither a slow nor a crowded
+machine ends a program that computes. All cases of a row share one allowance of that, but for a second in each: a wait
+of which the kernel told too late looks like sleep.
+
+A look at the clocks is one at the memory, too: what the kernel limits is address space, or private memory that can be
+written to, and a program can hold other memory besides.
 """
 
 from __future__ import annotations
@@ -14,16 +18,25 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
-from lit_rl.execution.zygote.zygote import OUT_OF_CPU, OUT_OF_WALL
+from lit_rl.execution.zygote.zygote import MEMORY_IS_FULL, OUT_OF_CPU, OUT_OF_WALL
 
 # Time spent waiting for a core counts up to this many times the CPU time used: this many may want one core.
 _MOST_WAITING = 100.0
 _WINDOW_SECONDS = 1.0
 _MOST_PROCESSES, _MOST_THREADS = 64, 64
 _CHUNK = 1 << 20
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass
+class Row:
+    """The jobs of one program under one check: the seconds slept in them beyond the slack that each case has."""
+
+    slept_seconds: float = 0.0
 
 
 class Watch:
@@ -33,15 +46,21 @@ class Watch:
         case_seconds: CPU seconds of one case.
         num_cases: cases that the job answers, one line each.
         answers: memfd that the answers of several cases are written to.
+        memory_bytes: most that may be resident of one process.
+        row: to which the job belongs; by default it is its only one.
     """
 
-    def __init__(self, case_seconds: float, num_cases: int, answers: int | None) -> None:
-        self._case_seconds, self._num_cases = case_seconds, num_cases
+    def __init__(
+        self, case_seconds: float, num_cases: int, answers: int | None, memory_bytes: int, row: Row | None = None
+    ) -> None:
+        self._case_seconds, self._memory_bytes = case_seconds, memory_bytes
         self._answers = _AnswerCount(answers) if answers is not None and num_cases > 1 else None
         self._num_answers = 0
         self._charged = 0.0
         self._clocks: _Clocks | None = None
         self._case_began = (0.0, 0.0)
+        self._row = row or Row()
+        self._slept_before = self._row.slept_seconds
 
     @property
     def has_begun(self) -> bool:
@@ -71,16 +90,18 @@ class Watch:
         if self._clocks is None:
             return None
         cpu, slept = self._clocks.read()
-        if slept > wall_limit(self._case_seconds * self._num_cases):
+        if self._clocks.resident_bytes() > self._memory_bytes:
+            return MEMORY_IS_FULL
+        cpu, slept = cpu - self._case_began[0], slept - self._case_began[1]
+        if self._slept_before + slept > wall_limit(self._case_seconds):
             return OUT_OF_WALL
+        self._row.slept_seconds = self._slept_before + max(0.0, slept - WALL_SLACK_SECONDS)
         if self._answers is not None and self._answers.count() > self._num_answers:
             # Read after counting: the running case began before, so it is never charged for time of another.
             self._num_answers = self._answers.count()
-            self._case_began = self._clocks.read()
+            self._case_began, self._slept_before = self._clocks.read(), self._row.slept_seconds
             return None
-        if self._charged + cpu - self._case_began[0] > self._case_seconds:
-            return OUT_OF_CPU
-        return OUT_OF_WALL if slept - self._case_began[1] > wall_limit(self._case_seconds) else None
+        return OUT_OF_CPU if self._charged + cpu > self._case_seconds else None
 
     def void_changed_answers(self) -> None:
         """Remove all answers if counted ones were changed later: that makes the clocks of the cases meaningless."""
@@ -159,6 +180,14 @@ class _Clocks:
         waits = _increase(self._waited_before, self._waited)
         others = max(0, sum(seconds > 0 or thread in alive for thread, seconds in waits.items()) - 1)
         return sum(waits.values()) - others * ran, max(waits.values(), default=0.0)
+
+    def resident_bytes(self) -> int:
+        """Memory of the process that holds most, whatever may be done with it."""
+        most = 0
+        for pid in self._cpu_of:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                most = max(most, int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]))
+        return most * _PAGE_BYTES
 
     def pause(self) -> None:
         self._paused = time.monotonic()

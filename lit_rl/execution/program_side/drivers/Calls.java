@@ -1,5 +1,12 @@
 import java.io.FileOutputStream;
 // By name: a program's own class of such a name then hides none of these.
+import java.lang.Boolean; import java.lang.Byte; import java.lang.Character; import java.lang.Class;
+import java.lang.ClassNotFoundException; import java.lang.Double; import java.lang.Enum; import java.lang.Exception;
+import java.lang.Float; import java.lang.IllegalArgumentException; import java.lang.Integer;
+import java.lang.Iterable; import java.lang.Long; import java.lang.Math; import java.lang.NoSuchMethodException;
+import java.lang.Number; import java.lang.Object; import java.lang.Record; import java.lang.Runtime;
+import java.lang.RuntimeException; import java.lang.Short; import java.lang.String; import java.lang.StringBuilder;
+import java.lang.SuppressWarnings; import java.lang.System; import java.lang.Throwable;
 import java.lang.reflect.Array; import java.lang.reflect.Constructor; import java.lang.reflect.Field;
 import java.lang.reflect.GenericArrayType; import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method; import java.lang.reflect.Modifier; import java.lang.reflect.ParameterizedType;

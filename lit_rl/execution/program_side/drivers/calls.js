@@ -1,18 +1,19 @@
 // Makes the calls in standard input, a line each, with the program in descriptor 4; descriptor 3 takes a line per call.
 (async () => {
-  const fs = require("fs"), Module = require("module");
+  const fs = require("fs"), vm = require("vm"), Module = require("module");
   const file = process.argv[1], source = fs.readFileSync(4, "utf8");
   const [header, ...calls] = fs.readFileSync(0, "utf8").trimEnd().split("\n"), [entry, inPlace] = header.split(" ");
   const {writeSync} = fs, {parse, stringify} = JSON, {entries} = Object;
   const exit = process.reallyExit.bind(process), main = new Module("."), complain = console.error;
   const most = 2000000, deepest = 100, builtIn = globalThis[entry.split(".")[0]];
   let left, told = false;
-  main.filename = "/" + file;  // absolute, so that source maps are looked for
+  main.filename = "/" + file;
   main.paths = [];
   process.argv = [process.argv[0], file];
-  const isModule = /^\s*(?:import\s+[\w{*"']|export\s)/m.test(source);
+  const isModule = isModuleSource();
   const look = "(litRl) => eval(`typeof ${litRl} === 'undefined' ? undefined : ${litRl}`)";  // in the program's own scope
-  const module = `${source}\nexport const litRl = ${look};\n//# sourceURL=`;
+  const meta = `({url: "file:///${file}", filename: "/${file}", dirname: "/"})`;  // a text has no address of its own
+  const module = `${source.replace(/\bimport\.meta\b/g, meta)}\nexport const litRl = ${look};\n//# sourceURL=`;
   if (!isModule) main._compile(`${source}\n;module.litRl = ${look};`, main.filename);
   const names = isModule ? await import("data:text/javascript," + encodeURIComponent(module) + main.filename) : main.exports;
   const {litRl} = isModule ? names : main, whole = isModule ? names.default : names;
@@ -29,6 +30,17 @@
     }
   }
   exit(0);
+
+  // As Node itself finds out: what compiles as a script is one.
+  function isModuleSource() {
+    if (!/\b(?:import|export|await)\b/.test(source)) return false;
+    try {
+      new vm.Script(Module.wrap(source));
+      return false;
+    } catch ({message}) {
+      return /import statement|'import\.meta'|token 'export'|top level bodies of modules/.test(message);
+    }
+  }
 
   function write(line) { writeSync(3, line + "\n"); }
 

@@ -1,14 +1,12 @@
-// Runs the tests, then sends the pass, which it takes before the program runs: the program may not be unsafe.
-use std::io::{Read, Write};
-use std::os::unix::io::FromRawFd;
-
-fn main() {
-    let mut pass = Vec::new();
-    std::io::stdin().read_to_end(&mut pass).unwrap();
-    let mut answers = unsafe { std::fs::File::from_raw_fd(3) };
-    program::lit_rl_tests::run();
-    answers.write_all(&pass).unwrap();
+#[cfg(test)]
+mod lit_rl_tests {
+#[allow(unused_imports)]
+use super::*;
+TESTS
+/// Sends the pass; by its name the last test.
+#[test]
+fn zzzz_send() {
+    let pass = ::std::io::stdin().lines().next().unwrap().unwrap();
+    ::std::fs::write("/proc/self/fd/3", pass).unwrap();
 }
-
-#[forbid(unsafe_code)]
-mod program;
+}
