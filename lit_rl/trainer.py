@@ -14,6 +14,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import (
+    BatchSizeFinder,
     Checkpoint,
     EarlyStopping,
     GradientAccumulationScheduler,
@@ -61,6 +62,7 @@ _NO_USE: dict[type[pl.Callback], str] = {
     GradientAccumulationScheduler: "has no effect here: use model.update.microbatch_size",
     StochasticWeightAveraging: "takes over schedules and backward passes, as modules here do: leave it out",
     LearningRateFinder: "needs one loss that falls, which rollouts do not have: set model.update.optimizer's lr",
+    BatchSizeFinder: "changes how many problems a rollout has: set model.update.microbatch_size for the memory",
 }
 
 MOST_RANKS_A_CORE = 4

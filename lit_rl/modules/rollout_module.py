@@ -500,7 +500,7 @@ class RolloutModule(PolicyModule):
         super().setup(stage)
         for doubt in self._doubts if stage == "fit" else ():
             rank_zero_warn(doubt)
-        if stage == "fit" and self.trainer.max_steps != -1:
+        if stage == "fit" and self.trainer.max_steps != -1 and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_warn(
                 f"trainer.max_steps is {self.trainer.max_steps} and counts updates, of which a rollout has several or "
                 "none: a run counts rollouts, set model.max_rollouts"
