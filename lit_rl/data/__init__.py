@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit
     from lit_rl.data.open_code_instruct import OpenCodeInstruct
     from lit_rl.data.preferences import PreferencePairs
-    from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
+    from lit_rl.data.problem_loader import ProblemLoader
     from lit_rl.data.robots.robot_tasks import RoboEval, RoboInstruct
     from lit_rl.data.task import TaskDataModule
     from lit_rl.data.toys.toy_tasks import Corridor, Sorting
@@ -36,7 +36,6 @@ __all__ = [
     "Mixture",
     "MultiPLE",
     "OpenCodeInstruct",
-    "PreferMixed",
     "PreferencePairs",
     "ProblemLoader",
     "RoboEval",
@@ -58,7 +57,7 @@ __getattr__, __dir__ = load_when_used(
         "lit_rl.data.numerical.einstein_toolkit": ("EinsteinToolkit",),
         "lit_rl.data.open_code_instruct": ("OpenCodeInstruct",),
         "lit_rl.data.preferences": ("PreferencePairs",),
-        "lit_rl.data.problem_loader": ("PreferMixed", "ProblemLoader"),
+        "lit_rl.data.problem_loader": ("ProblemLoader",),
         "lit_rl.data.robots.robot_tasks": ("RoboEval", "RoboInstruct"),
         "lit_rl.data.task": ("TaskDataModule",),
         "lit_rl.data.toys.toy_tasks": ("Corridor", "Sorting"),

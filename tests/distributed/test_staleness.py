@@ -13,7 +13,6 @@ from support.ranks import on_ranks
 from support.saved_runs import CrashAt
 
 from lit_rl.callbacks import Checkpointing
-from lit_rl.data import PreferMixed
 from lit_rl.losses import TruncatedWeights
 from lit_rl.modules import GRPO, Objective
 
@@ -37,8 +36,7 @@ def run(
     )
     callback = Checkpointing(str(folder), 1)
     trainer = trainer_of(strategy, folder, devices, callbacks=[callback, *others])
-    prefer = PreferMixed() if cls is Sided else None
-    trainer.fit(module, cls(batch_size=4 // devices, prefer=prefer), ckpt_path=callback.prepare(trainer))
+    trainer.fit(module, cls(batch_size=4 // devices), ckpt_path=callback.prepare(trainer))
     return whole_weights(module), engine.sessions
 
 
