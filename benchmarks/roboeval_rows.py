@@ -11,9 +11,9 @@ outside the sandbox, with a symbolic trace in place of a recorded one, so that a
 from __future__ import annotations
 import __future__
 
+import argparse
 import ast
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +143,10 @@ def read_tasks(checkout: Path) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    rows = list(read_tasks(Path(sys.argv[1])))
-    Path(sys.argv[2]).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("file", type=Path)
+    given = parser.parse_args()
+    rows = list(read_tasks(given.checkout))
+    given.file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     print(f"{len(rows)} tasks, {sum(len(row['tests']) for row in rows)} tests")
