@@ -12,8 +12,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from build_tokenizer import build_tokenizer
+
 from lit_rl.advantages import GAE
-from lit_rl.data.basics.build_tokenizer import build_tokenizer
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
 from lit_rl.rewards import RewardTerm, SimulatorReward

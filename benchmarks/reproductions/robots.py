@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lit_rl.data.basics.build_tokenizer import build_tokenizer
+from build_tokenizer import build_tokenizer
+
 from lit_rl.data.robots.robot_program import DEFINITION
 from lit_rl.data.task import Split
 from lit_rl.evaluation import Evaluation

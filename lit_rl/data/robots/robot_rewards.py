@@ -38,9 +38,6 @@ class SimulatorReward(RewardTerm):
         name: name in logs.
         mode: ``graded`` or ``conjuncts``.
         grades: grades by robot verdict that replace the default ones; they must not fall along that order.
-
-    Raises:
-        ValueError: an unknown mode or verdict, or a grade that is not a number or breaks the order.
     """
 
     default_name = "simulator"
