@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo real reproduce test test-all test-families test-slurm test-vllm mutants docs lint format clean
+.PHONY: install demo real reproduce test test-all test-families test-slurm test-vllm docs lint format clean
 
 # The CPU build of torch comes first and alone, so that nothing pulls another one in.
 $(STAMP): pyproject.toml constraints.txt
@@ -82,10 +82,6 @@ docs: $(STAMP)
 	test -x $(MKDOCS) || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	$(BIN)/python benchmarks/peers.py
 	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
-
-# Deliberate mistakes, one at a time, in a copy of the code: do the tests notice them? Half an hour.
-mutants: $(STAMP)
-	$(BIN)/python benchmarks/mutants.py
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -89,7 +89,7 @@ def test_a_section_has_those_inside_and_comments_in_code_are_no_headings() -> No
         ("flat_rewards", "did you mean monitoring#flat_reward"),
         ("monitorng", "did you mean monitoring?"),
         ("sandbox#flat_reward", "did you mean monitoring#flat_reward"),
-        ("tasks.md#problems-that-teach-mroe", "did you mean tasks#problems-that-teach-more"),  # no word to look for
+        ("tasks.md#several-tasks-at-onec", "did you mean tasks#several-tasks-at-once"),  # no word to look for
         ("qqqqqq", "lit-rl docs lists the pages"),
     ],
 )
@@ -123,7 +123,7 @@ def in_a_terminal(monkeypatch: pytest.MonkeyPatch, name: str) -> str:
 
 def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     text = in_a_terminal(monkeypatch, "flat_groups")
-    assert "(tasks.md#problems-that-teach-more)" in text, "the target can be given to lit-rl docs"
+    assert "(algorithms.md#grpos-relatives-by-arguments)" in text, "the target can be given to lit-rl docs"
     assert "flat_groups" in text and "###" not in text and max(map(len, text.splitlines())) <= 80
 
 

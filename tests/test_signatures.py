@@ -18,9 +18,7 @@ from lit_rl.data.task import TaskDataModule, TaskOptions
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Distillation, PolicyModule
 
 ALGORITHMS = (GRPO, PPO, REINFORCE, SFT, DPO, Distillation)
-TASKS = tuple(
-    getattr(lit_rl.data, name) for name in lit_rl.data.__all__ if name not in ("ProblemLoader", "PreferMixed")
-)
+TASKS = tuple(getattr(lit_rl.data, name) for name in lit_rl.data.__all__ if name != "ProblemLoader")
 
 
 def own_arguments(cls: type) -> dict[str, Any]:

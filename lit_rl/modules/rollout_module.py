@@ -62,7 +62,6 @@ from lit_rl.rollout import (
     notify_callbacks,
     require_infrastructure,
 )
-from lit_rl.rollout.sampler import report_solved
 from lit_rl.rollout.sampler_check import with_effective_size
 from lit_rl.training.progress import Clock
 from lit_rl.training.ranks import Means, evaluating, max_over_ranks, sum_over_ranks, world_size
@@ -244,7 +243,6 @@ class RolloutModule(PolicyModule):
         means.merge(before)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
-        report_solved(self.trainer.train_dataloader, rollout)
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
         """N judged rows for B problems."""
