@@ -48,7 +48,6 @@ from lit_rl.cli.run_config import (
 from lit_rl.cli.shipped_configs import configs, with_paths
 from lit_rl.cli.shipped_docs import docs
 from lit_rl.cli.show import show
-from lit_rl.cli.smoke import SmokeTest, shrink, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
@@ -114,9 +113,9 @@ class OneLineParser(LightningArgumentParser):
 class Cli(LightningCLI):
     """LightningCLI with modules and tasks chosen by ``class_path`` and errors in one line."""
 
-    def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
+    def __init__(self, args: Sequence[str], run: bool = True) -> None:
         quiet()
-        self._files, self._smoke = files_of(args), smoke
+        self._files = files_of(args)
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
@@ -174,8 +173,6 @@ class Cli(LightningCLI):
         settings = self._get(self.config_init, "trainer", default={})
         check_settings(settings)
         trainer = super().instantiate_trainer(**{**screen_settings(settings), **log_settings(settings), **kwargs})
-        if self._smoke is not None:
-            self._smoke.watch(trainer)
         add_unless_listed(trainer, ExecutionEvaluation)
         add_defaults(trainer)
         return trainer
@@ -198,8 +195,6 @@ class Cli(LightningCLI):
         require_loggers(config["trainer"])
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))
-        if self._smoke is not None:
-            shrink(config, self._smoke.rollouts, self._smoke.folder)
         follow_seed(config)
         follow_length(config)
 
@@ -278,8 +273,6 @@ class Cli(LightningCLI):
             if callback.exit_status:
                 print(callback.how_to_go_on(), file=sys.stderr)
                 raise SystemExit(callback.exit_status)
-        if self._smoke is not None:
-            self._smoke.finish(self.trainer, self.model, self.datamodule)
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -298,14 +291,13 @@ def main(args: Sequence[str] | None = None) -> None:
             )
         arguments = with_nulls(with_paths(arguments))
         check_files(files_of(arguments), arguments, Trainer)
-        smoke = SmokeTest(arguments) if verb is None and without_flag(arguments) != arguments else None
     except (OSError, ValueError) as error:
         fail(in_words(error), status=2)
     try:
         if verb is not None:
             verb(arguments[1:])
         else:
-            Cli(without_flag(arguments), smoke=smoke)
+            Cli(arguments)
     except KeyboardInterrupt:
         fail(_INTERRUPTED, status=INTERRUPT_STATUS)
     except SystemExit as left:
