@@ -122,9 +122,9 @@ def in_a_terminal(monkeypatch: pytest.MonkeyPatch, name: str) -> str:
 
 
 def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = in_a_terminal(monkeypatch, "collapse")
+    text = in_a_terminal(monkeypatch, "flat_reward")
     assert "(tasks.md#problems-that-teach-more)" in text, "the target can be given to lit-rl docs"
-    assert "collapse" in text and "###" not in text and max(map(len, text.splitlines())) <= 80
+    assert "flat_reward" in text and "###" not in text and max(map(len, text.splitlines())) <= 80
 
 
 def test_the_wheel_alone_has_the_pages(wheel: Path, tmp_path: Path, from_wheel: Callable[[str], list[str]]) -> None:

@@ -201,7 +201,7 @@ PLANTED: dict[str, tuple[list[dict[str, float]], str, str]] = {
     "groups that are too small": (
         [earned(0.5, group__all_passed_fraction=0.5, group__none_passed_fraction=0.47) | {FLAT: 0.98}] * 10,
         "flat_reward",
-        "likely too few completions of a problem",
+        "or too few completions of a problem",
     ),
     "a limit that cuts answers": ([earned(0.3, completion__truncated_fraction=0.6)] * 10, "truncated", "60% of the"),
 }

@@ -182,10 +182,7 @@ def still_weights(metrics: MetricHistory, last: LastRollout, settings: RunSettin
     below_eps = slow and min(gradients, clip) / element < eps
     if sum(moves) > least and not below_eps:
         return ""
-    measured = (
-        f"the weights moved by {max(moves) / metrics.mean(WEIGHT_SIZE):.1g} of their size in a rollout, despite "
-        f"gradients (norm {gradients:.2g})"
-    )
+    measured = f"a rollout moves a weight by {max(moves):.1g}, despite gradients (norm {gradients:.2g})"
     fit, meaning = settings.fit, "next to nothing is learned"
     full = max(metrics.highest.get("optimizer/learning_rate", 0.0), float(optimizer.get("initial_lr") or 0.0))
     now = "ended" if metrics.highest.get("optimizer/learning_rate", 0.0) > rate else "hardly begun"
@@ -298,8 +295,7 @@ def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -
         meaning = "the policy unlearns, or problems are harder now"
     else:
         return ""
-    line = format_diagnosis(measured, meaning, *_too_far(metrics, settings))
-    return f"{line}\n{_examples(last, [len(text) for text in last.rollout.completions.texts])}"
+    return f"{format_diagnosis(measured, meaning, *_too_far(metrics, settings))}\n{_longest(last)}"
 
 
 def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
@@ -330,48 +326,32 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
     if metrics.is_solved or not (all_equal or (flat > 0.95 and not taught and not metrics.num_lost)):
         return ""
     reward, passed = metrics.mean(REWARD), metrics.mean(PASSED)
-    measured = f"{flat:.0%} of the groups have equal rewards"
+    measured = f"{flat:.0%} of the groups have equal rewards, so nothing is learned"
     if all_equal:
-        measured = f"all rewards of the last {metrics.patience} rollouts were {reward:.3g}"
-    measured += ", so nothing is learned"
+        measured = f"all rewards of the last {metrics.patience} rollouts were {reward:.3g}, so nothing is learned"
     every, none = metrics.mean("group/all_passed_fraction"), metrics.mean("group/none_passed_fraction")
     peak, top = metrics.highest.get(REWARD, reward), metrics.highest.get(HIGHEST, reward)
     fell = metrics.has_earned and peak - reward > 0.1 * (peak - metrics.floor)
     if passed > 0.98 or every > 0.9 * flat > 0:
-        line = format_diagnosis(
-            measured,
-            f"programs passed from the beginning (never less than {metrics.lowest.get(PASSED, 0.0):.0%})",
-            ("the tests check nothing", settings.check_data),
-            ("the policy could solve these problems before: take harder ones", settings.show),
-        )
+        meaning = f"programs passed from the beginning (never less than {metrics.lowest.get(PASSED, 0.0):.0%})"
+        first = ("the tests check nothing", settings.check_data)
+        second = ("the policy could solve these problems before: take harder ones", settings.show)
     elif last.runs_programs and (flat - every - none > 0.1 if flat else passed > 0.02):
         terms = " and ".join(name for name, weight in settings.term_weights.items() if weight) or "the reward"
-        line = format_diagnosis(
-            measured,
-            f"{passed:.0%} of the programs pass, and rewards do not distinguish them",
-            (f"{terms} gives all rows of a problem the same, as from a cache", "lit-rl docs rewards"),
-            ("limits that cut what it pays (clip_low, clip_high), or no term reads the tests", "lit-rl docs rewards"),
-        )
+        meaning = f"{passed:.0%} of the programs pass, and rewards do not distinguish them"
+        first = (f"{terms} gives all rows of a problem the same, as from a cache", "lit-rl docs rewards")
+        second = ("limits that cut it (clip_low, clip_high), or no term reads the tests", "lit-rl docs rewards")
     elif all_equal and (fell or (top > reward + 1e-6 and not last.runs_programs)):
-        lost = f"rows earned up to {top:.3g} before, and the policy no longer tries what they did"
-        line = format_diagnosis(measured, lost, *_too_far(metrics, settings))
+        meaning = f"rows earned up to {top:.3g} before, and the policy no longer tries what they did"
+        first, second = _too_far(metrics, settings)
     elif last.runs_programs and (all_equal or none > 0.9 * flat):
-        line = f"{measured}: {'; '.join(commonest_failure(last, settings))}"
-    elif all_equal:
-        line = format_diagnosis(
-            measured,
-            "every answer is worth the same",
-            ("the reward does not look at what differs", settings.show),
-            ("this is the largest reward there is, and the problems are too easy", settings.show),
-        )
+        meaning, advice = commonest_failure(last, settings)
+        return f"{measured}: {meaning}; {advice}\n{_longest(last)}"
     else:
-        line = format_diagnosis(
-            measured,
-            "problems are too easy or too hard, or groups too small to differ",
-            ("too few completions of a problem", f"{settings.fit} --model.sampling.num_samples 16"),
-            ("problems that could be drawn again", f"{settings.fit} --model.collect.max_resamples 2"),
-        )
-    return f"{line}\n{_examples(last, [len(text) for text in last.rollout.completions.texts])}"
+        meaning = "every answer is worth the same"
+        first = ("the reward does not look at what differs, or problems are too easy or too hard", settings.show)
+        second = ("too few completions of a problem", f"{settings.fit} --model.sampling.num_samples 16")
+    return f"{format_diagnosis(measured, meaning, first, second)}\n{_longest(last)}"
 
 
 def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
@@ -438,6 +418,10 @@ def _too_far(metrics: MetricHistory, settings: RunSettings) -> tuple[tuple[str, 
     if settings.steps > 1:
         other = (f"too many updates of a rollout ({settings.steps})", f"{settings.fit} --model.update.max_kl 0.05")
     return settings.too_fast(metrics.rate), other
+
+
+def _longest(last: LastRollout) -> str:
+    return _examples(last, [len(text) for text in last.rollout.completions.texts])
 
 
 def _examples(last: LastRollout, scores: Sequence[float]) -> str:
