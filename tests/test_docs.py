@@ -282,6 +282,8 @@ def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield from settings(value, key)
     elif isinstance(given, str):
         yield "", given.rpartition(".")[2]
+    elif inspect.isfunction(given):
+        yield "", given.__name__
     else:
         yield key, f"{given:g}" if isinstance(given, int | float) else str(given)
 
