@@ -361,7 +361,7 @@ def test_links_lead_to_a_file_and_a_heading() -> None:
 def test_a_long_page_begins_with_links_to_its_sections() -> None:
     """The table of contents beside the text is not shown on a narrow screen."""
     long = [page for page in TEXTS if page.startswith("docs/") and len(TEXTS[page].split()) > 1500]
-    assert len(long) > 5
+    assert len(long) > 3
     for page in long:
         assert len(re.findall(r"^## ", TEXTS[page], re.MULTILINE)) >= 3, page
         assert "](#" in TEXTS[page].split("\n## ")[0], page
