@@ -309,7 +309,7 @@ def test_dotted_names_are_in_the_package_and_files_that_are_named_exist() -> Non
             assert not test or f"def {test}" in (ROOT / file).read_text(), f"{page} names {name}"
 
 
-OTHER_LIBRARIES = {"docs/peers.md": None, "docs/engines.md": {"logprobs_mode"}}
+OTHER_LIBRARIES = {"docs/peers.md": None, "docs/you_searched_for.md": None, "docs/engines.md": {"logprobs_mode"}}
 """Arguments that pages name and that are not ours; ``None`` for all."""
 
 
