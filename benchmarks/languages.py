@@ -77,7 +77,7 @@ def warm_start(languages: Sequence[str], folder: Path, updates: int) -> dict[str
     """Imitate, unless an earlier run has; what it came to, and the time that it took."""
     noted = folder / "warm_start.json"
     if not noted.exists():
-        policy = CausalLM(config=MODEL, tokenizer=TOKENIZER, pack_tokens=128)
+        policy = CausalLM(config=MODEL, tokenizer=TOKENIZER)
         schedule = one_cycle(6e-3, updates, rise=0.15)
         optimization = Optimization(optimizer=adamw(6e-3, weight_decay=0.01), lr_scheduler=schedule)
         module = SFT(policy, max_updates=updates, update=optimization)

@@ -154,7 +154,7 @@ def warm_start(folder: Path, updates: int) -> str:
     start = folder / f"sft_{updates}"
     if not start.exists():
         schedule = one_cycle(6e-3, updates, rise=0.15)
-        policy = CausalLM(config=MODEL, tokenizer=TOKENIZER, pack_tokens=128)
+        policy = CausalLM(config=MODEL, tokenizer=TOKENIZER)
         module = SFT(
             policy,
             max_updates=updates,

@@ -41,8 +41,7 @@ class LoRA:
         alpha: the update is scaled by ``alpha / rank``.
         dropout: share of the adapters' input that is dropped in the updates of SFT. The other algorithms compare
             log-probabilities of several forward passes, so their updates are without dropout.
-        target_modules: layers that get one; ``all-linear`` for every linear layer but the output and those that
-            :func:`not_adaptable` names.
+        target_modules: layers that get one; ``all-linear`` for every linear layer but the output.
     """
 
     rank: int = 16
@@ -54,27 +53,6 @@ class LoRA:
         require_at_least(1, self, rank=self.rank)
         require_above(0, self, alpha=self.alpha)
         require_share(self, dropout=self.dropout)
-
-
-# PEFT refuses both names there: Mamba's kernels read the weights without calling the layers.
-_MAMBA_TYPES = ("falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h")
-_MAMBA_LAYERS = ("out_proj", "conv1d")
-
-
-def not_adaptable(model: nn.Module) -> list[str]:
-    """Names of the linear layers of a model that low-rank adapters cannot wrap.
-
-    Routers of some mixtures of experts are linear layers that return several tensors, and PEFT refuses two layers of
-    Mamba blocks.
-    """
-    inner = base_of(model)
-    mamba = getattr(inner.config, "model_type", None) in _MAMBA_TYPES
-    return [
-        name
-        for name, layer in inner.named_modules()
-        if (mamba and name.rpartition(".")[2] in _MAMBA_LAYERS)
-        or (isinstance(layer, nn.Linear) and "Router" in type(layer).__name__)
-    ]
 
 
 def require_targets(lora: LoRA, model: nn.Module) -> None:
@@ -148,13 +126,11 @@ def lora_config(lora: LoRA, model: Any) -> Any:
     from peft import LoraConfig
 
     require_targets(lora, model)
-    left_out = not_adaptable(model) if lora.target_modules == "all-linear" else []
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
         target_modules=lora.target_modules,
-        exclude_modules=left_out or None,
         task_type="CAUSAL_LM",
     )
 

@@ -28,10 +28,10 @@ from lit_rl.models.adapters import (
 )
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.decoding import CachedDecoding, SharedDecoding
-from lit_rl.models.family import check_projection, counts_pads, eos_token_ids, most_positions, projection, text_config
+from lit_rl.models.family import check_projection, eos_token_ids, most_positions, projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, warn_of_another_tokenizer, without_bars
-from lit_rl.models.padding import can_share_prompts, check_packing, completion_states
+from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_share, probe
 from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
@@ -60,11 +60,9 @@ class CausalLM(Policy):
             ``seed_everything`` unless set, else 0.
         chunk_tokens: tokens whose logits exist at the same time; by default as many as fit in 256 MiB
             of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
-        pack_tokens: put several rows in one sequence of at most this many tokens: no padding, the same numbers;
-            ``None`` gives each row a sequence of its own.
         share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.padding`; the
-            numbers are the same up to rounding. ``false`` gives each row its own prompt, as do ``pack_tokens``, sharded
-            weights, and a model that turns out not to be able to share.
+            numbers are the same up to rounding. ``false`` gives each row its own prompt, as do sharded weights, and a
+            model that turns out not to be able to share.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
         gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
         probe: compare, after loading, the log-probabilities of sampling with those of training on a few tokens; see
@@ -84,7 +82,6 @@ class CausalLM(Policy):
         attention: str | None = None,
         init_seed: int | None = None,
         chunk_tokens: int | None = None,
-        pack_tokens: int | None = None,
         share_prompts: bool = True,
         quantization: Literal["4bit"] | None = None,
         gradient_checkpointing: bool = False,
@@ -119,9 +116,8 @@ class CausalLM(Policy):
         self.dtype = dtype
         self.attention = attention
         self.init_seed = seed_or_global(init_seed)
-        require_at_least(1, self, chunk_tokens=chunk_tokens, pack_tokens=pack_tokens)
+        require_at_least(1, self, chunk_tokens=chunk_tokens)
         self.chunk_tokens = chunk_tokens
-        self.pack_tokens = pack_tokens
         self.share_prompts = share_prompts
         self.quantization = quantization
         self.gradient_checkpointing = gradient_checkpointing
@@ -142,15 +138,12 @@ class CausalLM(Policy):
                 compute_again(layer)
         if not next(self.model.parameters()).is_meta:
             (probe if self.probe else check_projection)(self.model)
-            if self.pack_tokens is not None:
-                check_packing(self.model)
-            elif self.share_prompts:
+            if self.share_prompts:
                 self.shares_prompts = can_share_prompts(self.model)
         self.codec = TextCodec(
             self.tokenizer,
             eos_token_ids(self.model, self.tokenizer),
             most_positions(self.model) or 1 << 30,
-            counts_pads=counts_pads(self.model),
             template_arguments=self.template_arguments,
         )
         self.codec.num_ids = text_config(self.model).vocab_size
@@ -228,7 +221,7 @@ class CausalLM(Policy):
         its weights in this call.
         """
         model = self.model if model is None else model
-        hidden = completion_states(model, completions, self.pack_tokens, self.shares_prompts)
+        hidden = completion_states(model, completions, self.shares_prompts)
         if head is not None:
             return head(hidden)
         return completion_logprobs(

@@ -24,7 +24,7 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import UnsupportedModelError, counts_pads, most_positions, replaced, takes, text_config
+from lit_rl.models.family import UnsupportedModelError, most_positions, replaced, takes, text_config
 from lit_rl.models.padding import pad_left
 from lit_rl.models.sampling import Decoding
 from lit_rl.types import StopReason
@@ -57,8 +57,7 @@ class CachedDecoding(Decoding):
         positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
         here = copies.to(logits.device)
-        padded = prompt_mask.shape[1] if counts_pads(self.model) else 0
-        self.room = [max(1, self._max_positions - max(padded, len(prompts[i]))) for i in copies.tolist()]
+        self.room = [max(1, self._max_positions - len(prompts[i])) for i in copies.tolist()]
         self._begin_rows(copies, prompt_mask, positions[here, -1], most_tokens)
         return logits[here]
 

@@ -9,20 +9,15 @@ Letters: B rows, P prompt tokens, T tokens after the prompt, V vocabulary.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from lit_rl.models.adapters import using_adapter
 from lit_rl.models.decoding import CachedDecoding, SharedDecoding
 from lit_rl.models.family import (
     UnsupportedModelError,
-    base_of,
     check_projection,
     projection,
     relative_gap,
@@ -37,18 +32,13 @@ _PROMPT_TOKENS = (3, 11)
 """A row after eight pads and one without any."""
 _DECODED = 3
 """Tokens after the prompt: two decode steps, the second of them without a row that has left the batch."""
-_NATS = 1e-4
-"""Largest difference of a log-probability that is rounding whatever the model; a larger one is measured in float64."""
-_MOST_IN_DOUBLE = 2**29
-"""Parameters of the largest model that is computed in float64, which takes 8 bytes more for each."""
 
 
 @torch.no_grad()
 def probe(model: Any) -> None:
     """Raise unless sampling and training agree on logits, with adapters and without.
 
-    Costs five forward passes over some 30 tokens, and five more where there are adapters; as many again in float64 if
-    log-probabilities differ by more than 1e-4 nats.
+    Costs five forward passes over some 30 tokens, and five more where there are adapters.
 
     Args:
         model: a causal LM of transformers (inside PEFT or not), with real weights.
@@ -84,65 +74,6 @@ def _compare(model: Any) -> None:
                 f"{gap:.0%} of the logits' spread; use another model or another attention, or set probe to false "
                 "if you know better"
             )
-    if _nats(alone, trained, sampled) > _NATS:
-        gap = _nats_in_double(model)
-        if gap > _NATS:
-            raise UnsupportedModelError(
-                f"{name} would be trained on wrong log-probabilities: sampling, training and its plain forward differ "
-                f"by {gap:.1g} nats even in float64, where nothing is rounded; use another model, or set probe to "
-                "false if you know better"
-            )
-
-
-def _nats(alone: Tensor, *others: Tensor) -> float:
-    """The largest difference of a log-probability between logits [M, V]."""
-    return max(float((one.log_softmax(-1) - alone.log_softmax(-1)).abs().max()) for one in others)
-
-
-def _nats_in_double(model: Any) -> float:
-    """The same gap in float64; NaN if the model is too large for it, quantized, or cannot be computed in it."""
-    parameters = list(model.parameters())
-    if sum(one.numel() for one in parameters) > _MOST_IN_DOUBLE or any(one.dtype not in _FLOATS for one in parameters):
-        return math.nan
-    try:
-        with in_double(model):
-            return _nats(*_three_ways(model))
-    except (RuntimeError, TypeError, ValueError):  # kernels without float64, a mask of float32's lowest number
-        return math.nan
-
-
-_FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-
-
-class _Widening(TorchFunctionMode):
-    """Compute in float64 what asks for less, such as norms, softmax and recurrent states."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        def widened(value: Any) -> Any:
-            return torch.float64 if isinstance(value, torch.dtype) and value in _FLOATS else value
-
-        func = Tensor.double if func is Tensor.float else func
-        return func(*map(widened, args), **{name: widened(value) for name, value in (kwargs or {}).items()})
-
-
-@contextmanager
-def in_double(model: Any) -> Iterator[None]:
-    """Inside, a model's weights and its arithmetic are float64; afterwards it has its own tensors again."""
-    base = base_of(model)
-    experts = getattr(base.config, "_experts_implementation", None)
-    held = [(one, one.data) for one in (*model.parameters(), *model.buffers()) if one.is_floating_point()]
-    try:
-        if experts is not None:
-            base.set_experts_implementation("eager")  # the grouped kernels have no float64
-        for one, data in held:
-            one.data = data.double()
-        with _Widening():
-            yield
-    finally:
-        for one, data in held:
-            one.data = data
-        if experts is not None:
-            base.set_experts_implementation(experts)
 
 
 def _three_ways(model: Any) -> tuple[Tensor, Tensor, Tensor]:

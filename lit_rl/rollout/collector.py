@@ -284,28 +284,24 @@ class _Loop:
     def submit(self, rows: Sequence[int]) -> None:
         """Ask for the next turn of some rows."""
         self.progress.enter("sampling")
-        lengths = [self.conversations[row].num_tokens for row in rows]
-        longest = max(lengths, default=0)
-        # Some families count left pads as positions: a short row then has no more room than the longest one.
-        pads = [longest - length if self.codec.counts_pads else 0 for length in lengths]
-        self.session.submit([self.request(row, more) for row, more in zip(rows, pads, strict=True)])
+        self.session.submit([self.request(row) for row in rows])
 
-    def request(self, row: int, pads: int) -> Request:
-        """The request for the next turn of a row with this many left pads."""
+    def request(self, row: int) -> Request:
+        """The request for the next turn of a row."""
         conversation = self.conversations[row]
         stream = self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns))
         return Request(
             row=row,
             prompt_ids=(*conversation.prompt_ids, *conversation.ids),
             stream=stream,
-            max_tokens=max(1, self.room(conversation, pads=pads)),
+            max_tokens=max(1, self.room(conversation)),
             stop_strings=conversation.problem.stop_strings,
         )
 
-    def room(self, conversation: Conversation, more: int = 0, pads: int = 0) -> int:
+    def room(self, conversation: Conversation, more: int = 0) -> int:
         """Tokens that the next turn may take after this many more; below 1 if there is no room for a turn."""
         length = conversation.num_tokens + more
-        left = self.codec.max_positions - pads - length
+        left = self.codec.max_positions - length
         if self.environment.max_row_tokens is not None:
             left = min(left, self.environment.max_row_tokens - length)
         return min(self.sampling.max_tokens, left)

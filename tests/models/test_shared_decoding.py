@@ -20,8 +20,8 @@ IN_DOUBLE = {"qwen2": 1e-10, "gpt2": 1e-10, "gpt_bigcode": 1e-10, "llama_dynamic
 """Grouped heads, learned positions, a single head of keys, long RoPE; the last two round to float32 on their way."""
 SHARING = (*IN_DOUBLE, "mixtral")
 """Experts too, which transformers does not compute in float64."""
-NOT_SHARING = ("gemma2", "gpt_neo", "mamba2", "granitemoehybrid", "bloom", "mistral")
-"""Windows and caps, an attention of its own, recurrent states, hybrids, positions from the mask."""
+NOT_SHARING = ("gemma2", "mamba2", "granitemoehybrid", "bloom", "mistral")
+"""Windows and caps, recurrent states, hybrids, positions from the mask."""
 PROMPTS = [(5, 6, 7, 8, 9, 10, 11), (12,), (13, 14, 15), (16, 17, 18, 19, 20)]
 COPIES = [1, 0, 0, 2, 0, 1, 3, 0]
 """Of different numbers, in no order."""

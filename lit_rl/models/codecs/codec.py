@@ -29,19 +29,15 @@ class Codec(ABC):
         eos_ids: every id that ends a completion.
         pad_id: what fills the columns that a row does not use.
         max_positions: prompt and completion tokens that the policy can hold together.
-        counts_pads: whether left pads use up positions too.
     """
 
     num_ids: int | None = None
     """Ids that the policy knows, from 0 on; ``None`` if unknown."""
 
-    def __init__(
-        self, eos_ids: frozenset[int], pad_id: int, max_positions: int = 1 << 30, *, counts_pads: bool = False
-    ) -> None:
+    def __init__(self, eos_ids: frozenset[int], pad_id: int, max_positions: int = 1 << 30) -> None:
         self.eos_ids = eos_ids
         self.pad_id = pad_id
         self.max_positions = max_positions
-        self.counts_pads = counts_pads
 
     @abstractmethod
     def encode(self, problem: Problem) -> tuple[int, ...]:
@@ -180,9 +176,8 @@ class Codec(ABC):
         """
         prompts = self.prompts(problems, device)
         rows: list[Generation] = []
-        padded = prompts.prompt_ids.shape[1] if self.counts_pads else 0
         for text, length in zip(texts, prompts.prompt_mask.sum(-1).tolist(), strict=True):
-            limit = self.room(max(padded, length))
+            limit = self.room(length)
             ids, reason = self.given(text)
             reason = reason if len(ids) <= limit else StopReason.LENGTH
             rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))

@@ -174,7 +174,6 @@ class TextCodec(Codec):
         tokenizer: the policy's.
         eos_ids: every id that ends a completion.
         max_positions: prompt and completion tokens that the policy can hold together.
-        counts_pads: whether left pads use up positions too.
         template_arguments: of the chat template.
     """
 
@@ -184,12 +183,11 @@ class TextCodec(Codec):
         eos_ids: frozenset[int] = frozenset(),
         max_positions: int = 1 << 30,
         *,
-        counts_pads: bool = False,
         template_arguments: Mapping[str, Any] | None = None,
     ) -> None:
         pad = tokenizer.pad_token_id
         pad_id = int(pad if pad is not None else min(eos_ids, default=0))
-        super().__init__(eos_ids, pad_id, max_positions, counts_pads=counts_pads)
+        super().__init__(eos_ids, pad_id, max_positions)
         self.tokenizer = tokenizer
         self.template_arguments = template_arguments
         # Sentencepiece drops a space where a text begins. A completion continues a prompt, so it is decoded

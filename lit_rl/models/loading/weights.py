@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.models.adapters import (
@@ -30,7 +30,7 @@ from lit_rl.models.adapters import (
     random_numbers_of_the_cpu,
     read_adapter,
 )
-from lit_rl.models.family import free_time_steps, plain_refusals, replaced, text_config
+from lit_rl.models.family import plain_refusals, replaced
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
     CONFIG_KEY,
@@ -183,11 +183,6 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
         if tokenizer is not None:
             _require_rows(model, tokenizer)
         _require_finite(model, spec)
-        if free_time_steps(model):
-            rank_zero_info(
-                f"{text_config(model).model_type}: time steps of its Mamba blocks are not limited, in sampling and in "
-                "training; transformers would limit them in training alone"
-            )
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
