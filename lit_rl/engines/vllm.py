@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.arguments import UsageError, require_at_least, require_share
-from lit_rl.engines.engine import Engine, EngineError, Session
+from lit_rl.engines.engine import Engine, Session
 from lit_rl.engines.vllm_package import (
     adapter_arguments,
     add_adapter,
@@ -23,7 +23,6 @@ from lit_rl.engines.vllm_package import (
     keeping_process_group,
     own_random_numbers,
     reload,
-    repack_tied_heads,
     require_vllm,
     sampling_params,
     start,
@@ -176,7 +175,7 @@ class VLLM(Engine):
         if self.cache_gigabytes is not None:
             arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
         if travels_alone(policy, self.merge_adapters):
-            arguments |= adapter_arguments(largest_rank(policy), str(arguments["dtype"]), policy.device.type)
+            arguments |= adapter_arguments(largest_rank(policy))
         return arguments | self.options
 
     def _renew(self, policy: CausalLM) -> None:
@@ -212,15 +211,9 @@ class VLLM(Engine):
         # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
         # gathered from shards is gone by then.
         given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
-        missing: list[list[str]] = self._llm.collective_rpc(reload, args=(self._counted(given),))
+        self._llm.collective_rpc(reload, args=(self._counted(given),))
         for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
             pass
-        if missing[0]:
-            raise EngineError(
-                f"vllm's model has weights that the policy has not, {', '.join(missing[0][:3])}: it runs another "
-                "architecture than the policy's; use the engine InProcess"
-            )
-        self._llm.collective_rpc(repack_tied_heads)
 
     def _counted(self, weights: Iterator[Named]) -> Iterator[Named]:
         for name, tensor in weights:
