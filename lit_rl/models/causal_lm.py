@@ -30,7 +30,7 @@ from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.decoding import CachedDecoding, SharedDecoding
 from lit_rl.models.family import check_projection, eos_token_ids, most_positions, projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
-from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, warn_of_another_tokenizer, without_bars
+from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_bars
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_share, probe
@@ -41,12 +41,12 @@ from lit_rl.types import Completions
 
 
 class CausalLM(Policy):
-    """A causal language model: from a hub id, a local folder, a GGUF file, a PEFT adapter folder, or from scratch.
+    """A causal language model: from a hub id, a local folder, a PEFT adapter folder, or from scratch.
 
     Args:
-        model: hub id, folder of a model, GGUF file or folder with one, or folder of a PEFT adapter (its base is loaded
-            with it). ``package:NAME`` and ``package:NAME/PATH`` name the folder of an installed package and what is
-            inside. In Python also a model of transformers, which is trained itself and not copied.
+        model: hub id, folder of a model, or folder of a PEFT adapter (its base is loaded with it). ``package:NAME/PATH``
+            names a folder inside an installed package. In Python also a model of transformers, which is trained itself
+            and not copied.
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
         tokenizer: source of the tokenizer; by default that of the model.
@@ -305,4 +305,3 @@ class CausalLM(Policy):
             else:
                 self.model.save_pretrained(path)
         self.tokenizer.save_pretrained(path)
-        warn_of_another_tokenizer(path)

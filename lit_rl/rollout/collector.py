@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
-from lit_rl.engines.engine import CheckedSession, Engine, Generation, Request, Session
+from lit_rl.engines.engine import Engine, Generation, Request, Session, check_answer
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left, pad_right
@@ -228,8 +228,7 @@ def write_rows(
     with opened as session:
         if not isinstance(session, Session):
             raise ArgumentError(f"{name}.session", "a Session from its yield", shown(session))
-        checked = CheckedSession(session, policy.codec.eos_ids, num_ids=policy.codec.num_ids)
-        loop = _Loop(policy, checked, Judge(runner), sampling, key, environment, conversations, progress)
+        loop = _Loop(policy, session, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
 
@@ -255,6 +254,7 @@ class _Loop:
         self.key = key
         self.environment = environment
         self.conversations = conversations
+        self.open: dict[int, Request] = {}
         self.unanswered: list[int] = []
         self.progress = progress
 
@@ -268,14 +268,15 @@ class _Loop:
         self.progress.open_rows = len(self.conversations)
         self.progress.rows += len(self.conversations)
         self.submit(range(len(self.conversations)))
-        while self.session.num_unfinished or self.unanswered:
-            for generation in self.session.step() if self.session.num_unfinished else ():
+        while self.open or self.unanswered:
+            for generation in self.session.step() if self.open else ():
                 self.append_turn(generation)
+            self.require_count()
             self.progress.steps += 1
-            self.progress.open_rows = self.session.num_unfinished + len(self.unanswered)
-            if self.session.num_unfinished and in_rounds:
+            self.progress.open_rows = len(self.open) + len(self.unanswered)
+            if self.open and in_rounds:
                 continue
-            if not self.session.num_unfinished:
+            if not self.open:
                 self.wait_for_verdicts(every_row=in_rounds)
             ready = {row for row in self.unanswered if self.conversations[row].is_answerable}
             self.unanswered = [row for row in self.unanswered if row not in ready]
@@ -284,7 +285,18 @@ class _Loop:
     def submit(self, rows: Sequence[int]) -> None:
         """Ask for the next turn of some rows."""
         self.progress.enter("sampling")
-        self.session.submit([self.request(row) for row in rows])
+        requests = [self.request(row) for row in rows]
+        if requests:
+            self.session.submit(requests)
+            self.open |= {request.row: request for request in requests}
+
+    def require_count(self) -> None:
+        """Check the session's own count of open requests, which other callers wait for."""
+        if self.session.num_unfinished != len(self.open):
+            raise UsageError(
+                f"{type(self.session).__name__}.num_unfinished is {self.session.num_unfinished}, but {len(self.open)} "
+                f"requests are not answered yet (rows {[*self.open][:5]}): answer each, and count those that wait"
+            )
 
     def request(self, row: int) -> Request:
         """The request for the next turn of a row."""
@@ -308,6 +320,7 @@ class _Loop:
 
     def append_turn(self, generation: Generation) -> None:
         """Append a finished turn to its row and start its program."""
+        check_answer(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
         conversation = self.conversations[generation.row]
         problem = conversation.problem
         turn = _turn(conversation, len(conversation.ids), generation.ids, generation.reason, self.codec)
