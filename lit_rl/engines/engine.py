@@ -114,11 +114,7 @@ class Engine(TypedArguments, ABC):
         """
 
     def require_ready(self) -> None:  # most engines need nothing else
-        """Check whether what the engine needs is installed; called before the policy's weights are loaded.
-
-        Raises:
-            ImportError: it is not; the message says how to install it.
-        """
+        """Check whether what the engine needs is installed; called before the policy's weights are loaded."""
 
     def mark_stale(self) -> None:  # most engines share the weights
         """Called after each optimizer step: the weights have changed, so the next session renews any copy of them."""
@@ -139,9 +135,6 @@ def check_answer(answer: Generation, request: Request | None, codec: Codec, name
         request: the open request of its row; ``None`` if there is none.
         codec: of the policy; knows the ids and which of them end a completion.
         name: of the session, for the message.
-
-    Raises:
-        UsageError: training on it would be wrong.
     """
     ids, eos_ids = answer.ids, codec.eos_ids
     if request is None:

@@ -75,11 +75,6 @@ class VLLM(Engine):
     Attributes:
         arrivals: how often weights have arrived.
         bytes_sent: size of the tensors of the last arrival.
-
-    Raises:
-        ModuleNotFoundError: when a run starts: vllm is not installed.
-        ImportError: when a run starts: vllm is too old.
-        ValueError: at the first session: vLLM does not know the policy's architecture, or cannot run it here.
     """
 
     def __init__(

@@ -48,12 +48,7 @@ class VLLMClient:
         self.num_tries = num_tries
 
     def wait_until_ready(self, seconds: float) -> str:
-        """Wait for the server; its release.
-
-        Raises:
-            EngineError: it does not answer in time, or it is no vLLM server.
-            ImportError: it is too old.
-        """
+        """Wait for the server; its release."""
         deadline, tries = time.monotonic() + seconds, 0
         while True:
             try:
@@ -79,9 +74,6 @@ class VLLMClient:
         """Send a POST request with JSON, or a GET request without content; return JSON, empty if there is none.
 
         Sent again while the server or the connection fails.
-
-        Raises:
-            EngineError: no good answer after all tries, or the server refuses the request.
         """
         tries = tries or self.num_tries
         for attempt in range(tries):

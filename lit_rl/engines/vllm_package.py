@@ -35,12 +35,7 @@ _DEFAULTS = {
 
 
 def require_vllm(engine: str) -> None:
-    """Check whether vLLM is installed and new enough, without importing it.
-
-    Raises:
-        ModuleNotFoundError: it is not here.
-        ImportError: it is too old.
-    """
+    """Check whether vLLM is installed and new enough, without importing it."""
     if find_spec("vllm") is None:
         raise ModuleNotFoundError(f"the engine {engine} needs the package vllm: {_INSTALL}", name="vllm")
     version = next((found for name in _DISTRIBUTIONS if (found := _version_of(name))), "unknown")
@@ -48,11 +43,7 @@ def require_vllm(engine: str) -> None:
 
 
 def require_release(version: str, what: str) -> None:
-    """Check whether a release of vLLM is new enough; one whose number cannot be read (a build of its sources) passes.
-
-    Raises:
-        ImportError: it is too old.
-    """
+    """Check whether a release of vLLM is new enough; one without a number (a build of its sources) passes."""
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if len(numbers) == 2 and numbers < OLDEST and "dev" not in version:
         oldest = ".".join(map(str, OLDEST))
@@ -84,9 +75,6 @@ def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
     Args:
         folder: with the model's ``config.json``.
         arguments: of ``vllm.LLM``.
-
-    Raises:
-        ValueError: vLLM does not know the architecture, or refuses the arguments.
     """
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # add_request and step are then calls, not messages
     for name, value in _DEFAULTS.items():

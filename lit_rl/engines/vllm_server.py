@@ -284,11 +284,7 @@ class VLLMServerSession(Session):
             self._threads.submit(self._ask, request)
 
     def step(self) -> list[Generation]:
-        """Wait a moment for answers.
-
-        Raises:
-            EngineError: the server failed, or answered with other weights.
-        """
+        """Wait a moment for answers."""
         done: list[Generation] = []
         while self._open:
             try:
@@ -327,11 +323,7 @@ class VLLMServerSession(Session):
         return sampling_params(request, self._sampling, self._codec.eos_ids) | others | stop
 
     def _read(self, request: Request, answer: dict[str, Any]) -> Generation:
-        """The answer to a request.
-
-        Raises:
-            EngineError: it is none, or of other weights.
-        """
+        """The answer to a request."""
         try:
             choice = answer["choices"][0]
             ids = [int(index) for index in choice["token_ids"]]

@@ -56,11 +56,7 @@ class LoRA:
 
 
 def require_targets(lora: LoRA, model: nn.Module) -> None:
-    """Check whether each layer that LoRA names is in the model: PEFT silently leaves out those of a list that are not.
-
-    Raises:
-        ValueError: one is not; the message names the linear layers that there are.
-    """
+    """Check whether each layer that LoRA names is in the model: PEFT silently leaves out the others of a list."""
     wanted = lora.target_modules
     if wanted == "all-linear":
         return
@@ -86,9 +82,6 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
         base: loaded.
         home: folder or hub id of the base.
         source: the adapter's folder.
-
-    Raises:
-        ValueError: it cannot be read, or its weights are not those of layers of this base, which PEFT only warns about.
     """
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
@@ -107,13 +100,8 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
         saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
     try:
         model = PeftModel.from_pretrained(base, source, adapter_name=POLICY, is_trainable=True)
-    except RuntimeError as error:
-        example = re.search(r"size mismatch for (\S+?):", str(error))
-        if example is None:
-            raise
-        raise UsageError(other.format(f"weights differ in shape, for example {example[1]}")) from error
-    except ValueError as error:
-        raise UsageError(other.format(str(error).partition(". ")[0])) from error
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(other.format(" ".join(str(error).split())[:200])) from error
     held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
     wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
     if wrong:

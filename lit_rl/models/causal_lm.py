@@ -44,7 +44,7 @@ class CausalLM(Policy):
     """A causal language model: from a hub id, a local folder, a PEFT adapter folder, or from scratch.
 
     Args:
-        model: hub id, folder of a model, or folder of a PEFT adapter (its base is loaded with it). ``package:NAME/PATH``
+        model: hub id, folder of a model, or folder of a PEFT adapter (its base comes with it). ``package:NAME/PATH``
             names a folder inside an installed package. In Python also a model of transformers, which is trained itself
             and not copied.
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
@@ -149,11 +149,7 @@ class CausalLM(Policy):
         self.codec.num_ids = text_config(self.model).vocab_size
 
     def named_parameters(self, *args: Any, **given: Any) -> Iterator[tuple[str, nn.Parameter]]:
-        """Weights by name, as :meth:`parameters` and :meth:`requires_grad_` find them; not before there are any.
-
-        Raises:
-            UsageError: the model is not loaded, so that nothing would be frozen or trained.
-        """
+        """Weights by name, as :meth:`parameters` and :meth:`requires_grad_` find them; not before there are any."""
         if self.model is None:
             raise UsageError(
                 f"{type(self).__name__} has no weights yet: call its load() first (the optimizer of a run gets them by "
@@ -167,16 +163,6 @@ class CausalLM(Policy):
             raise UsageError(f"{type(self).__name__} has no weights to convert yet: give it dtype='bfloat16'")
         converted: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return converted
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Take weights; not before there are any to replace.
-
-        Raises:
-            UsageError: the model is not loaded.
-        """
-        if self.model is None:
-            raise UsageError("the policy has no weights before it is loaded: call its load() before load_state_dict")
-        return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
     def arguments(self) -> dict[str, Any] | None:
         """All that decides which weights there are; ``None`` for a subclass and for a model that was given."""
@@ -291,11 +277,7 @@ class CausalLM(Policy):
             self.frozen_reference = self.frozen_reference or frozen_copy(self.model)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included.
-
-        Raises:
-            UsageError: nothing is loaded yet.
-        """
+        """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""
         if self.model is None:
             raise UsageError(f"{type(self).__name__} has no weights to save yet: train it, or call its load() first")
         path = Path(folder)

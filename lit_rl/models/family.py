@@ -31,11 +31,7 @@ class UnsupportedModelError(UsageError):
 
 @contextmanager
 def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
-    """Shorten transformers' error to one line when it refuses to build a model.
-
-    Raises:
-        UnsupportedModelError: the model is not a causal language model, or lacks the attention implementation.
-    """
+    """Shorten transformers' error to one line when it refuses to build a model."""
     try:
         yield
     except ValueError as error:

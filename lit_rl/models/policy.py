@@ -93,9 +93,6 @@ class Policy(nn.Module, TypedArguments, ABC):
         Args:
             completions: N rows.
             model: weights to use in place of the policy's own.
-
-        Raises:
-            UsageError: this class of policy has none.
         """
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
@@ -110,9 +107,6 @@ class Policy(nn.Module, TypedArguments, ABC):
             compare: a divergence.
             temperature: the one that the rows were sampled at; 0 (greedy) counts as 1.
             with_entropy: also return the entropy.
-
-        Raises:
-            UsageError: this class of policy cannot be compared.
         """
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 

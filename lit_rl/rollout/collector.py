@@ -204,9 +204,6 @@ def write_rows(
 
     Returns:
         N rows, prompt-major.
-
-    Raises:
-        ValueError: a prompt leaves no room for a turn, or engine or environment break a promise.
     """
     environment = SingleTurn() if environment is None else environment
     progress = Progress() if progress is None else progress

@@ -67,11 +67,7 @@ class NumberCodec(Codec):
         return read_numbers(message)
 
     def shorten(self, text: str, max_tokens: int) -> str:
-        """The text itself.
-
-        Raises:
-            ValueError: it has more numbers: nothing could represent those left out.
-        """
+        """The text itself."""
         count = len(read_numbers(text))
         if count > max_tokens:
             raise UsageError(f"a message of {count} numbers is longer than {max_tokens} tokens: allow more tokens")
@@ -79,11 +75,7 @@ class NumberCodec(Codec):
 
 
 def read_numbers(text: str) -> Numbers:
-    """The numbers of a text with spaces between them.
-
-    Raises:
-        ValueError: the text holds something else.
-    """
+    """The numbers of a text with spaces between them."""
     try:
         return tuple(int(word) for word in text.split())
     except ValueError as error:

@@ -72,26 +72,15 @@ class Codec(ABC):
             ids: ids of the policy's turn.
             reason: why the turn ended.
             message: what the environment says, verbatim.
-
-        Raises:
-            ValueError: a conversation about this problem cannot be extended.
         """
 
     def require_extendable(self, problem: Problem) -> None:
-        """Check whether a conversation about a problem can have a second turn.
-
-        Raises:
-            ValueError: it cannot; the message says why.
-        """
+        """Check whether a conversation about a problem can have a second turn."""
         return
 
     @abstractmethod
     def shorten(self, text: str, max_tokens: int) -> str:
-        """The text, or its beginning and end with a note between them, in at most this many tokens.
-
-        Raises:
-            ValueError: not even the note fits.
-        """
+        """The text, or its beginning and end with a note between them, in at most this many tokens."""
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         """Return whether the policy's text holds a stop string; called after each token, so only the end matters."""
@@ -110,11 +99,7 @@ class Codec(ABC):
         return len(self.encode(problem)) < self.max_positions
 
     def prompt(self, problem: Problem) -> tuple[int, ...]:
-        """Ids of a problem's prompt.
-
-        Raises:
-            ArgumentError: it leaves no position to write in.
-        """
+        """Ids of a problem's prompt."""
         ids = self.encode(problem)
         if len(ids) >= self.max_positions:
             raise ArgumentError(

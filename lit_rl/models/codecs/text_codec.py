@@ -61,9 +61,6 @@ def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any
         tokenizer: with a chat template.
         roles: of the messages that the conversation begins with.
         arguments: of the template.
-
-    Raises:
-        RewritesHistoryError: the template changes what it wrote before.
     """
     frame = _find_frame(tokenizer, roles, arguments, str)
     if frame is not None:
@@ -117,9 +114,6 @@ def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, 
         tokenizer: with a chat template.
         messages: of the conversation; a last one of the assistant begins the policy's turn.
         arguments: of the template, such as ``{"enable_thinking": False}``.
-
-    Raises:
-        ValueError: the template cannot be read, or it refuses the conversation.
     """
     begun = messages[-1]["role"] == "assistant"
     try:
@@ -203,9 +197,6 @@ class TextCodec(Codec):
 
         Text is tokenized with the tokenizer's own special tokens (BOS where it has one); chat messages go through
         its chat template, which writes its special tokens itself, so none are added a second time.
-
-        Raises:
-            ValueError: the prompt is a chat and the tokenizer has no chat template.
         """
         if isinstance(problem.prompt, str):
             return tuple(self.tokenizer(problem.prompt)["input_ids"])
@@ -278,11 +269,7 @@ class TextCodec(Codec):
         return tuple(added[1:] if closed else added)
 
     def require_extendable(self, problem: Problem) -> None:
-        """Check whether the chat template only adds to what it wrote; plain text can always be continued.
-
-        Raises:
-            ValueError: the tokenizer has no chat template, or it rewrites earlier turns.
-        """
+        """Check whether the chat template only adds to what it wrote; plain text can always be continued."""
         if not isinstance(problem.prompt, str):
             self._frame(problem)
 

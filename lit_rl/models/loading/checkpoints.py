@@ -37,9 +37,6 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     Args:
         path: of the file.
         lazily: read tensors when they are used, so that asking what the file is costs nothing.
-
-    Raises:
-        ValueError: the file is not a checkpoint, or not a whole one; the message says what it is instead.
     """
     _require_archive(path)
     try:
@@ -61,12 +58,7 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
 
 
 def require_checkpoint(path: Any) -> None:
-    """Check whether a trainer can begin with a checkpoint; ``None``, remote ones and folders of shards pass.
-
-    Raises:
-        ValueError: it is a file of another kind.
-        FileNotFoundError: it is a folder without a checkpoint.
-    """
+    """Check whether a trainer can begin with a checkpoint; ``None``, remote ones and folders of shards pass."""
     if path is None or "://" in str(path):
         return
     if Path(path).is_file():
@@ -99,12 +91,7 @@ _PREFIX = "state_dict."
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks.
-
-    Raises:
-        FileNotFoundError: no checkpoint was found.
-        ValueError: there is a file of another kind.
-    """
+    """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks."""
     if path.is_file():
         return read_file(path)
     if not (path / META_FILE).is_file():
@@ -128,9 +115,6 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
     Args:
         policy: loaded.
         weights: of the whole module; a critic's are left out, also those of its adapter in the policy's model.
-
-    Raises:
-        ValueError: the checkpoint is of another model.
     """
     own = {
         name.removeprefix("policy."): value
@@ -163,10 +147,6 @@ def write_model(
 
     Returns:
         ``model`` or ``adapter``: what the folder holds.
-
-    Raises:
-        FileExistsError: the folder is not empty.
-        ValueError: an adapter without a base that anyone could load.
     """
     replaces = overwrite and any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
     if folder.exists() and any(folder.iterdir()) and not replaces:

@@ -33,11 +33,6 @@ def resolve(source: str) -> str:
     """Turn ``package:NAME/PATH`` into a path, expand ``$VARIABLES``; leave hub ids as they are.
 
     The package's own code is not run: one that ships a model may import what is not installed here.
-
-    Raises:
-        FileNotFoundError: a path that looks local does not exist, or a variable in it is not set.
-        ModuleNotFoundError: the package is not installed.
-        UsageError: it is a run, or a checkpoint of one.
     """
     if source.startswith("package:"):
         package, _, path = source.removeprefix("package:").partition("/")
@@ -72,12 +67,7 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def base_of_adapter(source: str) -> str:
-    """The base that an adapter's folder names, resolved.
-
-    Raises:
-        FileNotFoundError: the base is not where the adapter says.
-        ValueError: the adapter names none.
-    """
+    """The base that an adapter's folder names, resolved."""
     file = Path(source) / ADAPTER_CONFIG
     with plain_failures("adapter", source, MODEL_KEY):
         named = json.loads(file.read_text()).get("base_model_name_or_path")
@@ -100,9 +90,6 @@ def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
         kind: ``model``, ``tokenizer`` or ``adapter``.
         source: folder or hub id.
         key: of the configuration, where the source was given.
-
-    Raises:
-        ValueError: whatever went wrong inside; each library has errors of its own for files it cannot read.
     """
     try:
         with without_retries(source):

@@ -78,9 +78,6 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     Args:
         source: hub id or folder.
         key: the configuration's key under which the source was given.
-
-    Raises:
-        ValueError: the tokenizer is missing or cannot be read.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -136,9 +133,6 @@ def _require_rows(model: Any, tokenizer: Any) -> None:
     """Raise if the tokenizer has ids beyond the embedding, special tokens that nothing names excepted.
 
     Gemma 3's tokenizer, for example, has a token for images, of which its smallest model knows nothing.
-
-    Raises:
-        ArgumentError: naming both sizes.
     """
     rows = model.get_input_embeddings().weight.shape[0]
     special = {added.content for added in tokenizer.added_tokens_decoder.values() if added.special}
@@ -227,11 +221,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
 
 
 def _four_bits(compute_dtype: torch.dtype) -> Any:
-    """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314).
-
-    Raises:
-        ModuleNotFoundError: bitsandbytes is not installed.
-    """
+    """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314)."""
     from transformers import BitsAndBytesConfig
 
     if find_spec("bitsandbytes") is None:
