@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import UsageError, require_at_least, require_share
+from lit_rl.arguments import require_at_least, require_share
 from lit_rl.engines.engine import Engine, Session
 from lit_rl.engines.vllm_package import (
     adapter_arguments,
@@ -118,8 +118,7 @@ class VLLM(Engine):
             self._start(model)
             self._renew(model)
             engine = self._llm.llm_engine
-            most_tokens = int(engine.model_config.max_model_len)
-            session = VLLMSession(engine, model.codec, sampling, model.version, most_tokens, self._adapter)
+            session = VLLMSession(engine, model.codec, sampling, model.version, self._adapter)
             try:
                 yield session
             finally:
@@ -224,31 +223,21 @@ class VLLMSession(Session):
         codec: of the policy; says what ends a row.
         sampling: of all requests.
         version: of the weights that sample.
-        most_tokens: of a row.
         adapter: vLLM's request for the adapter that samples; ``None`` for the weights as they are.
     """
 
     _numbers = count()
 
-    def __init__(
-        self, engine: Any, codec: Codec, sampling: Sampling, version: int, most_tokens: int, adapter: Any = None
-    ) -> None:
+    def __init__(self, engine: Any, codec: Codec, sampling: Sampling, version: int, adapter: Any = None) -> None:
         self._engine = engine
         self._codec = codec
         self._sampling = sampling
         self._version = version
-        self._most_tokens = most_tokens
         self._adapter = adapter
         self._open: dict[str, Row] = {}
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand requests to vLLM's scheduler; see :meth:`Session.submit`."""
-        for request in requests:
-            if len(request.prompt_ids) >= self._most_tokens:
-                raise UsageError(
-                    f"the prompt of row {request.row} has {len(request.prompt_ids)} tokens, and a row of vllm holds "
-                    f"{self._most_tokens}: raise max_row_tokens of the engine, or leave the problem out"
-                )
         for request in requests:
             name = f"{next(self._numbers)}"
             self._open[name] = Row(request)

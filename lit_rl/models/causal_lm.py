@@ -27,7 +27,7 @@ from lit_rl.models.adapters import (
     save_adapter,
 )
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.models.decoding import CachedDecoding, SharedDecoding
+from lit_rl.models.decoding import Decoding, SharedDecoding
 from lit_rl.models.family import check_projection, eos_token_ids, most_positions, projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_bars
@@ -125,7 +125,7 @@ class CausalLM(Policy):
         self.model: Any = None
         self.tokenizer: Any = None
         self.frozen_reference: Any = None
-        self._decoding: type[CachedDecoding] | None = None
+        self._decoding: type[Decoding] | None = None
 
     def load(self) -> None:
         """Build the model and its tokenizer; see :mod:`lit_rl.models.loading`."""
@@ -186,10 +186,10 @@ class CausalLM(Policy):
             if self.chat_template is not None:
                 self.tokenizer.chat_template = self.chat_template
 
-    def decoding(self) -> CachedDecoding:
+    def decoding(self) -> Decoding:
         """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""
         if self._decoding is None:
-            self._decoding = SharedDecoding if can_share(self.model) else CachedDecoding
+            self._decoding = SharedDecoding if can_share(self.model) else Decoding
         return self._decoding(self.model, self.codec)
 
     def forward(

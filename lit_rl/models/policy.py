@@ -17,8 +17,9 @@ from lit_rl.arguments import TypedArguments, UsageError, typed_arguments
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
+from lit_rl.models.decoding import Decoding
 from lit_rl.models.reference import Reference
-from lit_rl.models.sampling import Decoding, RunningBatch, StreamKey, requests_of
+from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem, Sampling
 

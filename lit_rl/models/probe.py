@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.models.adapters import using_adapter
-from lit_rl.models.decoding import CachedDecoding, SharedDecoding
+from lit_rl.models.decoding import Decoding, SharedDecoding
 from lit_rl.models.family import (
     UnsupportedModelError,
     check_projection,
@@ -25,7 +25,6 @@ from lit_rl.models.family import (
     tolerance,
 )
 from lit_rl.models.padding import hidden_states
-from lit_rl.models.sampling import Decoding
 from lit_rl.training.ranks import evaluating
 
 _PROMPT_TOKENS = (3, 11)
@@ -57,7 +56,12 @@ def _compare(model: Any) -> None:
     name = f"{text_config(model).model_type} ({type(model).__name__})"
     try:
         check_projection(model)
-        alone, trained, sampled = _three_ways(model)
+        ids, mask = probe_rows(model)
+        rows = zip(ids, mask, strict=True)
+        alone = torch.cat([model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in rows]).float()
+        hidden = hidden_states(model, ids, mask)[:, -_DECODED - 1 :]
+        trained = projection(model)(hidden.flatten(0, 1)).float()
+        sampled = decoded(Decoding(model), ids, mask)
     except UnsupportedModelError:
         raise
     except Exception as error:
@@ -74,17 +78,6 @@ def _compare(model: Any) -> None:
                 f"{gap:.0%} of the logits' spread; use another model or another attention, or set probe to false "
                 "if you know better"
             )
-
-
-def _three_ways(model: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits [B * (T + 1), V] after the prompts and each of the T tokens: of rows alone, in training, in sampling."""
-    ids, mask = probe_rows(model)
-    width = ids.shape[1] - _DECODED
-    alone = [model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in zip(ids, mask, strict=True)]
-    hidden = hidden_states(model, ids, mask)[:, width - 1 :]
-    trained = projection(model)(hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
-    sampled = decoded(CachedDecoding(model), ids, mask)
-    return torch.cat(alone).float(), trained.flatten(0, 1).float(), sampled
 
 
 def decoded(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:
@@ -124,7 +117,7 @@ def can_share(model: Any) -> bool:
     rows = probe_rows(model)
     try:
         with evaluating(model):
-            plain, shared = (decoded(kind(model), *rows) for kind in (CachedDecoding, SharedDecoding))
+            plain, shared = (decoded(kind(model), *rows) for kind in (Decoding, SharedDecoding))
     except Exception:  # whatever a family of models does with a cache and an attention that are not its own
         return False
     return relative_gap(shared, plain) <= tolerance(model, 1e-4, 0.03)

@@ -247,9 +247,6 @@ def test_a_session_that_fails_leaves_the_policy_as_it_was(byte_tokenizer: str) -
         raise InterruptedError
     assert [part.training for part in policy.modules()] == modes and torch.is_grad_enabled()
     assert session.num_unfinished == 0
-    for use in (session.step, lambda: session.submit([Request(1, (1,), 0, max_tokens=9)])):
-        with pytest.raises(RuntimeError, match="session is over"):
-            use()
 
 
 def test_a_session_that_fails_on_sharded_weights_spreads_them_again(byte_tokenizer: str) -> None:

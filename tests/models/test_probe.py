@@ -13,7 +13,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.arguments import ArgumentError
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA, decoding, probe
-from lit_rl.models.decoding import CachedDecoding
+from lit_rl.models.decoding import Decoding
 from lit_rl.models.family import UnsupportedModelError
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem
@@ -37,13 +37,13 @@ def test_positions_that_the_sampler_leaves_out_are_noticed(
 def test_wrong_positions_after_rows_left_the_batch_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forgets_positions(self: CachedDecoding, rows: torch.Tensor) -> None:
+    def forgets_positions(self: Decoding, rows: torch.Tensor) -> None:
         before = self._positions
         keeps(self, rows)
         self._positions = before[: len(rows)]
 
-    keeps = CachedDecoding.keep
-    monkeypatch.setattr(CachedDecoding, "keep", forgets_positions)
+    keeps = Decoding.keep
+    monkeypatch.setattr(Decoding, "keep", forgets_positions)
     policy = built(byte_tokenizer, probe=False)
     policy.load()
     with torch.no_grad():  # rows of the probe must differ in positions, and positions must matter

@@ -21,10 +21,10 @@ from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.functional.masking import ends
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
+from lit_rl.models.decoding import Decoding
 from lit_rl.models.padding import pad_left
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenCopy, Reference, frozen_copy
-from lit_rl.models.sampling import Decoding
 from lit_rl.types import Completions, Problem, StopReason
 
 Numbers = tuple[int, ...]

@@ -36,7 +36,13 @@ def resolve(source: str) -> str:
     """
     if source.startswith("package:"):
         package, _, path = source.removeprefix("package:").partition("/")
-        return str(_package_folder(package, source) / path)
+        try:
+            found = find_spec(package)
+        except (ModuleNotFoundError, ValueError):  # of a package above it, or an empty name
+            found = None
+        if found is None or not found.submodule_search_locations:
+            raise ModuleNotFoundError(f"{source} needs the package {package}, which is not installed", name=package)
+        return str(Path(next(iter(found.submodule_search_locations))) / path)
     source = with_variables(source)
     given = Path(source).expanduser()
     if given.suffix == ".ckpt" or (any(given.glob("*.ckpt")) and not (given / "config.json").exists()):
@@ -48,17 +54,6 @@ def resolve(source: str) -> str:
         advice = "give a folder, such as lit-rl export RUN FOLDER writes, or a hub id"
         raise FileNotFoundError(f"model {kind} not found: {source} (from {Path.cwd()}): {advice}")
     return str(given) if looks_local else source
-
-
-def _package_folder(package: str, source: str) -> Path:
-    """Return the folder of an installed package."""
-    try:
-        found = find_spec(package)
-    except (ModuleNotFoundError, ValueError):  # of a package above it, or an empty name
-        found = None
-    if found is None or not found.submodule_search_locations:
-        raise ModuleNotFoundError(f"{source} needs the package {package}, which is not installed here", name=package)
-    return Path(next(iter(found.submodule_search_locations)))
 
 
 def has_tokenizer(folder: Path) -> bool:
