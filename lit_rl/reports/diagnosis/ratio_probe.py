@@ -6,9 +6,9 @@ Letters: n fresh rows, T their tokens, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
-from math import isfinite
+from math import inf, isfinite, log
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from lit_rl.models.adapters import has_adapter, using_adapter
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey, keep_likely
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.sampler_check import Tried, misreported
 from lit_rl.training.ranks import evaluating, max_over_ranks, unsharded, world_size
 from lit_rl.types import Completions, Generation, Problem, Request, Sampling
 
@@ -32,6 +31,20 @@ _ROUNDING = 0.02
 """Changes are as good as each other if what they leave differs by less than this share of it."""
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": None}
+
+
+class Tried(NamedTuple):
+    """One change, and what it left of the distance between sampler and trainer.
+
+    Args:
+        change: what was changed, in a few words.
+        gap: what is left, nats per token.
+        meaning: what it means if this is little, and what to do then.
+    """
+
+    change: str
+    gap: float
+    meaning: str = ""
 
 
 @dataclass
@@ -319,3 +332,72 @@ def recompute(
             if step + 1 < longest:
                 logits = decoding.append(tokens)
     return found
+
+
+_MOST_SHIFTS, _TELLING = 8, 3
+"""Other rows that are tried for one, and tokens of a row that can tell it from another."""
+
+
+def misreported(policy: Policy, some: Completions, temperature: float) -> Iterator[Tried]:
+    """Try ways in which an engine reports something else than the log-probability of its token.
+
+    Args:
+        policy: in eval mode.
+        some: n rows.
+        temperature: of the sampling.
+    """
+    own, mask = policy.logprobs(some, temperature), some.completion_mask
+    said = some.sampler_logprobs.to(own)
+    before, reported = _distance(own, some), said[mask]
+    if not own[mask].isfinite().all():
+        todo = "its weights are broken, not the engine: start again with a lower learning rate"
+        yield Tried("finite numbers of the trainer", 0.0, f"the policy's own log-probabilities are not finite: {todo}")
+    if not isfinite(before):
+        return
+    if len(reported) > 1 and float(reported.std()) == 0:
+        value = float(reported[0])
+        todo = "have it return the log-probability of each sampled token"
+        yield Tried("no constant", 0.0, f"constant: the engine reports {value:.3g} for every token: {todo}")
+        return
+    for unit, values in (
+        ("logarithms to base 2", own / log(2)),
+        ("logarithms to base 10", own / log(10)),
+    ):
+        yield Tried(unit, _distance(values, some), f"the engine reports {unit}: have it report natural logarithms")
+    for change, later, earlier in (("the token after", own, said), ("the token before", said, own)):
+        both = mask[:, 1:] & mask[:, :-1]
+        gap = float((later[:, 1:] - earlier[:, :-1])[both].abs().mean()) if both.any() else before
+        meaning = f"shifted by one: the engine reports for each token the log-probability of {change}"
+        yield Tried(f"numbers of {change}", gap, f"{meaning}; look at where its list begins")
+    yield from _of_other_rows(policy, some, temperature, own)
+
+
+def _of_other_rows(policy: Policy, some: Completions, temperature: float, own: Tensor) -> Iterator[Tried]:
+    """Try the numbers, then the prompts, of the other rows, up to a few."""
+    mask, said = some.completion_mask, some.sampler_logprobs.to(own)
+
+    def apart(values: Tensor, counted: Tensor) -> Tensor:
+        """[n] nats per token; infinite where too few tokens tell one row from another."""
+        number = counted.sum(-1)
+        distances = ((values - said).abs() * counted).sum(-1) / number.clamp(min=1)
+        return distances.masked_fill(number < _TELLING, inf)
+
+    nearest = {"log-probabilities": apart(own, mask), "answers": apart(own, mask)}
+    for shift in range(1, min(len(some), _MOST_SHIFTS)):
+        numbers = apart(own.roll(shift, 0), mask & mask.roll(shift, 0))
+        names = ("prompt_ids", "prompt_mask", "group_ids")
+        other = replace(some, **{name: getattr(some, name).roll(shift, 0) for name in names})
+        answers = apart(policy.logprobs(other, temperature), mask)
+        nearest = {
+            "log-probabilities": torch.minimum(nearest["log-probabilities"], numbers),
+            "answers": torch.minimum(nearest["answers"], answers),
+        }
+    for name, distances in nearest.items():
+        meaning = f"rows permuted: the engine's {name} are those of other requests; look at where it sets their row"
+        known = distances[distances.isfinite()]
+        yield Tried(f"{name} of other rows", float(known.mean()) if len(known) else inf, meaning)
+
+
+def _distance(logprobs: Tensor, some: Completions) -> float:
+    """Mean distance from the sampler's numbers, nats per token."""
+    return float((logprobs - some.sampler_logprobs.to(logprobs))[some.completion_mask].abs().mean())
