@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lit_rl.models.loading.sources import resolve
+from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve
 
 
 def convert(source: str, folder: str) -> None:
@@ -18,16 +18,19 @@ def convert(source: str, folder: str) -> None:
         source: the file, or ``package:NAME/PATH`` of a file that an installed package ships.
         folder: made if it is missing.
     """
+    import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    file = Path(resolve(source))
-    model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype="float32")
+    file, options = Path(resolve(source)), {"dtype": "float32", **NO_FOREIGN_CODE}
+    if hasattr(transformers, "GgufConfig"):  # else weights are always unpacked
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, **options)
     if hasattr(model.config, "quantization_config"):  # transformers would call plain weights quantized
         del model.config.quantization_config
     for note in ("hf_quantizer", "quantization_method", "is_quantized"):
         vars(model).pop(note, None)
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, **NO_FOREIGN_CODE).save_pretrained(folder)
 
 
 if __name__ == "__main__":
