@@ -318,7 +318,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "nothing to train on": (lambda: quiet().fit(grpo()), ("a task, such as datamodule=Basics()", "got None")),
     "a list of tests": (lambda: AssertTests(["assert f()"]), ("AssertTests.test: expected a text", "join lines")),  # type: ignore[arg-type]
-    "weights before there are any": (lambda: POLICY.load_state_dict({}), ("call its load() before",)),
     "freezing weights before there are any": (lambda: POLICY.requires_grad_(False), ("no weights yet", "load()")),
     "weights for an optimizer before there are any": (
         lambda: Update(optimizer=torch.optim.AdamW(POLICY.parameters())),
