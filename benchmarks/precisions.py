@@ -72,9 +72,7 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), choices=PRECISIONS)
     parser.add_argument("--rollouts", type=int, default=100)
     parser.add_argument("--sft-updates", type=int, default=500)
-    parser.add_argument(
-        "--steps", type=int, default=1, help="a rollout: 1, or an even number in two epochs"
-    )
+    parser.add_argument("--steps", type=int, default=1, help="a rollout: 1, or an even number in two epochs")
     parser.add_argument("--folder", type=Path, default=Path("runs/precisions"), help="of the warm starts")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")

@@ -16,13 +16,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip, require_share
-from lit_rl.functional.masking import SumOverRanks, masked_mean, masked_moments, require_no_grad, shape_of
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip
+from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
 from lit_rl.functional.ratios import BeyondCap, RatioLevel, importance_weights, log_ratio
 
 __all__ = [
     "CISPO",
-    "ClipCov",
     "Clipped",
     "Correction",
     "ImportanceSampling",
@@ -435,73 +434,6 @@ class SequenceMask(Correction):
         kept = _kept(mean, self, tokens)
         weights = torch.ones_like(mean) if self.cap is None else _off_policy_weights(tokens, self.cap, "token")
         return torch.where(kept, weights, torch.zeros_like(weights))
-
-
-@dataclass(frozen=True)
-class ClipCov(TypedArguments):
-    """Leave out a few of the tokens that lower the entropy most, those whose covariance lies in a band (Clip-Cov).
-
-        cov_t = (A_t - mean A) * (log q_t - mean log q)        means over the rollout's tokens, on all ranks
-        A_t   = 0 for a random part of the tokens with low <= cov_t <= high
-
-    A likely token with a large advantage takes probability from all others. Its part of the loss has no gradient then;
-    the token still counts in the mean. Tokens are chosen once per rollout, by the log-probabilities that the sampler
-    reported (in the paper at each update, by the policy's), so that no split into micro-batches or ranks changes them.
-
-    Args:
-        share: of all tokens, that is left out on average; at most all in the band are.
-        low: smallest covariance of the band, nats times the advantage's unit.
-        high: largest.
-
-    Raises:
-        ValueError: ``share`` is not above 0 and at most 1, or the band is empty.
-
-    Source:
-        Cui et al. 2025, https://arxiv.org/abs/2505.22617
-
-    Example:
-        >>> advantages, logprobs = torch.tensor([[2.0, -2.0, 0.0]]), torch.tensor([[-0.5, -3.5, -2.0]])  # 3, 3, 0
-        >>> every, draws = torch.ones(1, 3).bool(), torch.tensor([[0.1, 0.9, 0.1]])
-        >>> ClipCov(share=1 / 3).kept(advantages, logprobs, every, draws)  # one of three, so half of the two
-        tensor([[False,  True,  True]])
-    """
-
-    share: float = 2e-4
-    low: float = 1.0
-    high: float = 5.0
-
-    def __post_init__(self) -> None:
-        require_share(self, share=self.share)
-        require_above(0, self, share=self.share)
-        if not self.low < self.high:
-            raise UsageError(
-                f"ClipCov.low must be below high, got low={self.low} and high={self.high}: the band has no covariance"
-            )
-
-    def kept(
-        self,
-        advantages: Tensor,
-        logprobs: Tensor,
-        mask: Tensor,
-        draws: Tensor,
-        sum_over_ranks: SumOverRanks | None = None,
-    ) -> Tensor:
-        """[N, T] bool: tokens whose advantage stays; all ranks call together.
-
-        Args:
-            advantages: [N, T].
-            logprobs: [N, T] nats, of the sampled tokens under the policy that sampled.
-            mask: [N, T] bool, tokens that count.
-            draws: [N, T] uniform random numbers in [0, 1).
-            sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`.
-        """
-        mean_advantage, _, count = masked_moments(advantages, mask, sum_over_ranks=sum_over_ranks)
-        mean_logprob, _, _ = masked_moments(logprobs, mask, sum_over_ranks=sum_over_ranks)
-        covariance = (advantages - mean_advantage) * (logprobs - mean_logprob)
-        in_band = mask & (covariance >= self.low) & (covariance <= self.high)
-        candidates = in_band.sum().to(count.dtype).reshape(1)
-        candidates = candidates if sum_over_ranks is None else sum_over_ranks(candidates)
-        return ~(in_band & (draws * candidates < self.share * count))
 
 
 def _off_policy_weights(tokens: Tokens, cap: float | None, level: RatioLevel) -> Tensor:

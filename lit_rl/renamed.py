@@ -38,7 +38,6 @@ ARGUMENTS = {
     "critic_warmup_rollouts": "critic_update.warmup_rollouts",
     "value_coef": "critic_update.coef",
     "value_clip": "critic_update.value_clip",
-    "target_kl": "objective.target_kl",
 }
 """Arguments of algorithms whose value moves as it is."""
 
@@ -51,7 +50,6 @@ OF_PPO = {
 
 REPLACED = {
     "scale_by": "baseline.GroupMean.normalize",
-    "baseline_decay": "baseline.RunningMean.decay",
     "truncation": "critic_update.bootstrap_truncated or update.mask_truncated",
     "clip_low": "objective.loss.Clipped.clip_low",
     "clip_high": "objective.loss.Clipped.clip_high",
@@ -120,7 +118,6 @@ BASELINES: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("NoBaseline", {}),
     "max_rewards": ("MaxRewards", {}),
     "mean": ("BatchMean", {"normalize": "none"}),
-    "exponential": ("RunningMean", {}),
     "rewards": ("NoBaseline", {}),
     "centered_rewards": ("GroupMean", {"normalize": "none"}),
     "normalized_rewards": ("GroupMean", {"normalize": "std", "eps": 1e-5}),
@@ -371,7 +368,7 @@ def _loss_of_name(objective: Any, changes: list[str]) -> None:
 
 
 def _advantages_of_name(arguments: Config, algorithm: str, changes: list[str]) -> None:
-    scale, decay = arguments.pop("scale_by", None), arguments.pop("baseline_decay", None)
+    scale = arguments.pop("scale_by", None)
     if scale is not None and "baseline" not in arguments:
         arguments["baseline"] = "group_mean"
     for key in ("baseline", "deltas"):
@@ -382,8 +379,6 @@ def _advantages_of_name(arguments: Config, algorithm: str, changes: list[str]) -
         kind, values = BASELINES[name]
         if algorithm != "REINFORCE" and name in ("group_mean", "leave_one_out", "batch_mean") and scale is not None:
             values = {"normalize": scale}
-        elif name == "exponential" and decay is not None:
-            values = {"decay": decay}
         arguments[key] = {"class_path": f"lit_rl.advantages.{kind}"} | ({"init_args": dict(values)} if values else {})
         changes.append(f"{key}: {name} is the class {kind}")
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError, require_above, require_at_least, shown, typed_group
-from lit_rl.functional.kl import KLKind, adaptive_kl_coef, kl_estimate, kl_penalised_rewards
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least, shown, typed_group
+from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
 from lit_rl.losses import (
     CISPO,
-    ClipCov,
     Clipped,
     Correction,
     ImportanceSampling,
@@ -27,7 +25,6 @@ from lit_rl.losses import (
     TruncatedWeights,
 )
 from lit_rl.renamed import value_now
-from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience
 
 KLPlace = Literal["loss", "reward"]
@@ -59,10 +56,7 @@ class Objective:
             for the one whose gradient is that of the KL: ``k1`` in the reward and ``k3_weighted`` in the loss.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
             ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
-        target_kl: move ``kl_coef`` so that the KL to the reference stays near this (nats per completion); ``None``
-            leaves it. Needs the KL in the reward.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
-        clip_cov: leave out tokens that lower the entropy most, see :class:`lit_rl.losses.ClipCov`.
         correction: weigh each token's loss by its probability when the rollout's updates begin over its probability
             under the sampler, by a class such as :class:`lit_rl.losses.TruncatedWeights` (TIS) or
             :class:`lit_rl.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. The old policy of the loss's ratio
@@ -77,9 +71,7 @@ class Objective:
     kl_coef: float = 0.0
     kl_kind: KLKind | None = None
     kl_in: KLPlace | None = None
-    target_kl: float | None = None
     entropy_coef: float = 0.0
-    clip_cov: ClipCov | None = None
     correction: Correction | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
@@ -89,16 +81,10 @@ class Objective:
                 f"{type(self.loss).__name__} weighs by the sampler's probabilities itself, got it beside the "
                 f"correction {type(self.correction).__name__}: leave one of them out"
             )
-        require_above(0, self, target_kl=self.target_kl)
         if self.kl_in == "reward" and self.kl_kind not in (None, "k1"):
             raise UsageError(
                 f"kl_kind {self.kl_kind} in the reward has not the gradient of the KL, and far from the reference the "
                 "opposite one: set kl_kind to k1, or kl_in to loss"
-            )
-        if self.target_kl is not None and (self.kl_coef == 0 or self.kl_in == "loss"):
-            raise UsageError(
-                f"target_kl moves the KL coefficient of the reward, got kl_coef={self.kl_coef} and kl_in={self.kl_in}: "
-                "set kl_coef above 0 and kl_in to reward"
             )
 
     def with_defaults(self, kl_in: KLPlace, *, is_off_policy: bool) -> Objective:
@@ -193,6 +179,20 @@ class Objective:
         """True if the KL to the reference is subtracted from the rewards."""
         return self.kl_coef != 0 and self.kl_in == "reward"
 
+    def token_rewards(self, credit: Tensor, logprobs: Logprobs, mask: Tensor) -> Tensor:
+        """Rewards of the tokens [N, T]: their credit, minus the KL where it is in the reward; 0 outside the mask.
+
+        Args:
+            credit: [N, T] reward units.
+            logprobs: of the N rows, under old policy and reference.
+            mask: [N, T] bool, tokens that have a reward.
+        """
+        if not self.penalises_rewards:
+            return credit * mask
+        old, ref = logprobs
+        assert old is not None and ref is not None
+        return kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.kl_coef)
+
     @property
     def pulls_on_every_token(self) -> bool:
         """True if rows whose advantages are all 0 have gradients too, of a KL or an entropy bonus."""
@@ -262,54 +262,3 @@ class Objective:
             who = f"{type(correction).__name__}.weights"
             raise ArgumentError(who, f"one weight per token, {wanted}", str(tuple(weights.shape)))
         return weights.detach()
-
-
-HORIZON_COMPLETIONS = 10_000
-"""Speed of an adaptive coefficient: it changes by at most its own size per this many completions."""
-
-
-class KLPenalty:
-    """Subtracts the KL from the credit of each token; with a target the coefficient follows it.
-
-    Args:
-        objective: with its coefficient, and whether the KL belongs into the reward.
-
-    Attributes:
-        coef: reward units per nat, as it is now.
-
-    Source:
-        adaptive coefficient: Ziegler et al. 2019, section 2.2, https://arxiv.org/abs/1909.08593
-    """
-
-    def __init__(self, objective: Objective) -> None:
-        self.objective = objective
-        self.coef = objective.kl_coef
-
-    def penalise(self, credit: Tensor, logprobs: Logprobs, mask: Tensor) -> Tensor:
-        """Token rewards [N, T], 0 outside the mask; all ranks call together.
-
-        Args:
-            credit: [N, T] reward units.
-            logprobs: of the N rows, under old policy and reference.
-            mask: [N, T] bool, tokens that have a reward.
-        """
-        if not self.objective.penalises_rewards:
-            return credit * mask
-        old, ref = logprobs
-        assert old is not None and ref is not None
-        token_rewards = kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.coef)
-        if self.objective.target_kl is not None:
-            self._adapt(old - ref, mask, self.objective.target_kl)
-        return token_rewards
-
-    def _adapt(self, log_ratio: Tensor, mask: Tensor, target: float) -> None:
-        """Move the coefficient towards the target, the same on all ranks."""
-        kl = (log_ratio * mask).sum()
-        total = sum_over_ranks(torch.stack([kl, mask.any(-1).sum().to(kl.dtype)]))
-        self.coef = adaptive_kl_coef(
-            self.coef,
-            float(total[0] / total[1].clamp(min=1)),
-            target_kl=target,
-            num_completions=int(total[1]),
-            horizon_completions=HORIZON_COMPLETIONS,
-        )

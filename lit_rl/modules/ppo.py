@@ -116,7 +116,6 @@ class PPO(RolloutModule):
         self.estimator = estimator
         self.credit: Credit = credit
         self.critic_update = critic_update
-        self.num_targets: Tensor | None = None  # of the current update, where it is not the number of tokens
 
     # -- experience ----------------------------------------------------------------------------------------
 
@@ -135,7 +134,7 @@ class PPO(RolloutModule):
             open_end = place_before_end(rewards, completions.completion_mask, self.credit)
             credit = torch.where(truncated[:, None], open_end, credit)
         mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
-        token_rewards = self.kl_penalty.penalise(credit, logprobs, mask)
+        token_rewards = self.objective.token_rewards(credit, logprobs, mask)
         estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
         shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else shown(estimated)
         if shapes != [tuple(mask.shape)] * 2:
@@ -183,21 +182,13 @@ class PPO(RolloutModule):
         with self.critic.active():
             yield self.value_loss(micro, denominator)
 
-    def denominator(self, minibatch: Experience) -> Tensor:
-        """The policy loss's denominator; the critic's differs where it has fewer targets than the policy has tokens."""
-        mask = minibatch.loss_mask
-        targets = self.estimator.targets(mask)
-        self.num_targets = None if targets is mask else self.count(targets)
-        return super().denominator(minibatch)
-
     def value_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Squared error of the critic, divided by the number of its targets."""
         assert micro.old_values is not None and micro.returns is not None
         values, _ = self.critic(micro.completions)
         loss = clipped_value_loss(values, micro.old_values, micro.returns, value_clip=self.critic_update.value_clip)
-        mask = self.estimator.targets(micro.loss_mask)
+        mask = micro.loss_mask
         metrics = {"critic/value_loss": (loss.detach() * mask).sum() / mask.sum().clamp(min=1)}
-        denominator = denominator if self.num_targets is None else self.num_targets
         reduced = aggregate(loss, mask, mode=self.update.aggregate, denominator=denominator)
         return self.critic_update.coef * reduced, metrics
 
@@ -230,16 +221,14 @@ class PPO(RolloutModule):
         return (self.critic_update if group == "critic" else self.update).gradient_clip_norm
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
-        """Log the critic's values and the KL coefficient."""
+        """Log the critic's values."""
         values, returns = experience.old_values, experience.returns
         assert values is not None and returns is not None
-        mask = self.estimator.targets(experience.loss_mask)
+        mask = experience.loss_mask
         means = Means()
         variance = explained_variance(values, returns, mask, sum_over_ranks=sum_over_ranks)
         means.add({"critic/explained_variance": variance})
         means.add_sum("critic/value_mean", values[mask].sum(), mask.sum())
-        if self.objective.kl_coef:
-            means.add({"policy/kl_coef": self.kl_penalty.coef})
         return means
 
 

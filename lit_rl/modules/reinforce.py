@@ -39,8 +39,7 @@ class REINFORCE(RolloutModule):
         sampling: how training samples.
         objective: the policy's loss; by default the plain policy gradient. A KL to the reference is added to the loss.
         baseline: subtracted from the reward-to-go: a :class:`lit_rl.advantages.Baseline` that is not normalized, as
-            ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks) or ``RunningMean()`` (of earlier
-            rollouts' rewards; the first rollout has none).
+            ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks).
         gamma: discount per token.
         credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
             credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the

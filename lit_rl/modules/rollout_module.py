@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -23,7 +21,6 @@ from lit_rl.advantages import RowAdvantages
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator
-from lit_rl.losses import ClipCov
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import StreamKey
@@ -35,7 +32,7 @@ from lit_rl.modules.minibatches import (
     require_unfiltered,
     zero_weight_row,
 )
-from lit_rl.modules.objective import APPROXIMATE_KL, KLPenalty, KLPlace, Logprobs, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
     measure,
@@ -145,7 +142,6 @@ class RolloutModule(PolicyModule):
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobReader(policy, objective, update, sampling)
-        self.kl_penalty = KLPenalty(objective)
         self.on_policy = update.steps == 1
         self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout, once something was read
         self.trace = UpdateTrace()
@@ -317,8 +313,6 @@ class RolloutModule(PolicyModule):
     def learn_from(self, experience: Experience) -> Means:
         """Several passes over the rollout's minibatches, each in another order, each minibatch one optimizer step."""
         means = Means()
-        if self.objective.clip_cov is not None:
-            experience = self.clip_covariances(self.objective.clip_cov, experience, means)
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
         dealt = self.dealt or self.deal(experience.completions, trained)
         self.trace = UpdateTrace()
@@ -336,19 +330,6 @@ class RolloutModule(PolicyModule):
             return list(range(self.update.minibatches))
         seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
         return torch.randperm(self.update.minibatches, generator=torch.Generator().manual_seed(seed)).tolist()
-
-    def clip_covariances(self, clip_cov: ClipCov, experience: Experience, means: Means) -> Experience:
-        """Experience without the advantages of the tokens that are left out, whichever rank has their rows."""
-        rows, mask = experience.completions, experience.loss_mask
-        key, seen = StreamKey(self.seed, "clip_cov", self.clock.count), Counter[str]()
-        draws = torch.empty(mask.shape)
-        for of_row, problem in zip(draws, rows.problems, strict=True):
-            stream = torch.Generator().manual_seed(key.seed_of(problem.task_id, seen[problem.task_id]))
-            seen[problem.task_id] += 1
-            of_row.uniform_(generator=stream)
-        kept = clip_cov.kept(experience.advantages, rows.sampler_logprobs, mask, draws.to(mask.device), sum_over_ranks)
-        means.add_sum("policy/clip_cov_fraction", (~kept).sum(), mask.sum())
-        return replace(experience, advantages=experience.advantages * kept)
 
     def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
         """One optimizer step on a minibatch; none if no row of any rank can move a weight.
@@ -565,9 +546,8 @@ class RolloutModule(PolicyModule):
             )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store the rows that were sampled ahead, the baseline, and what follows a target; all ranks call."""
+        """Store the rows that were sampled ahead, and the baseline; all ranks call."""
         super().on_save_checkpoint(checkpoint)
-        checkpoint["kl_coef"] = self.kl_penalty.coef
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
         self.sampler.save(checkpoint, self.sampling, self.clock.count)
@@ -575,10 +555,8 @@ class RolloutModule(PolicyModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore them."""
         super().on_load_checkpoint(checkpoint)
-        if self.objective.target_kl is not None:
-            self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
-        if self._compared is not None and checkpoint.keys() & {"baseline", "running_baseline"}:  # before 0.3, a number
-            self._compared.load_state_dict(checkpoint.get("baseline", {"mean": checkpoint.get("running_baseline")}))
+        if self._compared is not None and "baseline" in checkpoint:
+            self._compared.load_state_dict(checkpoint["baseline"])
         self.sampler.load(checkpoint, resumes=self.is_fitting)
 
 

@@ -20,7 +20,6 @@ from lit_rl.advantages import (
     NoBaseline,
     Normalize,
     RowAdvantages,
-    RunningMean,
     decoupled_advantages,
 )
 
@@ -243,19 +242,6 @@ def test_max_rewards_keeps_the_best_of_each_group() -> None:
     assert over(MaxRewards(), rewards, valid).tolist() == want
 
 
-def test_a_running_mean_that_forgets_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="decay: expected a number below 1, got 1"):
-        RunningMean(decay=1)
-
-
-def test_the_running_mean_of_two_ranks_is_that_of_one() -> None:
-    baseline = RunningMean()
-    other = iter([torch.tensor([9.0, 3.0], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)])
-    baseline.sum_over_ranks = lambda local: local + next(other)
-    whole(baseline, torch.tensor([1.0, 2.0]))
-    assert baseline.mean == pytest.approx((1 + 2 + 9) / 5)
-
-
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
@@ -275,7 +261,7 @@ def test_groups_may_be_scattered_and_unequal(kind: RowAdvantages, expected: list
     torch.testing.assert_close(got, torch.tensor(expected))
 
 
-@pytest.mark.parametrize("kind", [GroupMean(), LeaveOneOut(), MaxRewards(), NoBaseline(), BatchMean(), RunningMean()])
+@pytest.mark.parametrize("kind", [GroupMean(), LeaveOneOut(), MaxRewards(), NoBaseline(), BatchMean()])
 def test_a_row_without_a_score_has_no_advantage_and_no_say(kind: RowAdvantages) -> None:
     ids, valid = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([True, False, True, True, True])
     scores = torch.tensor([1.0, float("nan"), 3.0, 2.0, 5.0])
@@ -292,17 +278,6 @@ def test_what_is_expected_of_a_row_is_its_groups_mean_or_the_others(
     """Scores 1 and 3; a row alone is what is expected of it."""
     scores, ids = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1])
     assert kind().expected(scores, torch.ones(3, dtype=torch.bool), ids).tolist() == expected
-
-
-def test_the_running_mean_is_that_of_the_rollouts_before_and_is_kept() -> None:
-    """Decay 3/4, means 4, 8: none, 4, then 3/4 * 4 + 1/4 * 8 = 5."""
-    ids, valid = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool)
-    first = RunningMean(decay=0.75)
-    assert first(torch.tensor([4.0, 4.0]), valid, ids).tolist() == [4.0, 4.0]
-    assert first(torch.tensor([7.0, 9.0]), valid, ids).tolist() == [3.0, 5.0]
-    second = RunningMean(decay=0.75)
-    second.load_state_dict(first.state_dict())
-    assert second(torch.tensor([5.0, 6.0]), valid, ids).tolist() == [0.0, 1.0]
 
 
 def test_a_baseline_that_returns_one_number_is_told_so() -> None:

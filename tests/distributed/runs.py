@@ -16,14 +16,13 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.advantages import GroupMean
 from lit_rl.divergences import JSD, ForwardKL
-from lit_rl.losses import ClipCov
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, ModelTeacher, ReferenceTeacher, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Distil, Distillation, Objective, RolloutModule
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
 
 KL = Objective(kl_coef=0.1)
-CONTROLLED = Objective(entropy_coef=0.01, clip_cov=ClipCov(share=0.2, low=0.0, high=9.0))
+CONTROLLED = Objective(entropy_coef=0.01)
 
 
 class SomeMissing(EvenBytes):

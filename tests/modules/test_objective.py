@@ -24,7 +24,7 @@ from lit_rl.losses import (
     TruncatedWeights,
 )
 from lit_rl.modules import RolloutModule
-from lit_rl.modules.objective import KLPenalty, Logprobs
+from lit_rl.modules.objective import Logprobs
 from lit_rl.types import Experience, Sampling
 
 TERMS: Any = [TestsReward()]
@@ -40,7 +40,7 @@ class Own(Loss):
 
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3", None])
 def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kind: Any) -> None:
-    """Item 81: Objective(kl_coef=0.1) leaves the rest to PPO, as ``objective: {kl_coef: 0.1}`` does."""
+    """Item 75: Objective(kl_coef=0.1) leaves the rest to PPO, as ``objective: {kl_coef: 0.1}`` does."""
     given = Objective(kl_coef=0.1, kl_kind=kind)
     if kind in ("k1", None):
         ppo = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=given).objective
@@ -98,17 +98,12 @@ def test_what_is_hardly_meant_is_told_with_what_to_set(
     assert len(doubts) == len(told) and all(key in doubt for key, doubt in zip(told, doubts, strict=True)), doubts
 
 
-def test_the_coefficient_follows_the_kl_of_a_completion(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two completions count, of 0.9 - 0.5 + 0.4 = 0.8 nats together: 0.4 each, a ninth below the target of 0.45."""
-    monkeypatch.setattr("lit_rl.modules.objective.HORIZON_COMPLETIONS", 20)
-    penalty = KLPenalty(Objective(kl_coef=0.5, kl_in="reward", target_kl=0.45))
+def test_a_kl_in_the_reward_is_taken_off_the_tokens_that_count() -> None:
+    objective = Objective(kl_coef=0.5, kl_in="reward")
     old = torch.tensor([[0.9, -0.5], [0.4, 7.0], [3.0, 3.0]], dtype=torch.float64)
     mask = torch.tensor([[True, True], [True, False], [False, False]])
-    rewards = penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)
+    rewards = objective.token_rewards(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)
     assert rewards.tolist() == [[pytest.approx(1 - 0.45), pytest.approx(1 + 0.25)], [pytest.approx(1 - 0.2), 0], [0, 0]]
-    moved = 0.5 * (1 - 1 / 9 * 2 / 20)
-    assert penalty.coef == pytest.approx(moved)
-    assert penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)[1, 0] == 1 - moved * 0.4
 
 
 @pytest.mark.parametrize(
