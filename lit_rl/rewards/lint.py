@@ -95,11 +95,11 @@ class LintReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's programs are not Python."""
-        check_language("LintReward", problem, ("python",))
+        check_language("LintReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, by one run of ruff; none where that fails."""
-        known = [unread(judgement, ("python",)) for judgement in judgements]
+        known = [unread(judgement) for judgement in judgements]
         read = (j for j, score in zip(judgements, known, strict=True) if score is None)
         sources = list(dict.fromkeys(j.program.source for j in read if j.program is not None))
         findings: dict[str, list[Finding]] = {}

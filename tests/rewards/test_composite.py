@@ -190,7 +190,7 @@ def test_arguments_and_problems_that_a_term_cannot_use_are_refused_with_the_key(
         assert "\n" not in str(refused.value)
     for term in (TestsReward(), LintReward(), SyntaxReward()):
         term.check_problem(problem())
-    DataflowReward().check_problem(problem(CPP, reference="int x;"))
+    DataflowReward().check_problem(problem(reference="x = 1"))
 
 
 @pytest.mark.parametrize(
