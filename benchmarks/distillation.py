@@ -41,9 +41,9 @@ from expert_iteration import Settings, expert_iteration
 from lit_rl.advantages import GroupMean
 from lit_rl.cli.main import Cli
 from lit_rl.data.basics.problems import REPAIR_TEMPLATE
-from lit_rl.divergences import JSD, ReverseKL, SampledReverseKL
+from lit_rl.divergences import JSD, SampledReverseKL
 from lit_rl.execution import Sandbox
-from lit_rl.models import CausalLM, PolicyTeacher, ReferenceTeacher
+from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, REINFORCE, Distil, Distillation, Update
 from lit_rl.reports.runs import read_curves
 from lit_rl.rewards import TestsReward
@@ -117,13 +117,13 @@ AVERAGE: dict[str, Any] = {"refresh_reference_every": 1, "refresh_reference_shar
 
 
 def sdpo(
-    distil: Distil, teacher: Callable[[], Any] = ReferenceTeacher, hindsight: Hindsight = HINDSIGHT, **update: Any
+    distil: Distil, teacher: Any = "reference", hindsight: Hindsight = HINDSIGHT, **update: Any
 ) -> Callable[..., Any]:
     """A method that learns from feedback; by default from a moving average of the policy."""
 
     def make(policy: CausalLM, *, update: Callable[..., Update], **shared: Any) -> Distillation:
         return Distillation(
-            policy, teacher=teacher(), hindsight=hindsight, distil=distil, update=update(**settings), **shared
+            policy, teacher=teacher, hindsight=hindsight, distil=distil, update=update(**settings), **shared
         )
 
     settings = AVERAGE | update
@@ -137,11 +137,11 @@ METHODS: dict[str, Callable[..., Any]] = {
         policy, update=update(), baseline=GroupMean(normalize="none"), credit="spans", **shared
     ),
     "SDPO": sdpo(Distil(JSD())),
-    "SDPO, reverse KL": sdpo(Distil(ReverseKL())),
+    "SDPO, reverse KL": sdpo(Distil(JSD(beta=1.0))),
     "SDPO, failed rows": sdpo(Distil(JSD(), rows="failed")),
     "SDPO, failing line": sdpo(Distil(JSD(), rows="failed", tokens="failing_line")),
     "SDPO, solutions": sdpo(Distil(JSD()), hindsight=WITH_SOLUTIONS),
-    "SDPO, present weights": sdpo(Distil(JSD()), PolicyTeacher),
+    "SDPO, present weights": sdpo(Distil(JSD()), "policy"),
     "SDPO, weights of the start": sdpo(Distil(JSD()), refresh_reference_every=None, refresh_reference_share=1.0),
     "GRPO + SDPO 0.1": sdpo(Distil(JSD(), weight=0.1, reward_weight=1.0, rows="failed")),
     "GRPO + SDPO 1": sdpo(Distil(JSD(), reward_weight=1.0, rows="failed")),
@@ -223,7 +223,7 @@ class Agreement(Distillation):
     def _with_sampled_gap(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
         assert self.taught is not None and experience.teacher_view is not None
         rows = (experience.row_mask & self.taught.any(-1)).nonzero()[:, 0]
-        theirs = self.logprobs.under(self.teacher, experience.teacher_view, [rows])
+        theirs = self.logprobs.under(self.scorer, experience.teacher_view, [rows])
         ours, taught = self.logprobs.old(experience.completions, self.dealt), self.taught & experience.loss_mask
         policy, teacher = (float(logprobs[taught].exp().mean()) for logprobs in (ours, theirs))
         print(f"{len(rows)} failed of {len(taught)} rows: policy {policy:.3f}, teacher {teacher:.3f}")
@@ -236,7 +236,7 @@ def agreement(options: argparse.Namespace) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     module = Agreement(
         CausalLM(repair.warm_start(options.folder, options.sft_updates)),
-        teacher=PolicyTeacher(),
+        teacher="policy",
         hindsight=HINDSIGHT,
         distil=Distil(SampledReverseKL()),
         update=Update(optimizer=adamw(1e-12)),

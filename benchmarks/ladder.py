@@ -52,7 +52,7 @@ from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.divergences import JSD
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
-from lit_rl.models import CausalLM, LoRA, ReferenceTeacher
+from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.loading.checkpoints import write_model
 from lit_rl.models.loading.sources import ADAPTER_CONFIG
 from lit_rl.modules import GRPO, SFT, Collect, Distil, Distillation, Optimization, Update
@@ -165,7 +165,7 @@ def learn(given: argparse.Namespace, arm: str, model: str, seed: int, folder: Pa
     if arm == "sdpo":
         module = Distillation(
             policy,
-            teacher=ReferenceTeacher(),
+            teacher="reference",
             hindsight=Hindsight("both"),
             distil=Distil(JSD(), reward_weight=1.0, rows="failed"),
             update=Update(**update, refresh_reference_every=1, refresh_reference_share=0.05),

@@ -38,7 +38,7 @@ from lit_rl.data import Sorting
 from lit_rl.data.rows import Row
 from lit_rl.execution import CallTests, Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
-from lit_rl.models import ModelTeacher, SeparateCritic, SortingPolicy
+from lit_rl.models import SeparateCritic, SortingPolicy
 from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, RolloutModule, Update, setup_checks
 from lit_rl.modules.sft import demonstration
 from lit_rl.rewards import LengthPenalty, OverlongPenalty, RewardTerm, SortingReward
@@ -349,8 +349,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("the reference of problem a is indented, as a body", "begins with program_prefix"),
     ),
     "a policy that teaches itself": (
-        lambda: Distillation(POLICY, [TestsReward()], ModelTeacher(POLICY)),
-        ("the teacher's model is the policy itself", "PolicyTeacher or ReferenceTeacher"),
+        lambda: Distillation(POLICY, [TestsReward()], POLICY),
+        ("the teacher is the policy itself", "teacher='policy' or 'reference'"),
     ),
     "batches of texts": (
         lambda: grpo().transfer_batch_to_device(["def f():"], torch.device("cpu"), 0),

@@ -145,7 +145,7 @@ def completion_divergences(
         completion_ids: [N, T] int64.
         mask: [N, T] bool with M tokens that count.
         teacher: the teacher's logits of the M tokens, row by row. No gradient.
-        compare: a divergence, such as :class:`lit_rl.divergences.ReverseKL`.
+        compare: a divergence, such as :class:`lit_rl.divergences.JSD`.
         temperature: the sampler's, > 0.
         chunk_tokens: at least 1.
         with_entropy: also return the entropy.

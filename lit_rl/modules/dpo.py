@@ -24,7 +24,7 @@ from lit_rl.data.preferences import pair_of
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import Reference
+from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.settings import Evaluate, Optimization
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rewards.composite import Composite
@@ -94,7 +94,7 @@ class DPO(TextModule):
         self.kind = kind
         self.beta = beta
         self.average = kind == "ipo" if average is None else average
-        self.reference: Reference | None = None
+        self.reference: FrozenScorer | None = None
 
     def configure_model(self) -> None:
         """Load the policy; keep its start as the reference."""

@@ -22,7 +22,7 @@ from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import Reference
+from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.minibatches import (
     LogprobReader,
@@ -95,8 +95,6 @@ class RolloutModule(PolicyModule):
     update: Update
     reads_reference = False
     """True if something besides the objective's KL reads the reference."""
-    reference: Reference | None = None
-    """Same as :attr:`LogprobReader.reference`; as an attribute here its weights are part of checkpoints."""
 
     def __init__(
         self,
@@ -147,6 +145,11 @@ class RolloutModule(PolicyModule):
         self.trace = UpdateTrace()
         self._without_reward = 0  # rollouts in a row
         self._compared: RowAdvantages | None = None
+
+    @property
+    def reference(self) -> FrozenScorer | None:
+        """The policy that the KL is measured to; ``None`` without one."""
+        return self.logprobs.reference
 
     @property
     def max_rollouts(self) -> int | None:
@@ -519,7 +522,6 @@ class RolloutModule(PolicyModule):
                 "completion is cut there; lower it"
             )
         self.logprobs.load_reference(needed=self.reads_reference)
-        self.reference = self.logprobs.reference
         if self.is_fitting and self.reference is None and self.update.refresh_reference_every is not None:
             rank_zero_warn(
                 f"update.refresh_reference_every is {self.update.refresh_reference_every}, and nothing reads the "

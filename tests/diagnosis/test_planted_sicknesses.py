@@ -43,7 +43,7 @@ from lit_rl.data import Basics, Corridor, Sorting
 from lit_rl.data.task import Split
 from lit_rl.execution import AssertTests, Sandbox, TokenTarget
 from lit_rl.execution.interface import Check, Outcome, Verdict
-from lit_rl.models import CausalLM, ModelTeacher
+from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, Distillation, Evaluate, Objective
 from lit_rl.rewards import TestsReward
 from lit_rl.rewards.program_tests import GRADES
@@ -254,7 +254,7 @@ def diagnosed(tokenizer: str, folder: Path, rollouts: int = 16, **options: Any) 
     trained = build_module(tokenizer, max_rollouts=60, **settings) if options.pop("from_trained", False) else None
     if trained is not None:
         fit(trained, folder, data=Programs(batch_size=4))
-        options["teacher"] = ModelTeacher(CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64"))
+        options["teacher"] = CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64")
     module = build_module(tokenizer, max_rollouts=rollouts, **settings | options)
     if trained is not None:
         module.policy = CausalLM(trained.policy.model, tokenizer=tokenizer, dtype="float64")

@@ -235,7 +235,7 @@ class WorseTeacher(Rule):
         name = "execution/pass_rate" if "execution/pass_rate" in run.begun else "reward/mean"
         far, gap = run.begun.get("teacher/gap"), run.last("teacher/gap")
         start, now = run.start(name), run.level(name)
-        if teacher is None or teacher.is_policy or teacher.reads_reference or start is None or now is None:
+        if not hasattr(teacher, "load") or start is None or now is None:
             return ""
         if far is None or gap is None or gap > self.closer * far:
             return ""
