@@ -13,30 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import GroupMean, RowAdvantages
 from lit_rl.arguments import UsageError, require_above, require_at_least, typed_group
 from lit_rl.divergences import JSD, SampledReverseKL
-from lit_rl.execution.interface import ProgramRunner, Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
-from lit_rl.modules.grpo import GRPO
+from lit_rl.modules.grpo import GRPO, GRPOOptions
 from lit_rl.modules.minibatches import all_microbatches, microbatches_of
-from lit_rl.modules.objective import Objective
-from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.modules.setup_checks import task_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import TokenPlaces, blame_line
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
 from lit_rl.training.ranks import Means
-from lit_rl.types import Experience, Problem, Sampling
+from lit_rl.types import Experience, Problem
 
 
 @typed_group
@@ -115,15 +112,8 @@ class Distillation(GRPO):
             :class:`~lit_rl.models.FrozenScorer` of your own.
         hindsight: what the teacher reads besides the policy's prompt; ``None`` for nothing.
         distil: divergence, weights, rows and tokens.
-        sandbox: runs programs; or a function that builds it when a run starts.
-        sampling: how training samples; ``num_samples`` is the group size G.
-        baseline: from rewards to advantages, as in :class:`~lit_rl.modules.GRPO`.
-        objective: the policy's loss on the advantages.
-        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
-        update: how a rollout is learned from; ``refresh_reference_every`` and ``_share`` move the reference.
-        evaluate: how the policy is measured.
-        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
+        **options: of :class:`~lit_rl.modules.GRPO`; ``update.refresh_reference_every`` and ``_share`` move a
+            ``reference`` that teaches.
 
     Source:
         Agarwal et al. 2023 (GKD), https://arxiv.org/abs/2306.13649; Hübotter et al. 2026 (SDPO),
@@ -138,29 +128,9 @@ class Distillation(GRPO):
         *,
         hindsight: Hindsight | None = None,
         distil: Distil = Distil(),  # frozen
-        sandbox: RunnerFactory | ProgramRunner | None = None,
-        sampling: Sampling = Sampling(num_samples=8),  # noqa: B008
-        baseline: RowAdvantages = GroupMean(),  # noqa: B008  # has no state
-        objective: Objective = Objective(),  # noqa: B008
-        collect: Collect = Collect(),  # noqa: B008
-        update: Update = Update(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_rollouts: int | None = None,
-        seed: int | None = None,
+        **options: Unpack[GRPOOptions],
     ) -> None:
-        super().__init__(
-            policy,
-            rewards=rewards,
-            sandbox=sandbox,
-            sampling=sampling,
-            baseline=baseline,
-            objective=objective,
-            collect=collect,
-            update=update,
-            evaluate=evaluate,
-            max_rollouts=max_rollouts,
-            seed=seed,
-        )
+        super().__init__(policy, rewards, **options)
         if teacher == "policy" and hindsight is None:
             raise UsageError(
                 "teacher: policy without hindsight is the policy itself, from which it differs by 0: set hindsight, or "

@@ -9,21 +9,27 @@ Letters: B problems, G completions per problem, N = B * G rows, T completion tok
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
 from lit_rl.advantages import GroupMean, RowAdvantages, decoupled_advantages
 from lit_rl.arguments import UsageError
-from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
-from lit_rl.modules.objective import Objective
-from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.modules.settings import Evaluate, Update
+from lit_rl.modules.rollout_module import RolloutModule, RolloutOptions
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import sum_over_ranks
-from lit_rl.types import Experience, Sampling
+from lit_rl.types import Experience
+
+
+class GRPOOptions(RolloutOptions, total=False):
+    """Arguments of :class:`GRPO` that an algorithm made of it passes on."""
+
+    baseline: RowAdvantages
+    decouple_terms: bool
 
 
 class GRPO(RolloutModule):
@@ -32,19 +38,12 @@ class GRPO(RolloutModule):
     Args:
         policy: the policy to train.
         rewards: reward terms.
-        sandbox: runs programs; or a function that builds it when a run starts.
-        sampling: how training samples; ``num_samples`` is the group size G.
         baseline: from rewards to advantages, a class of :mod:`lit_rl.advantages` or one of your own: ``GroupMean``
             (GRPO; with ``normalize: none`` Dr. GRPO, ``mean`` MaxRL), ``LeaveOneOut`` (RLOO), ``BatchMean``,
             ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group).
         decouple_terms: compare each reward term on its own, then sum by weight (GDPO), so that a term of small spread
             is not lost beside one of large spread; see :func:`lit_rl.advantages.decoupled_advantages`.
-        objective: the policy's loss.
-        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
-        update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
-        evaluate: how the policy is measured.
-        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
+        **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
         Shao et al. 2024, section 4.1, https://arxiv.org/abs/2402.03300
@@ -55,29 +54,11 @@ class GRPO(RolloutModule):
         policy: Policy,
         rewards: list[RewardTerm] | Composite,
         *,
-        sandbox: RunnerFactory | ProgramRunner | None = None,
-        sampling: Sampling = Sampling(num_samples=8),  # noqa: B008  # frozen
         baseline: RowAdvantages = GroupMean(),  # noqa: B008  # has no state
         decouple_terms: bool = False,
-        objective: Objective = Objective(),  # noqa: B008
-        collect: Collect = Collect(),  # noqa: B008
-        update: Update = Update(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_rollouts: int | None = None,
-        seed: int | None = None,
+        **options: Unpack[RolloutOptions],
     ) -> None:
-        super().__init__(
-            policy,
-            rewards=rewards,
-            sandbox=sandbox,
-            sampling=sampling,
-            objective=objective,
-            collect=collect,
-            update=update,
-            evaluate=evaluate,
-            max_rollouts=max_rollouts,
-            seed=seed,
-        )
+        super().__init__(policy, rewards, **options)
         self.baseline = baseline
         self.compare_by(self.baseline, "baseline")
         self.decouple_terms = decouple_terms

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.arguments import TypedArguments, UsageError, seed_or_global, shown
-from lit_rl.data.task import Split
+from lit_rl.data.task import Split, show_all_arguments
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
@@ -87,6 +87,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     argument_hint = staticmethod(value_now)
     samples_to_train = False
     """True if training runs programs too, not only validation."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "__init__" in vars(cls):
+            show_all_arguments(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name the argument of version 0.4 where one of 0.3 is given."""

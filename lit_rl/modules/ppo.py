@@ -16,14 +16,13 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from lit_rl.advantages import GAE, TokenAdvantages
 from lit_rl.arguments import ArgumentError, shown
-from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import (
     SumOverRanks,
     aggregate,
@@ -37,12 +36,12 @@ from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.modules.minibatches import all_microbatches, on_every_rank
 from lit_rl.modules.objective import Objective
-from lit_rl.modules.rollout_module import Losses, RolloutModule
-from lit_rl.modules.settings import CriticUpdate, Evaluate, Update
+from lit_rl.modules.rollout_module import LoopOptions, Losses, RolloutModule
+from lit_rl.modules.settings import CriticUpdate
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import Credit, place_before_end, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
 from lit_rl.types import Completions, Experience, Problem, Sampling
@@ -55,9 +54,6 @@ class PPO(RolloutModule):
         policy: the policy to train.
         rewards: reward terms.
         critic: predicts the value of its states.
-        sandbox: runs programs; or a function that builds it when a run starts.
-        sampling: how training samples; one completion per problem is enough.
-        objective: the policy's loss. A KL is in the reward by default, so that the critic predicts it.
         estimator: from token rewards and values to advantages and the critic's targets. With ``credit: terminal``,
             gamma and lambda 1 and no KL the target is the reward itself at every token, and the critic's loss plain
             half the squared error to it.
@@ -65,11 +61,9 @@ class PPO(RolloutModule):
             token; ``tokens`` spreads it over the tokens of that place and the rest over the program, which can
             make programs longer; ``terminal`` puts all of it on the last token.
         critic_update: how the critic learns.
-        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
-        update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
-        evaluate: how the policy is measured.
-        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
+        sampling: how training samples; one completion per problem is enough.
+        objective: the policy's loss. A KL is in the reward by default, so that the critic predicts it.
+        **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
         Schulman et al. 2017, https://arxiv.org/abs/1707.06347
@@ -83,33 +77,18 @@ class PPO(RolloutModule):
         rewards: list[RewardTerm] | Composite,
         critic: Critic,
         *,
-        sandbox: RunnerFactory | ProgramRunner | None = None,
-        sampling: Sampling = Sampling(num_samples=1),  # noqa: B008  # frozen
-        objective: Objective = Objective(),  # noqa: B008
         estimator: TokenAdvantages = GAE(),  # noqa: B008  # has no state
         credit: Credit = "spans",
-        critic_update: CriticUpdate = CriticUpdate(),  # noqa: B008
-        collect: Collect = Collect(),  # noqa: B008
-        update: Update = Update(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_rollouts: int | None = None,
-        seed: int | None = None,
+        critic_update: CriticUpdate = CriticUpdate(),  # noqa: B008  # frozen
+        sampling: Sampling = Sampling(num_samples=1),  # noqa: B008
+        objective: Objective = Objective(),  # noqa: B008
+        **options: Unpack[LoopOptions],
     ) -> None:
-        super().__init__(
-            policy,
-            rewards=rewards,
-            sandbox=sandbox,
-            sampling=sampling,
-            objective=objective,
-            collect=collect,
-            update=update,
-            evaluate=evaluate,
-            max_rollouts=max_rollouts,
-            seed=seed,
-        )
-        if max_rollouts is not None and critic_update.warmup_rollouts >= max_rollouts:
+        super().__init__(policy, rewards, sampling=sampling, objective=objective, **options)
+        if self.max_rollouts is not None and critic_update.warmup_rollouts >= self.max_rollouts:
             self._doubts.append(
-                f"critic_update.warmup_rollouts is {critic_update.warmup_rollouts} and max_rollouts {max_rollouts}: "
+                f"critic_update.warmup_rollouts is {critic_update.warmup_rollouts} and max_rollouts "
+                f"{self.max_rollouts}: "
                 "the policy learns nothing; lower it, or raise max_rollouts"
             )
         self.critic = critic

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
@@ -34,18 +34,10 @@ from lit_rl.modules.minibatches import (
 )
 from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.rollout_metrics import (
-    measure,
-    measure_entropy,
-    measure_move,
-    measure_resampled,
-    moves_measured,
-    time_split,
-)
+from lit_rl.modules.rollout_metrics import measure_entropy, measure_resampled, metrics_of_rollout
 from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.modules.setup_checks import doubt_measuring, doubt_routing, task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
-from lit_rl.reports.summary import summarise
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.penalties import OverlongPenalty
 from lit_rl.rewards.term import RewardOutput, RewardTerm
@@ -67,6 +59,24 @@ from lit_rl.types import Completions, Experience, Problem, Sampling
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 MOST_ROLLOUTS_WITHOUT_REWARD = 5
 """A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
+
+
+class LoopOptions(TypedDict, total=False):
+    """Arguments of :class:`RolloutModule` that an algorithm with its own defaults for the others passes on."""
+
+    sandbox: RunnerFactory | ProgramRunner | None
+    collect: Collect
+    update: Update
+    evaluate: Evaluate
+    max_rollouts: int | None
+    seed: int | None
+
+
+class RolloutOptions(LoopOptions, total=False):
+    """Arguments of :class:`RolloutModule` that an algorithm passes on."""
+
+    sampling: Sampling
+    objective: Objective
 
 
 class RolloutModule(PolicyModule):
@@ -228,18 +238,14 @@ class RolloutModule(PolicyModule):
                 raise ArgumentError(where, "Experience", type(experience).__name__)
             self.progress.enter("updating")
             means = self.learn_from(experience)
-            if moves_measured(self.clock.count) and self.trace.learned is not None:
-                measure_move(means, self.policy, *self.trace.learned, self.sampling.temperature)
         seconds = self.progress.end()
         self.finish_rollout()
-        means.merge(summarise(rollout, rewards))
+        means.merge(before)
+        means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.found, seconds, self.progress))
         means.merge(self.algorithm_metrics(batch, rollout, experience))
-        means.merge(measure(rollout, rewards, experience, self.trace.found))
         if self.sampler.settings.max_resamples:
             measure_resampled(means, batch, rollout)
         means.merge(self.gap_of(rollout.completions))
-        means.merge(time_split(seconds, self.progress))
-        means.merge(before)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
         report_solved(self.trainer.train_dataloader, rollout)
@@ -365,7 +371,7 @@ class RolloutModule(PolicyModule):
             optimizer: Any = self.optimizers()
             optimizer.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # counts one: the mean is over updates, each a sum of micro-batches
-        self.trace.end(stepped=near)
+        self.trace.end()
         means.merge(of_update)
         return near
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 import torch
 from lightning.pytorch.utilities import rank_zero_info
@@ -33,6 +34,18 @@ Metrics = dict[str, Tensor]
 
 _MORE_TOKENS = 8
 """A text has at most as many tokens as bytes, and some more: EOS, a space that its tokenizer puts before it."""
+
+
+class TextOptions(TypedDict, total=False):
+    """Arguments of :class:`TextModule` that an algorithm passes on."""
+
+    rewards: list[RewardTerm] | Composite | None
+    sandbox: RunnerFactory | ProgramRunner | None
+    collect: Collect
+    update: Optimization
+    evaluate: Evaluate
+    max_updates: int | None
+    seed: int | None
 
 
 class TextModule(PolicyModule):

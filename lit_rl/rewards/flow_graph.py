@@ -30,6 +30,7 @@ State = dict[str, frozenset[Position]]  # variable -> positions of the definitio
 
 _MOST_STEPS = 300_000
 _ENTRIES_A_STEP = 16  # of a state that is copied or united
+_MOST_CUT_LINES = 4  # before an error, such as those of a bracket that is not closed
 _NESTED_LOOPS = 4  # deeper loops are walked once: walking twice at each depth doubles the work
 
 
@@ -41,16 +42,13 @@ def data_flow(source: str) -> Flow | None:
     """Edges ``(kind, target, source)`` of a program and how often each occurs.
 
     Variables are numbered by their first appearance, so renaming them all changes nothing. Of a program that does not
-    parse the lines before its first error are read.
+    parse the statements before its first error are read.
 
     Returns:
         ``None`` if not even these parse, or the walk would take far longer than over a program of this length.
     """
     try:
-        tree = _parse(source)
-        if tree is None:
-            place = first_rejected(source) or (0, 0)
-            tree = _parse(source[: source.rfind("\n", 0, place[0]) + 1])
+        tree = _readable_part(source)
         if tree is None:
             return None
         walker = _Walker()
@@ -58,6 +56,18 @@ def data_flow(source: str) -> Flow | None:
     except (RecursionError, _TooCostly):
         return None
     return walker.flow()
+
+
+def _readable_part(source: str) -> ast.Module | None:
+    """The tree of a program; of one that does not parse that of the statements before its first error."""
+    tree = _parse(source)
+    end = len(source) if tree is not None else (first_rejected(source) or (0, 0))[0]
+    for _ in range(_MOST_CUT_LINES):
+        if tree is not None:
+            break
+        end = max(0, source.rfind("\n", 0, end))
+        tree = _parse(source[:end])
+    return None if tree is None or (not tree.body and end < len(source)) else tree
 
 
 def _parse(source: str) -> ast.Module | None:

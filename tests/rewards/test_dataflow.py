@@ -91,7 +91,7 @@ def test_the_value_is_the_share_of_the_references_edges(text: str, value: float)
 
 def test_of_a_program_that_breaks_off_the_lines_before_are_read() -> None:
     assert data_flow("x = 1\ny = x\nprint(y\nz = y") == data_flow("x = 1\ny = x\n") == comes(0) + computed(1, 0)
-    assert data_flow("if x:\nprint(x)\n") is None and data_flow("x = '\ud83d'\n") == Counter()
+    assert data_flow("if x:\nprint(x)\n") is None and data_flow("x = '\ud83d'\n") is None
 
 
 def test_deep_nesting_has_no_flow_and_many_loops_end() -> None:
