@@ -76,11 +76,7 @@ class RowAdvantages(TypedArguments, ABC):
         """
 
     def __call__(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """:meth:`advantages`, checked, with 0 for rows of groups that are too small.
-
-        Raises:
-            ValueError: a valid score is not finite, or the result is not one number per row.
-        """
+        """:meth:`advantages`, checked, with 0 for rows of groups that are too small."""
         num_bad = int((valid & ~torch.isfinite(scores)).sum())
         if num_bad:
             raise UsageError(
@@ -107,9 +103,6 @@ class RowAdvantages(TypedArguments, ABC):
         Args:
             num_samples: completions of each problem in training.
             argument: what the user calls this object.
-
-        Raises:
-            ValueError: it has fewer.
         """
         if num_samples < self.smallest_group:
             raise UsageError(
@@ -139,11 +132,7 @@ class Baseline(RowAdvantages):
         """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`."""
 
     def baselines(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] :meth:`expected`, checked.
-
-        Raises:
-            ArgumentError: it is not one number per row.
-        """
+        """[N] :meth:`expected`, checked."""
         return self._one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -418,9 +407,6 @@ class GAE(TokenAdvantages):
         critic_lambda: that of the critic's targets; ``None`` for the same.
         whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
 
-    Raises:
-        ValueError: a number is not from 0 to 1.
-
     Source:
         Schulman et al. 2016, eq. 16, https://arxiv.org/abs/1506.02438
 
@@ -441,11 +427,7 @@ class GAE(TokenAdvantages):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Advantages and returns [N, T].
-
-        Raises:
-            ValueError: shapes differ, ``mask`` is not bool, or an input requires grad.
-        """
+        """Advantages and returns [N, T]."""
         require_mask(mask, token_rewards)
         require_same_shape(token_rewards=token_rewards, values=values)
         require_no_grad(token_rewards=token_rewards, values=values, bootstrap_values=bootstrap_values)

@@ -46,9 +46,6 @@ class Tokens:
         advantages: [n, T] or [n, 1]. No gradient.
         mask: [n, T] bool, tokens that count.
         level: what a ratio is about, see :func:`lit_rl.functional.ratios.log_ratio`.
-
-    Raises:
-        ValueError: advantages of another shape, which would broadcast, or that carry a gradient.
     """
 
     logprobs: Tensor
@@ -160,9 +157,6 @@ class Clipped(Loss):
         clip_high: distance of its upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
         dual_clip: largest ratio that counts where the advantage is negative, above 1 + ``clip_high``; ``None``: any.
 
-    Raises:
-        ValueError: bounds out of range.
-
     Source:
         Schulman et al. 2017, eq. 7, https://arxiv.org/abs/1707.06347
         separate bounds: Yu et al. 2025, eq. 10, https://arxiv.org/abs/2503.14476
@@ -218,9 +212,6 @@ class CISPO(Loss):
         clip_high: distance of the weight's upper bound from 1. The paper tunes it and names no value.
         clip_low: distance of its lower bound from 1; ``None`` for none, as in the paper's runs.
 
-    Raises:
-        ValueError: bounds out of range.
-
     Source:
         MiniMax 2025, eq. 4 and 5, https://arxiv.org/abs/2506.13585
 
@@ -255,9 +246,6 @@ class ImportanceSampling(Loss):
     Args:
         cap: largest weight; ``None`` for none.
         beyond_cap: weights above the cap are cut to it (``truncate``) or their tokens dropped (``mask``).
-
-    Raises:
-        ValueError: ``cap`` is not above 0.
 
     Source:
         truncation: Ionides 2008, https://doi.org/10.1198/106186008X320456
@@ -319,9 +307,6 @@ class TruncatedWeights(Correction):
         level: ratio of each ``token``; of the ``sequence_product``, the whole completion, which is unbiased without the
             cap; or of the ``sequence``, its geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
 
-    Raises:
-        ValueError: ``cap`` is not above 0.
-
     Source:
         Ionides 2008, https://doi.org/10.1198/106186008X320456
 
@@ -357,9 +342,6 @@ class MaskedBand(Correction):
         level: ratio of each ``token``, of the ``sequence_product``, the whole completion, or of the ``sequence``, its
             geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
         negative_only: drop only tokens with a negative advantage; others outside the band have its nearest border.
-
-    Raises:
-        ValueError: a band without 1 in it.
 
     Source:
         IcePop: Ling Team 2025, https://arxiv.org/abs/2510.18855
@@ -403,9 +385,6 @@ class SequenceMask(Correction):
         high: largest, at least 1.
         cap: weigh the tokens of a completion that is kept by p / q up to this; ``None`` weighs them all 1.
         negative_only: drop only tokens with a negative advantage.
-
-    Raises:
-        ValueError: a band without 1 in it, or ``cap`` is not above 0.
 
     Source:
         negative_only: DeepSeek-AI 2025 (V3.2), https://arxiv.org/abs/2512.02556

@@ -50,9 +50,6 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
     Returns:
         Shape of ``logprobs``, nats.
 
-    Raises:
-        ValueError: shapes differ, a constant requires grad, or ``k3_weighted`` has no ``old_logprobs``.
-
     Source:
         Schulman 2020, "Approximating KL Divergence", http://joschu.net/blog/kl-approx.html
         k3_weighted: "unbiased KL estimate" of DeepSeek-AI 2025 (V3.2), https://arxiv.org/abs/2512.02556
@@ -111,9 +108,6 @@ def kl_penalised_rewards(
 
     Returns:
         [N, T] token rewards, reward units, 0 outside the mask. No gradient.
-
-    Raises:
-        ValueError: shapes differ, ``mask`` is not bool, or a log-probability requires grad.
 
     Source:
         Ziegler et al. 2019, eq. 2, https://arxiv.org/abs/1909.08593

@@ -25,11 +25,7 @@ def shape_of(tensor: Tensor) -> str:
 
 
 def require_same_shape(**tensors: Tensor) -> None:
-    """Raise unless all tensors, given by name, have one shape.
-
-    Raises:
-        ValueError: two shapes differ; [N] against [N, T] would silently broadcast to [N, N] or [T, T].
-    """
+    """Raise unless all tensors, given by name, have one shape."""
     (first_name, first), *others = tensors.items()
     for name, tensor in others:
         if tensor.shape != first.shape:
@@ -37,11 +33,7 @@ def require_same_shape(**tensors: Tensor) -> None:
 
 
 def require_mask(mask: Tensor, like: Tensor, *, name: str = "mask") -> None:
-    """Raise unless ``mask`` is bool and has the shape of ``like``.
-
-    Raises:
-        ValueError: a 0/1 number mask would index instead of choosing; a wrong shape would broadcast.
-    """
+    """Raise unless ``mask`` is bool and has the shape of ``like``."""
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be bool with True = counts, got {mask.dtype}; use {name}.bool()")
     if mask.shape != like.shape:
@@ -49,11 +41,7 @@ def require_mask(mask: Tensor, like: Tensor, *, name: str = "mask") -> None:
 
 
 def require_no_grad(**tensors: Tensor) -> None:
-    """Raise if one of the tensors, given by name, carries a gradient.
-
-    Raises:
-        ValueError: it is a constant of the formula; a gradient through it would change the algorithm.
-    """
+    """Raise if one of the tensors, given by name, carries a gradient."""
     for name, tensor in tensors.items():
         if tensor.requires_grad:
             raise ValueError(f"{name} is a constant here, got a tensor that requires grad; detach it")
@@ -89,9 +77,6 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     Returns:
         Scalar. Unit of ``x``.
 
-    Raises:
-        ValueError: ``mask`` is not bool or has another shape.
-
     Example:
         >>> masked_mean(torch.tensor([1.0, 3.0, 100.0]), torch.tensor([True, True, False]))
         tensor(2.)
@@ -118,9 +103,6 @@ def masked_whiten(x: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | Non
 
     Returns:
         Shape and dtype of ``x``, unitless, 0 outside the mask.
-
-    Raises:
-        ValueError: ``mask`` is not bool or has another shape.
 
     Source:
         advantage normalisation, detail 7 of Huang et al. 2022,
@@ -151,9 +133,6 @@ def masked_moments(
     Returns:
         Three scalars in float64: mean, variance (0 for fewer than two entries), count.
 
-    Raises:
-        ValueError: ``mask`` is not bool or has another shape.
-
     Example:
         >>> mean, variance, count = masked_moments(torch.tensor([1.0, 3.0]), torch.tensor([True, True]))
         >>> mean.item(), variance.item(), count.item()
@@ -180,9 +159,6 @@ def last_tokens(mask: Tensor) -> Tensor:
     Returns:
         [N, T] bool, one True per row; none in a row where nothing counts.
 
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T].
-
     Example:
         >>> last_tokens(torch.tensor([[True, False, True, False], [False, False, False, False]])).long()
         tensor([[0, 0, 1, 0],
@@ -200,9 +176,6 @@ def ends(mask: Tensor) -> Tensor:
 
     Returns:
         [N] int64; 0 for a row where nothing counts.
-
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T].
 
     Example:
         >>> ends(torch.tensor([[True, False, True, False], [False, False, False, False]]))
@@ -231,9 +204,6 @@ def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int 
 
     Returns:
         Scalar float64 (float32 on a device without it); 0 for an empty mask. No gradient.
-
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T]; ``constant_tokens`` missing, below 1, or not wanted.
 
     Example:
         >>> mask = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
@@ -275,9 +245,6 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
 
     Returns:
         Scalar in the unit of ``token_loss``; the sum over micro-batches is the update's loss.
-
-    Raises:
-        ValueError: shapes differ, ``mask`` is not bool, or ``denominator`` is not one number.
 
     Source:
         sequence_mean: Shao et al. 2024, eq. 3, https://arxiv.org/abs/2402.03300
@@ -326,9 +293,6 @@ def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, column
     Returns:
         [B, G], or [B, ``columns``] if that is more. Equals ``values.view(B, G)`` if groups have one size and are
         contiguous and in order.
-
-    Raises:
-        ValueError: shapes differ.
 
     Example:
         >>> lay_out(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([7, 4, 7]))

@@ -52,9 +52,6 @@ def log_ratio(
     Returns:
         [N, T] nats.
 
-    Raises:
-        ValueError: shapes differ, ``old_logprobs`` requires grad, or a sequence level has no mask.
-
     Source:
         sequence: Zheng et al. 2025, eq. 7 (ratio) and section 4.3 (token gradient), https://arxiv.org/abs/2507.18071
 
@@ -112,9 +109,6 @@ def importance_weights(
     Returns:
         [N, T] weights, unitless. No gradient.
 
-    Raises:
-        ValueError: shapes differ, a sequence level has no mask, or ``cap`` <= 0.
-
     Source:
         truncation: Ionides 2008, https://doi.org/10.1198/106186008X320456
 
@@ -149,9 +143,6 @@ def approximate_kl(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tens
 
     Returns:
         Scalar, nats per token, at least 0, without gradient.
-
-    Raises:
-        ValueError: shapes that do not fit.
 
     Source:
         k3 of Schulman 2020, http://joschu.net/blog/kl-approx.html, with the old policy as the sampler

@@ -236,11 +236,7 @@ class Distillation(GRPO):
     # -- life of a run -------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        """Check whether there is something for the teacher to read, besides what every rollout needs.
-
-        Raises:
-            ValueError: hindsight has nothing to show.
-        """
+        """Check whether there is something for the teacher to read, besides what every rollout needs."""
         super().setup(stage)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.hindsight is not None:

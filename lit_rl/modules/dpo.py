@@ -138,9 +138,6 @@ def implicit_rewards(logprobs: Tensor, ref_logprobs: Tensor, *, beta: float) -> 
     Returns:
         [M] in reward units. Chosen minus rejected is the margin that is logged.
 
-    Raises:
-        ValueError: shapes that are not one [M], or ``ref_logprobs`` requires grad.
-
     Source:
         Rafailov et al. 2023, eq. 5, https://arxiv.org/abs/2305.18290
 
@@ -183,9 +180,6 @@ def preference_loss(
 
     Returns:
         [M] loss per pair; average it over the pairs of the whole update.
-
-    Raises:
-        ValueError: shapes that are not one [M], or a reference requires grad.
 
     Source:
         sigmoid: Rafailov et al. 2023, eq. 7, https://arxiv.org/abs/2305.18290

@@ -183,9 +183,6 @@ class LogprobReader:
         Args:
             completions: N rows.
             may_be_stale: some rank may have rows that other weights sampled.
-
-        Raises:
-            ValueError: older weights sampled, and from a filtered distribution, so that there is no ratio.
         """
         num_stale = int(stale_rows(completions, self.policy.version).sum())
         if may_be_stale:
@@ -249,11 +246,7 @@ def stale_rows(completions: Completions, version: int) -> Tensor:
 
 
 def require_unfiltered(sampling: Sampling, what: str, remedy: str = "") -> None:
-    """Check whether samples come from all tokens, so that the sampler's probabilities are the policy's.
-
-    Raises:
-        ValueError: ``what`` compares the two, and a filter makes them those of fewer tokens.
-    """
+    """Check whether samples come from all tokens, so that the sampler's probabilities are the policy's."""
     if sampling.top_k or sampling.top_p < 1:
         raise UsageError(
             f"{what}, got top_k={sampling.top_k} and top_p={sampling.top_p}, under which they are those of fewer "

@@ -110,9 +110,6 @@ class Objective:
 
         Returns:
             Warnings: settings that are legal and probably unintended, each on one line with what to set.
-
-        Raises:
-            UsageError: the combination has a wrong gradient.
         """
         name = type(self.loss).__name__
         if self.kl_coef and self.kl_in != "reward" and self.kl_estimator == "k1":
@@ -221,9 +218,6 @@ class Objective:
 
         Returns:
             [n, T] loss and scalar means over the tokens that count.
-
-        Raises:
-            ValueError: a loss of the user's own returned something that is not [n, T].
         """
         mask = micro.loss_mask
         tokens = Tokens(

@@ -230,9 +230,6 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
     Returns:
         [N, T] loss per token, squared reward units.
 
-    Raises:
-        ValueError: shapes differ, or a constant requires grad.
-
     Source:
         detail 9 of Huang et al. 2022,
         https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/
@@ -268,9 +265,6 @@ def explained_variance(
 
     Returns:
         Scalar, at most 1, without gradient; 0 where the returns do not vary and nothing can be explained.
-
-    Raises:
-        ValueError: shapes differ or ``mask`` is not bool.
 
     Source:
         detail 12 of Huang et al. 2022,

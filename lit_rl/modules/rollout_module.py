@@ -208,9 +208,6 @@ class RolloutModule(PolicyModule):
         Args:
             compared: from scores to advantages, or to what is expected of a row.
             argument: what the user calls it.
-
-        Raises:
-            ValueError: a problem has too few completions to compare.
         """
         compared.require_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
@@ -262,11 +259,7 @@ class RolloutModule(PolicyModule):
         )
 
     def reward(self, rollout: Rollout) -> RewardOutput:
-        """Rewards of a rollout; rows that could not be judged are not valid.
-
-        Raises:
-            InfrastructureError: rollout after rollout not one row got a reward.
-        """
+        """Rewards of a rollout; rows that could not be judged are not valid."""
         assert self.rewards is not None
         rewards = self.rewards(rollout.completions, rollout.judgements)
         if len(rewards.valid):
@@ -480,12 +473,7 @@ class RolloutModule(PolicyModule):
             rank_zero_warn(doubt)
 
     def setup(self, stage: str) -> None:
-        """Check whether rewards, updates and staleness fit the task, before the first rollout.
-
-        Raises:
-            ValueError: a reward term cannot score a training problem, a rollout has fewer rows than minibatches, or
-                ``staleness`` with a task that runs no programs.
-        """
+        """Check whether rewards, updates and staleness fit the task, before the first rollout."""
         super().setup(stage)
         for doubt in self._doubts if stage == "fit" else ():
             rank_zero_warn(doubt)
@@ -535,11 +523,7 @@ class RolloutModule(PolicyModule):
             )
 
     def on_train_start(self) -> None:
-        """Check whether the loader knows the problems that sampling asks it for.
-
-        Raises:
-            ValueError: ``staleness`` or ``max_resamples`` with a loader that hands out batches only.
-        """
+        """Check whether the loader knows the problems that sampling asks it for."""
         super().on_train_start()
         loader, settings = self.trainer.train_dataloader, self.sampler.settings
         if settings.staleness and not hasattr(loader, "following"):
@@ -569,11 +553,7 @@ class RolloutModule(PolicyModule):
 
 
 def _require_fresh(collect: Collect, objective: Objective, sampling: Sampling) -> None:
-    """Require a correction with staleness, and groups of two or more with resampling.
-
-    Raises:
-        ValueError: they cannot.
-    """
+    """Require a correction with staleness, and groups of two or more with resampling."""
     if collect.staleness and not objective.compares_with_sampler:
         raise UsageError(
             "staleness 1 trains on rows that older weights sampled, and nothing in the objective makes up for that: "

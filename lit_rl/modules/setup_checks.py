@@ -25,11 +25,7 @@ _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "
 
 
 def require_problems(trainer: pl.Trainer, stage: str) -> None:
-    """Check whether the task has problems for this stage.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """Check whether the task has problems for this stage."""
     task = task_of(trainer)
     if task is None:
         return
@@ -145,9 +141,6 @@ def require_no_programs(module: Any, stage: str) -> None:
     Args:
         module: a :class:`~lit_rl.modules.PolicyModule` with its trainer.
         stage: of the run.
-
-    Raises:
-        ValueError: the problems of this stage have programs.
     """
     task, samples = task_of(module.trainer), splits_of(module.trainer, stage, train=module.samples_to_train)
     if task is not None and any(problem.check.runs_program for of, split in samples for problem in of.problems(split)):
@@ -168,10 +161,6 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
         trainer: with the task.
         stage: of the run.
         train: whether training samples too.
-
-    Raises:
-        ValueError: no problem of a task can be played (the message is the environment's about the first), or the
-            environment would show hidden tests.
     """
     for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
         problems = of.problems(split)
@@ -186,11 +175,7 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
 
 
 def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
-    """Check whether conversations about the task's problems can have a second turn, as the policy writes them.
-
-    Raises:
-        ValueError: they cannot.
-    """
+    """Check whether conversations about the task's problems can have a second turn, as the policy writes them."""
     task = task_of(trainer)
     for of in [task, *(task.validation_tasks or ())] if task is not None else []:
         for split in ("train", "validation"):
@@ -199,11 +184,7 @@ def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
 
 
 def check_precision(precision: Any) -> None:
-    """Refuse a trainer's precision that scales losses, or would lose small gradients.
-
-    Raises:
-        ValueError: with those to use instead.
-    """
+    """Refuse a trainer's precision that scales losses, or would lose small gradients."""
     faults = {
         ("16", "16-mixed"): "scales losses, and gradients would be clipped in their scaled size",
         ("16-true",): "keeps weights in float16, in which small gradients become 0",
@@ -214,11 +195,7 @@ def check_precision(precision: Any) -> None:
 
 
 def settle_precision(trainer: pl.Trainer) -> None:
-    """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true.
-
-    Raises:
-        ValueError: the precision scales losses, or would lose small gradients.
-    """
+    """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true."""
     precision: Any = trainer.precision_plugin
     check_precision(precision.precision)
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.

@@ -139,11 +139,7 @@ class TextModule(PolicyModule):
     # -- texts that do not fit -------------------------------------------------------------------------------
 
     def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
-        """The problems with room to write in and something to learn; says how many of their texts are cut.
-
-        Raises:
-            UsageError: all texts to train on are cut.
-        """
+        """The problems with room to write in and something to learn; says how many of their texts are cut."""
         kept = super().keep(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept

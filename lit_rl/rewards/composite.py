@@ -38,9 +38,6 @@ class Composite(TypedArguments):
         terms: the terms, each with its weight.
         clip_low: smallest reward; ``None`` for no limit.
         clip_high: largest reward; ``None`` for no limit.
-
-    Raises:
-        ValueError: no list, no terms, something that is not a term, two terms of one name, or bad limits.
     """
 
     def __init__(self, terms: list[RewardTerm], clip_low: float | None = None, clip_high: float | None = None) -> None:
@@ -57,11 +54,7 @@ class Composite(TypedArguments):
         return self.low > -math.inf or self.high < math.inf
 
     def setup(self) -> None:
-        """Check whether every term's packages are installed.
-
-        Raises:
-            ModuleNotFoundError: one is missing; the message names term, package and extra.
-        """
+        """Check whether every term's packages are installed."""
         for term in self.terms:
             term.setup()
 
@@ -78,11 +71,7 @@ class Composite(TypedArguments):
         return found
 
     def check_problem(self, problem: Problem) -> None:
-        """Check whether the problem has what every term reads.
-
-        Raises:
-            ValueError: with the term's key, the problem and what is missing.
-        """
+        """Check whether the problem has what every term reads."""
         for index, term in enumerate(self.terms):
             try:
                 term.check_problem(problem)
@@ -97,9 +86,6 @@ class Composite(TypedArguments):
         Args:
             completions: N rows with texts and token places.
             judgements: N judgements, in the same order.
-
-        Raises:
-            ValueError: the numbers differ, or a term returns a value that is not finite.
         """
         if len(completions) != len(judgements):
             raise UsageError(f"got {len(completions)} completions but {len(judgements)} judgements")

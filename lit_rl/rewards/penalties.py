@@ -56,9 +56,6 @@ class LengthPenalty(RewardTerm):
         weight: factor in the reward.
         name: name in logs.
         alpha: cost of 100 tokens, at least 0.
-
-    Raises:
-        ValueError: ``alpha`` is not a number, or is negative.
     """
 
     default_name = "length"
@@ -85,9 +82,6 @@ class OverlongPenalty(RewardTerm):
         buffer_tokens: tokens before the limit in which the penalty grows, in [1, max_tokens].
         weight: factor in the reward.
         name: name in logs.
-
-    Raises:
-        ValueError: a limit that is not in range.
 
     Source:
         Yu et al. 2025 (DAPO), eq. 13, https://arxiv.org/abs/2503.14476

@@ -44,9 +44,6 @@ class TestsReward(RewardTerm):
         mode: ``all``, ``fraction`` or ``graded``.
         grades: grades by verdict that replace the default ones; read by ``graded`` only.
 
-    Raises:
-        ValueError: an unknown mode or verdict, or a grade that is not a number.
-
     Source:
         default grades: Le et al. 2022 (CodeRL), eq. 4, https://arxiv.org/abs/2207.01780; limits that were
         exceeded count as failures at run time.
@@ -98,11 +95,7 @@ class TestsReward(RewardTerm):
 def merge_grades(
     owner: RewardTerm, defaults: Mapping[str, float], given: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """Default grades with the given ones in their place.
-
-    Raises:
-        ValueError: a key that is not a verdict, or a grade that is not a number.
-    """
+    """Default grades with the given ones in their place."""
     for key, grade in (given or {}).items():
         if key not in defaults:
             known = ", ".join(defaults)

@@ -46,9 +46,6 @@ class BleuReward(RewardTerm):
         tokenize: sacrebleu's tokenizer: ``13a`` splits off punctuation, ``char`` compares characters, ``none`` words
             between spaces.
 
-    Raises:
-        ValueError: an unknown tokenizer.
-
     Source:
         Papineni et al. 2002, https://aclanthology.org/P02-1040; Post 2018, https://arxiv.org/abs/1804.08771
     """
@@ -62,11 +59,7 @@ class BleuReward(RewardTerm):
         self._bleu: Any = None
 
     def setup(self) -> None:
-        """Load sacrebleu.
-
-        Raises:
-            ModuleNotFoundError: it is not installed.
-        """
+        """Load sacrebleu."""
         if self._bleu is None:
             metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
             self._bleu = metrics.BLEU(tokenize=self.tokenize, effective_order=True)
