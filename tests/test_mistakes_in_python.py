@@ -38,10 +38,10 @@ from lit_rl.data import Sorting
 from lit_rl.data.rows import Row
 from lit_rl.execution import CallTests, Checker, SandboxFusionClient
 from lit_rl.losses import Clipped
-from lit_rl.models import SeparateCritic, SortingPolicy
-from lit_rl.modules import CriticUpdate, Distillation, Evaluate, Objective, RolloutModule, Update, setup_checks
+from lit_rl.models import SortingPolicy
+from lit_rl.modules import Distillation, Evaluate, Objective, RolloutModule, Update, setup_checks
 from lit_rl.modules.sft import demonstration
-from lit_rl.rewards import LengthPenalty, OverlongPenalty, RewardTerm, SortingReward
+from lit_rl.rewards import RewardTerm, SortingReward
 from lit_rl.rewards.term import TermScore
 from lit_rl.trainer import doubt_end
 
@@ -375,43 +375,6 @@ def test_a_mistake_is_refused_in_one_line_when_it_is_built(mistake: str) -> None
         build()
     line = str(refused.value)
     assert "\n" not in line and [part for part in parts if part not in line] == [], line
-
-
-DOUBTS: dict[str, tuple[Callable[[], Any], str]] = {
-    "a penalty that pays": (
-        lambda: grpo(rewards=[TestsReward(), LengthPenalty(weight=-0.5)]),
-        "the reward term length is -0.5, which pays for long completions",
-    ),
-    "a penalty that is never reached": (
-        lambda: grpo(rewards=[TestsReward(), OverlongPenalty(1024, 512)], sampling=Sampling(2, max_tokens=512)),
-        "OverlongPenalty begins after 512 tokens, and sampling.max_tokens is 512: it takes nothing off",
-    ),
-    "an absolute bound": (
-        lambda: grpo(objective=Objective(loss=Clipped(0.8, 1.28))),
-        "distance of the upper bound from 1",
-    ),
-    "a place of no KL": (
-        lambda: PPO(POLICY, [TestsReward()], SeparateCritic(), objective=Objective(kl_in="loss")),
-        "objective.kl_in is loss, but kl_coef is 0, so there is no KL: set it above 0",
-    ),
-    "a critic that learns alone to the end": (
-        lambda: PPO(
-            POLICY, [TestsReward()], SeparateCritic(), critic_update=CriticUpdate(warmup_rollouts=3), max_rollouts=3
-        ),
-        "the policy learns nothing",
-    ),
-}
-
-
-@pytest.mark.parametrize("setting", DOUBTS)
-def test_a_setting_that_is_probably_unintended_is_told(setting: str) -> None:
-    build, part = DOUBTS[setting]
-    (doubt,) = build()._doubts
-    assert part in doubt and "\n" not in doubt
-
-
-def test_a_default_that_is_filled_in_is_no_doubt() -> None:
-    assert PPO(POLICY, [TestsReward()], SeparateCritic())._doubts == grpo()._doubts == []
 
 
 def below(kind: type) -> list[type]:

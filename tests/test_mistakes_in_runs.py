@@ -27,7 +27,7 @@ from lit_rl.data import Corridor, Sorting
 from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.models import LoRA, SeparateCritic, SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import Objective, Update, setup_checks
+from lit_rl.modules import Update, setup_checks
 from lit_rl.rewards import SortingReward
 from lit_rl.trainer import require_training
 from lit_rl.training.progress import Clock
@@ -413,12 +413,6 @@ def test_a_benchmark_that_is_not_cut_says_how_to_train_on_it() -> None:
         setup_checks.require_problems(trainer, "fit")
 
 
-def test_a_run_that_counts_updates_instead_of_rollouts_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    with pytest.warns(UserWarning, match=r"max_steps is 1 and counts updates.* model\.max_rollouts"):
-        main(["fit", "--config", "base.yaml", "--trainer.max_steps", "1", "--trainer.limit_val_batches", "0"])
-
-
 @pytest.mark.parametrize(("tokens", "fit"), [(124, True), (125, False)])
 def test_a_plan_of_rows_that_the_model_cannot_read_says_so(
     tokens: int, fit: bool, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -481,15 +475,6 @@ def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest
     assert "->" not in caplog.text
     with pytest.raises(UsageError, match=r"^model\.update\.optimizer: expected AdamW, .* got SGD; .*lit-rl export"):
         go_on(tmp_path, max_rollouts=3, update=decay(optimizer=torch.optim.SGD))
-
-
-@pytest.mark.parametrize(("coef", "told"), [(0.0, 1), (0.1, 0)])
-def test_a_reference_that_is_refreshed_and_not_read_is_told(
-    coef: float, told: int, tmp_path: Path, recwarn: pytest.WarningsRecorder
-) -> None:
-    go_on(tmp_path, update=Update(refresh_reference_every=1), objective=Objective(kl_coef=coef))
-    said = [str(one.message) for one in recwarn]
-    assert sum("refresh_reference_every is 1, and nothing reads the reference: set" in one for one in said) == told
 
 
 @pytest.mark.parametrize(("rollouts", "twice"), [(1, True), (2, False)])

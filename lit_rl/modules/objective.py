@@ -20,7 +20,6 @@ from lit_rl.losses import (
     Correction,
     ImportanceSampling,
     Loss,
-    PolicyGradient,
     Tokens,
     TruncatedWeights,
 )
@@ -28,7 +27,6 @@ from lit_rl.renamed import value_now
 from lit_rl.types import Experience
 
 KLPlace = Literal["loss", "reward"]
-_WIDEST_SEQUENCE_CLIP = 0.05
 
 APPROXIMATE_KL = "policy/approximate_kl"
 """Metric of each update: nats per token between the policy and ``old_logprobs``, where the rollout's updates began."""
@@ -100,18 +98,8 @@ class Objective:
         weigh = is_off_policy and not self.loss.reads_sampler_logprobs
         return replace(filled, correction=TruncatedWeights() if weigh else None)
 
-    def check(self, aggregate: AggregateMode, steps: int, kl_in: KLPlace = "loss") -> list[str]:
-        """Compare the parts with each other and with the update that they are for.
-
-        Args:
-            aggregate: how token losses become one number.
-            steps: optimizer steps of one rollout.
-            kl_in: where the algorithm has the KL by default.
-
-        Returns:
-            Warnings: settings that are legal and probably unintended, each on one line with what to set.
-        """
-        name = type(self.loss).__name__
+    def check(self, aggregate: AggregateMode) -> None:
+        """Refuse combinations with the update's aggregate that have a wrong gradient."""
         if self.kl_coef and self.kl_in != "reward" and self.kl_estimator == "k1":
             raise UsageError(
                 "objective.kl_kind k1 in the loss has an expected gradient of 0 under the policy that sampled: set it "
@@ -123,41 +111,10 @@ class Objective:
             ours = type(self.loss).__module__ == Loss.__module__
             if aggregate != wanted and (ours or aggregate not in ("sequence_mean", "sequence_sum")):
                 raise UsageError(
-                    f"objective.ratio_level sequence_product with {name} and update.aggregate {aggregate} multiplies "
-                    f"the gradient of a completion by its length: set update.aggregate to {wanted}"
+                    f"objective.ratio_level sequence_product with {type(self.loss).__name__} and update.aggregate "
+                    f"{aggregate} multiplies the gradient of a completion by its length: set update.aggregate to "
+                    f"{wanted}"
                 )
-        doubts = []
-        if isinstance(self.loss, Clipped) and self.loss.clip_high >= 1:
-            doubts.append(
-                f"objective.loss.clip_high is the distance of the upper bound from 1, got {self.loss.clip_high:g}: "
-                f"ratios up to {1 + self.loss.clip_high:g} count; write 0.28 for a bound of 1.28"
-            )
-        if self.ratio_level == "sequence":
-            if aggregate != "sequence_mean":
-                doubts.append(
-                    f"objective.ratio_level sequence is GSPO's, which weighs completions alike, and update.aggregate "
-                    f"is {aggregate}: set it to sequence_mean"
-                )
-            if isinstance(self.loss, Clipped) and max(self.loss.clip_low, self.loss.clip_high) > _WIDEST_SEQUENCE_CLIP:
-                doubts.append(
-                    f"objective.loss clips at {self.loss.clip_low:g} and {self.loss.clip_high:g}, which a "
-                    "length-normalised ratio hardly reaches: GSPO has clip_low 0.0003 and clip_high 0.0004"
-                )
-        if isinstance(self.loss, PolicyGradient) and steps > 1:
-            doubts.append(
-                f"objective.loss PolicyGradient has no ratio, so only the first of the {steps} updates of a rollout is "
-                "on-policy: set update.epochs and update.minibatches to 1, or the loss to Clipped"
-            )
-        if self.entropy_coef < 0:
-            doubts.append(
-                f"objective.entropy_coef is {self.entropy_coef:g}, which drives the entropy down: set it above 0 for a "
-                "bonus"
-            )
-        unread = [f"kl_kind is {self.kl_kind}"] * (self.kl_kind is not None)
-        unread += [f"kl_in is {self.kl_in}"] * (self.kl_in not in (None, kl_in))
-        if unread and not self.kl_coef:
-            doubts.append(f"objective.{' and '.join(unread)}, but kl_coef is 0, so there is no KL: set it above 0")
-        return doubts
 
     @property
     def kl_estimator(self) -> KLKind:

@@ -290,7 +290,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return built("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
 
     def place_schedule(self) -> None:
-        """Step the schedule to where the run is: a second fit or a checkpoint may have another one, or its own length."""
+        """Step the schedule to where the run is: a second fit or a checkpoint may have another one."""
         if self.update.lr_scheduler is not None and not self.clock.is_over:
             placed = place_schedule(self.build_schedule, self.trainer.optimizers[0], self.clock)
             if placed is not None:

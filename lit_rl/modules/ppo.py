@@ -85,12 +85,6 @@ class PPO(RolloutModule):
         **options: Unpack[LoopOptions],
     ) -> None:
         super().__init__(policy, rewards, sampling=sampling, objective=objective, **options)
-        if self.max_rollouts is not None and critic_update.warmup_rollouts >= self.max_rollouts:
-            self._doubts.append(
-                f"critic_update.warmup_rollouts is {critic_update.warmup_rollouts} and max_rollouts "
-                f"{self.max_rollouts}: "
-                "the policy learns nothing; lower it, or raise max_rollouts"
-            )
         self.critic = critic
         self.estimator = estimator
         self.credit: Credit = credit

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, TypedDict
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
 from lit_rl.advantages import RowAdvantages
@@ -36,10 +36,9 @@ from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Logprobs, Objectiv
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import measure_entropy, measure_resampled, metrics_of_rollout
 from lit_rl.modules.settings import Evaluate, Update
-from lit_rl.modules.setup_checks import doubt_measuring, doubt_routing, task_of
+from lit_rl.modules.setup_checks import doubt_measuring, task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.penalties import OverlongPenalty
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import (
     Collect,
@@ -138,13 +137,7 @@ class RolloutModule(PolicyModule):
         off_policy = bool(collect.staleness) or not (self.sampler.engine.shares_weights or filtered)
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
-        self._doubts = [*objective.check(update.aggregate, update.steps, self.kl_in), *self.rewards.doubts()]
-        for term in self.rewards.terms if self.sampler.environment.max_turns == 1 else ():
-            if isinstance(term, OverlongPenalty) and term.free_tokens >= sampling.max_tokens:
-                self._doubts.append(
-                    f"OverlongPenalty begins after {term.free_tokens} tokens, and sampling.max_tokens is "
-                    f"{sampling.max_tokens}: it takes nothing off; set its max_tokens to that of the sampling"
-                )
+        objective.check(update.aggregate)
         _require_fresh(collect, objective, sampling)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
@@ -461,27 +454,17 @@ class RolloutModule(PolicyModule):
         return self.evaluate.samplings(self.sampling.max_tokens)
 
     def on_fit_start(self) -> None:
-        """Warn where sampler and trainer may send a token to different experts, unless rows are weighed for it."""
+        """Say which weights correct for a sampler with other weights, where the user chose none."""
         super().on_fit_start()
         if self._chose_correction and self.objective.correction is not None:
             rank_zero_info(
                 f"other weights than the policy's may have sampled, so losses are weighted by "
                 f"{self.objective.correction}; objective.correction: null switches this off"
             )
-        doubt = doubt_routing(getattr(self.policy, "model", None), self.trainer)
-        if doubt and not self.objective.compares_with_sampler:
-            rank_zero_warn(doubt)
 
     def setup(self, stage: str) -> None:
         """Check whether rewards, updates and staleness fit the task, before the first rollout."""
         super().setup(stage)
-        for doubt in self._doubts if stage == "fit" else ():
-            rank_zero_warn(doubt)
-        if stage == "fit" and self.trainer.max_steps != -1:
-            rank_zero_warn(
-                f"trainer.max_steps is {self.trainer.max_steps} and counts updates, of which a rollout has several or "
-                "none: a run counts rollouts, set model.max_rollouts"
-            )
         if stage in ("fit", "validate"):
             doubt_measuring(self.trainer)
         task = task_of(self.trainer)
@@ -509,18 +492,7 @@ class RolloutModule(PolicyModule):
     def configure_model(self) -> None:
         """Load the policy; keep its start as the reference if a KL term needs one."""
         super().configure_model()
-        positions, wanted = self.policy.codec.max_positions, self.sampling.max_tokens
-        if wanted >= positions:
-            rank_zero_warn(
-                f"sampling.max_tokens is {wanted}, and the policy has {positions} positions, prompt included: every "
-                "completion is cut there; lower it"
-            )
         self.logprobs.load_reference(needed=self.reads_reference)
-        if self.is_fitting and self.reference is None and self.update.refresh_reference_every is not None:
-            rank_zero_warn(
-                f"update.refresh_reference_every is {self.update.refresh_reference_every}, and nothing reads the "
-                "reference: set objective.kl_coef above 0, or leave it out"
-            )
 
     def on_train_start(self) -> None:
         """Check whether the loader knows the problems that sampling asks it for."""

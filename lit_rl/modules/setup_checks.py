@@ -15,7 +15,6 @@ from lit_rl.arguments import UsageError
 from lit_rl.data.cut_task import CutTask
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import has_experts, text_config
 from lit_rl.reports.diagnosis.run_history import ADAMS_FASTEST
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import check_before_answer
@@ -209,26 +208,6 @@ def _narrow_weights(module: torch.nn.Module) -> torch.nn.Module:
     for parameter in module.parameters():
         parameter.data = parameter.data.to(torch.bfloat16)
     return module
-
-
-def doubt_routing(model: Any, trainer: pl.Trainer) -> str:
-    """Return a warning if a mixture of experts computes in bfloat16, empty otherwise.
-
-    Args:
-        model: of transformers, or whatever a policy has under that name.
-        trainer: whose precision counts beside the weights' own.
-    """
-    narrow = torch.bfloat16
-    in_bfloat16 = str(trainer.precision).startswith("bf16") or getattr(trainer.strategy, "param_dtype", None) is narrow
-    if not isinstance(model, torch.nn.Module) or not has_experts(model):
-        return ""
-    if not in_bfloat16 and all(one.dtype is not narrow for one in model.parameters()):
-        return ""
-    return (
-        f"{text_config(model).model_type} chooses experts, and in bfloat16 sampler and trainer may choose different "
-        "ones: log-probabilities of a token differed by up to 1.96 nats, by 0.05 in dense models; weigh rows by "
-        "objective.correction, such as TruncatedWeights, or compute in float32"
-    )
 
 
 def task_of(trainer: pl.Trainer) -> TaskDataModule | None:

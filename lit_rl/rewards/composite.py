@@ -58,18 +58,6 @@ class Composite(TypedArguments):
         for term in self.terms:
             term.setup()
 
-    def doubts(self) -> list[str]:
-        """Settings that are legal and probably unintended, each on one line with what to set."""
-        found = [
-            f"the weight of the reward term {term.name} is {term.weight:g}, which pays for {term.negative_pays_for}: "
-            "set it above 0, or to 0 to log it only"
-            for term in self.terms
-            if term.negative_pays_for and term.weight < 0
-        ]
-        if not any(term.weight for term in self.terms):
-            found.append("all reward terms have weight 0, so that every reward is 0: set one above 0")
-        return found
-
     def check_problem(self, problem: Problem) -> None:
         """Check whether the problem has what every term reads."""
         for index, term in enumerate(self.terms):

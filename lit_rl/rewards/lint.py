@@ -55,7 +55,6 @@ class LintReward(RewardTerm):
     """
 
     default_name = "lint"
-    negative_pays_for = "what a linter reports"
 
     def __init__(
         self,

@@ -29,7 +29,6 @@ class FormatReward(RewardTerm):
     """
 
     default_name = "format"
-    negative_pays_for = "answers of another form"
 
     def __init__(self, weight: float = 0.1, name: str | None = None, fence: bool = True) -> None:
         super().__init__(weight, name)
@@ -59,7 +58,6 @@ class LengthPenalty(RewardTerm):
     """
 
     default_name = "length"
-    negative_pays_for = "long completions"
 
     def __init__(self, weight: float = 1.0, name: str | None = None, alpha: float = 0.01) -> None:
         super().__init__(weight, name)
@@ -88,7 +86,6 @@ class OverlongPenalty(RewardTerm):
     """
 
     default_name = "overlong"
-    negative_pays_for = "completions near the token limit"
 
     def __init__(self, max_tokens: int, buffer_tokens: int, weight: float = 1.0, name: str | None = None) -> None:
         super().__init__(weight, name)
@@ -121,7 +118,6 @@ class TurnPenalty(RewardTerm):
     """
 
     default_name = "turn_penalty"
-    negative_pays_for = "further turns"
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""

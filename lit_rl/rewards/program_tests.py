@@ -51,7 +51,6 @@ class TestsReward(RewardTerm):
 
     __test__ = False  # the name does not make it a test of pytest
     default_name = "tests"
-    negative_pays_for = "failing the tests"
 
     def __init__(
         self,

@@ -23,7 +23,6 @@ class SyntaxReward(RewardTerm):
     """
 
     default_name = "syntax"
-    negative_pays_for = "syntax errors"
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's programs are not in Python."""

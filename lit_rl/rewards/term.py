@@ -70,8 +70,6 @@ class RewardTerm(TypedArguments, ABC):
     """
 
     default_name = ""
-    negative_pays_for = ""
-    """Name of what a negative weight pays for, for a warning; empty where such a weight makes sense."""
 
     def __init__(self, weight: float = 1.0, name: str | None = None) -> None:
         self.weight = require_number(self, "weight", weight)

@@ -19,7 +19,6 @@ from lit_rl.losses import (
     ImportanceSampling,
     Loss,
     MaskedBand,
-    PolicyGradient,
     Tokens,
     TruncatedWeights,
 )
@@ -69,33 +68,6 @@ def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kin
 def test_an_objective_with_another_gradient_than_its_name_says_is_refused(objective: Objective, mode: Any) -> None:
     with pytest.raises(UsageError, match=r"objective\."):
         GRPO(CausalLM("folder"), TERMS, objective=objective, update=Update(aggregate=mode))
-
-
-@pytest.mark.parametrize(
-    ("objective", "mode", "steps", "told"),
-    [
-        (Objective(ratio_level="sequence", loss=GSPO), "token_mean", 1, ["update.aggregate"]),
-        (Objective(ratio_level="sequence"), "sequence_mean", 1, ["objective.loss"]),
-        (Objective(ratio_level="sequence"), "sequence_sum", 1, ["update.aggregate", "objective.loss"]),
-        (Objective(loss=PolicyGradient()), "token_mean", 4, ["update.epochs"]),
-        (Objective(entropy_coef=-0.01), "token_mean", 1, ["objective.entropy_coef"]),
-        (Objective(ratio_level="sequence", loss=GSPO), "sequence_mean", 4, []),
-        (Objective(ratio_level="sequence_product"), "sequence_mean", 4, []),
-        (Objective(ratio_level="sequence_product", loss=CISPO(clip_high=1.0)), "sequence_sum", 4, []),
-        (Objective(ratio_level="sequence_product", loss=Own()), "sequence_sum", 1, []),
-        (Objective(loss=PolicyGradient(), kl_coef=0.1, entropy_coef=0.01), "token_mean", 1, []),
-        (Objective(kl_kind="k2"), "token_mean", 1, ["objective.kl_kind is k2, but kl_coef is 0"]),
-        (Objective(kl_kind="k1", kl_in="reward"), "token_mean", 1, ["kl_kind is k1 and kl_in is reward, but"]),
-        (Objective(kl_kind="k1", kl_coef=0.1, kl_in="reward"), "token_mean", 1, []),
-        (Objective(kl_in="loss"), "token_mean", 1, []),
-        (Objective(), "token_mean", 8, []),
-    ],
-)
-def test_what_is_hardly_meant_is_told_with_what_to_set(
-    objective: Objective, mode: Any, steps: int, told: list[str]
-) -> None:
-    doubts = objective.check(mode, steps)
-    assert len(doubts) == len(told) and all(key in doubt for key, doubt in zip(told, doubts, strict=True)), doubts
 
 
 def test_a_kl_in_the_reward_is_taken_off_the_tokens_that_count() -> None:

@@ -265,7 +265,8 @@ class NegativeWeight(Rule):
     def look(self, run: RunHistory) -> str:
         """Read the weights of the run's terms."""
         rewards = getattr(run.module, "rewards", None)
-        doubts = rewards.doubts() if rewards is not None else []
+        terms = rewards.terms if rewards is not None else []
+        doubts = [f"the weight of {term.name} is {term.weight:g}: set it above 0" for term in terms if term.weight < 0]
         return f"{'; '.join(doubts)} (`{run.where.fit}`)" if doubts else ""
 
 
