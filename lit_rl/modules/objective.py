@@ -190,7 +190,10 @@ class Objective:
         metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.loss.metrics(tokens)
         if isinstance(self.correction, Correction):
-            weights = self._weights(self.correction, tokens)
+            weights = self.correction.weights(tokens).detach()
+            if weights.shape != logprobs.shape:
+                who, got = f"{type(self.correction).__name__}.weights", str(tuple(weights.shape))
+                raise ArgumentError(who, f"one weight per token, {tuple(logprobs.shape)}", got)
             loss = weights * loss
             metrics["correction/weight"] = masked_mean(weights, mask)
             metrics["correction/dropped_fraction"] = masked_mean((weights == 0).to(weights.dtype), mask)
@@ -204,12 +207,3 @@ class Objective:
             loss = loss - self.entropy_coef * entropy
         metrics["policy/loss"] = masked_mean(loss.detach(), mask)
         return loss, metrics
-
-    @staticmethod
-    def _weights(correction: Correction, tokens: Tokens) -> Tensor:
-        """[n, T] weights of the tokens, constants."""
-        weights, wanted = correction.weights(tokens), tuple(tokens.logprobs.shape)
-        if weights.shape != wanted:
-            who = f"{type(correction).__name__}.weights"
-            raise ArgumentError(who, f"one weight per token, {wanted}", str(tuple(weights.shape)))
-        return weights.detach()

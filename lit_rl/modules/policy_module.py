@@ -28,7 +28,6 @@ from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.checkpoint import build_from_config, describe_policy, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
-    doubt_hooks,
     doubt_rates,
     require_extendable,
     require_no_programs,
@@ -139,8 +138,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def setup(self, stage: str) -> None:
         """Start the sandbox; check whether strategy, precision and rewards have what they need."""
         check_strategy(self.trainer.strategy)
-        if stage == "fit":
-            doubt_hooks(self.trainer, self)
         require_problems(self.trainer, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)
@@ -210,7 +207,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             return
         self.place_schedule()
         self.clock.planned = self.clock.limit
-        doubt_rates(self.trainer.optimizers[0], self.lr_schedulers(), self.clock.limit)
+        doubt_rates(self.trainer.optimizers[0])
 
     def on_train_end(self) -> None:
         """Include it again."""

@@ -377,18 +377,14 @@ class RolloutModule(PolicyModule):
         return self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
 
     def denominator(self, minibatch: Experience) -> Tensor:
-        """Return the divisor of this update's losses."""
-        return self.count(minibatch.loss_mask)
-
-    def count(self, mask: Tensor) -> Tensor:
-        """Return the divisor of the losses of these tokens, those of the whole minibatch on this rank.
+        """The divisor of this update's losses, those of the whole minibatch on this rank.
 
         The same however they are split over micro-batches and ranks. Gradients are averaged over ranks afterwards, so
         each rank divides by its share of the total.
         """
         mode = self.update.aggregate
         constant = self.sampling.max_tokens if mode == "sequence_sum_constant" else None
-        return sum_over_ranks(loss_denominator(mask, mode, constant_tokens=constant)) / world_size()
+        return sum_over_ranks(loss_denominator(minibatch.loss_mask, mode, constant_tokens=constant)) / world_size()
 
     def evidence(self) -> Evidence:
         """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
@@ -463,26 +459,14 @@ class RolloutModule(PolicyModule):
             )
 
     def setup(self, stage: str) -> None:
-        """Check whether rewards, updates and staleness fit the task, before the first rollout."""
+        """Check whether the rewards fit the task, before the first rollout."""
         super().setup(stage)
         if stage in ("fit", "validate"):
             doubt_measuring(self.trainer)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
-            problems, num_samples = task.problems("train"), self.sampling.num_samples
-            if self.update.minibatches > task.batch_size * num_samples:
-                raise UsageError(
-                    f"update.minibatches is {self.update.minibatches}, and a rollout has "
-                    f"{task.batch_size * num_samples} rows on each rank (batch_size {task.batch_size}, num_samples "
-                    f"{num_samples}): lower it, or raise batch_size"
-                )
-            for problem in problems:
+            for problem in task.problems("train"):
                 self.rewards.check_problem(problem)
-            if self.sampler.settings.staleness and not any(problem.check.runs_program for problem in problems):
-                raise UsageError(
-                    f"staleness 1 samples while programs run, and {task.name} runs none, so rows would be older and "
-                    "nothing faster: set staleness to 0"
-                )
 
     def load_weights(self) -> None:
         """Load the policy."""
@@ -493,21 +477,6 @@ class RolloutModule(PolicyModule):
         """Load the policy; keep its start as the reference if a KL term needs one."""
         super().configure_model()
         self.logprobs.load_reference(needed=self.reads_reference)
-
-    def on_train_start(self) -> None:
-        """Check whether the loader knows the problems that sampling asks it for."""
-        super().on_train_start()
-        loader, settings = self.trainer.train_dataloader, self.sampler.settings
-        if settings.staleness and not hasattr(loader, "following"):
-            raise UsageError(
-                "staleness 1 samples for the problems that come next, and this loader does not tell them: train on a "
-                "TaskDataModule or a ProblemLoader, or set staleness to 0"
-            )
-        if settings.max_resamples and not hasattr(loader, "problems"):
-            raise UsageError(
-                f"max_resamples={settings.max_resamples} draws other training problems, and this loader has batches "
-                "only: train on a TaskDataModule or a ProblemLoader, or set max_resamples to 0"
-            )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store the rows that were sampled ahead, and the baseline; all ranks call."""

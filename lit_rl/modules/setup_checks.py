@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from difflib import get_close_matches
 from typing import Any
 
 import lightning.pytorch as pl
@@ -18,7 +16,6 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.reports.diagnosis.run_history import ADAMS_FASTEST
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import check_before_answer
-from lit_rl.rollout.records import RolloutWatcher
 
 _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
 
@@ -37,14 +34,6 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
         elif isinstance(task, CutTask):
             remedy = "give split='train', which trains on four fifths of it"
         raise UsageError(f"{task.name} has no {split} problems, so there is nothing to {verb}: {remedy}")
-    arguments = inspect.signature(type(task)).parameters.values()
-    numbers = [one for one in arguments if one.name.endswith("_validation_problems")]
-    for one in numbers if task.validation_tasks and stage in ("fit", "validate") else ():
-        if getattr(task, one.name, one.default) != one.default:
-            rank_zero_warn(
-                f"data.{one.name} has no effect, because data.validation_tasks says what is measured: set it there, or "
-                "set validation_tasks to null"
-            )
     measured = task.validation_tasks or [task]
     trained = {one.task_id: one.prompt for one in task.problems("train")} if stage == "fit" else {}
     for of in measured if stage == "fit" and trainer.limit_val_batches else ():
@@ -72,36 +61,8 @@ def doubt_measuring(trainer: pl.Trainer) -> None:
         )
 
 
-_OURS = ("lit_rl.", "lightning.", "torch.")
-
-
-def doubt_hooks(trainer: pl.Trainer, module: pl.LightningModule) -> None:
-    """Warn of methods of the user's own classes that are named as hooks and are none, unless the class calls them."""
-    for part in (module, *trainer.callbacks):  # type: ignore[attr-defined]
-        hooks, own = {*dir(RolloutWatcher), "on_diagnosis", "on_diagnosis_end"}, dict[str, Any]()
-        for kind in type(part).__mro__:
-            if kind.__module__.startswith(_OURS):
-                hooks |= {name for name in vars(kind) if name.startswith("on_")}
-            else:
-                own |= {name: one for name, one in vars(kind).items() if inspect.isfunction(one)}
-        called = {name for one in own.values() for name in one.__code__.co_names}
-        for name in sorted(own.keys() - hooks - called):
-            if name.startswith("on_"):
-                near = get_close_matches(name, hooks, n=1)
-                rank_zero_warn(
-                    f"{type(part).__name__}.{name} is no hook of Lightning or lit_rl, so no trainer calls it"
-                    + (f"; did you mean {near[0]}?" if near else "")
-                )
-
-
-def doubt_rates(optimizer: optim.Optimizer, schedule: Any, steps: int | None) -> None:
-    """Warn of a learning rate that is hardly meant, and of a cosine that ends before the run does.
-
-    Args:
-        optimizer: with the rates in force.
-        schedule: of the rates; ``None`` without one.
-        steps: of the run's schedule; ``None`` if nothing limits them.
-    """
+def doubt_rates(optimizer: optim.Optimizer) -> None:
+    """Warn of a learning rate that an Adam hardly means."""
     is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
     groups = optimizer.param_groups if is_adam else ()
     rate = max((one.get("max_lr", one.get("initial_lr", one["lr"])) for one in groups), default=0.0)
@@ -109,11 +70,6 @@ def doubt_rates(optimizer: optim.Optimizer, schedule: Any, steps: int | None) ->
         rank_zero_warn(
             f"the learning rate is {rate:g}, and {type(optimizer).__name__} moves a weight by about that much in each "
             "update: lower it (1e-6 to 1e-3 are usual)"
-        )
-    if steps and isinstance(schedule, optim.lr_scheduler.CosineAnnealingLR) and schedule.T_max < steps - 1:
-        rank_zero_warn(
-            f"CosineAnnealingLR.T_max is {schedule.T_max} and the run takes {steps} steps: the rate rises again after "
-            f"the first {schedule.T_max}; set T_max to {steps}"
         )
 
 
