@@ -131,9 +131,8 @@ class RolloutModule(PolicyModule):
         )
         if self.rewards is None:
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
-        filtered = (
-            bool(sampling.top_k) or sampling.top_p < 1
-        )  # then the sampler's probabilities are those of fewer tokens
+        # Under a filter the sampler's probabilities are those of fewer tokens.
+        filtered = bool(sampling.top_k) or sampling.top_p < 1
         off_policy = bool(collect.staleness) or not (self.sampler.engine.shares_weights or filtered)
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
@@ -232,11 +231,7 @@ class RolloutModule(PolicyModule):
         self.finish_rollout()
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.found, seconds, self.progress))
-        means.merge(self.algorithm_metrics(batch, rollout, experience))
-        if self.sampler.settings.max_resamples:
-            measure_resampled(means, batch, rollout)
-        means.merge(self.gap_of(rollout.completions))
-        metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
+        metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
         report_solved(self.trainer.train_dataloader, rollout)
 
@@ -414,9 +409,23 @@ class RolloutModule(PolicyModule):
         return self.sampler.gap
 
     def log_rollout(
-        self, means: Means, rollout_seconds: float, update_seconds: float, rollout: Rollout
+        self,
+        means: Means,
+        batch: Sequence[Problem],
+        rollout: Rollout,
+        experience: Experience,
+        rollout_seconds: float,
+        collected: float,
     ) -> dict[str, float]:
-        """Write the rollout's metrics and return them; the x-axis of every curve is the number of rollouts."""
+        """Add what the module alone knows, write the rollout's metrics, and return them.
+
+        The x-axis of every curve is the number of rollouts.
+        """
+        means.merge(self.algorithm_metrics(batch, rollout, experience))
+        if self.sampler.settings.max_resamples:
+            measure_resampled(means, batch, rollout)
+        means.merge(self.gap_of(rollout.completions))
+        update_seconds = time.perf_counter() - collected
         tokens = float(rollout.completions.completion_mask.sum())
         means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})
         values = with_effective_size(means.reduce(self.device))
