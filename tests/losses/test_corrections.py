@@ -54,25 +54,6 @@ def test_what_the_policy_sampled_itself_weighs_one(correction: Correction) -> No
     assert torch.equal(weights_of(correction, SAMPLER, SAMPLER, MASK), torch.ones(2, 3, dtype=torch.float64))
 
 
-def test_the_mean_of_a_sequence_ignores_what_is_masked() -> None:
-    """Padding is 0 in one and not in the other; it must not move a completion out of the band."""
-    policy, sampler = torch.tensor([[-1.0, -50.0]]), torch.tensor([[-1.0, 0.0]])
-    kept = weights_of(SequenceMask(), policy, sampler, torch.tensor([[True, False]]))
-    assert kept[0, 0] == 1
-    assert not weights_of(SequenceMask(), policy, sampler, torch.tensor([[True, True]])).any()
-
-
-BANDS = [(1.2, 2.0), (0.5, 0.9), (-0.1, 2.0)]
-
-
-@pytest.mark.parametrize(("low", "high"), BANDS)
-def test_a_band_without_one_in_it_is_refused(low: float, high: float) -> None:
-    message = rf"a band of weights has 1 in it, got low={low} and high={high}: set low to 0 \.\.\. 1"
-    for build in (MaskedBand, SequenceMask):
-        with pytest.raises(ValueError, match=message):
-            build(low, high)
-
-
 def test_the_mean_weight_of_many_samples_is_one() -> None:
     """E_q[p / q] = 1: why it corrects. Four tokens, drawn from q; the error of the mean is about 0.004."""
     p = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)

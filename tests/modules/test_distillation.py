@@ -18,11 +18,10 @@ from support.two_turns import LastTurn, Plays
 from torch import Tensor
 
 from lit_rl.arguments import UsageError
-from lit_rl.data.toys.toy_tasks import Sorting
 from lit_rl.divergences import JSD, SampledReverseKL
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.models import CausalLM, LoRA, SortingPolicy
+from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Distil, Distillation, RolloutModule
 from lit_rl.modules.minibatches import Minibatch
@@ -398,22 +397,6 @@ def test_the_base_without_adapters_is_the_reference_that_teaches(byte_tokenizer:
                 parameter.add_(0.3)
     assert torch.equal(teacher.token_logits(rows)(slice(1, 5)), before)
     assert (policy.token_logits(rows)(slice(1, 5)) - before).abs().max() > 1e-3
-
-
-def test_a_toy_policy_is_taught_until_it_is_its_teacher() -> None:
-    """The same comparison on a policy that is no language model."""
-    policy, teacher = SortingPolicy(init_seed=0), SortingPolicy(init_seed=1)
-    policy.load()
-    teacher.load()
-    problems = Sorting().problems("train")[:4]
-    rows = policy.codec.as_completions(problems, ["0 1 2"] * len(problems))
-    optimizer = torch.optim.Adam(policy.parameters(), lr=0.05)
-    for _ in range(200):
-        optimizer.zero_grad()
-        gaps = policy.compare(rows, teacher.token_logits(rows), JSD(0.0), 1.0, False)[2]
-        gaps.sum().backward()
-        optimizer.step()
-    assert gaps.max() < 1e-3
 
 
 def test_what_cannot_teach_is_refused_in_one_line(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:

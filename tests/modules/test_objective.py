@@ -27,7 +27,6 @@ from lit_rl.modules.objective import Logprobs
 from lit_rl.types import Experience, Sampling
 
 TERMS: Any = [TestsReward()]
-GSPO = Clipped(clip_low=0.0003, clip_high=0.0004)
 
 
 class Own(Loss):
@@ -153,11 +152,6 @@ def test_filters_are_refused_where_probabilities_are_compared(
         make_module(objective=objective, sampling=sampling)
     make_module(objective=objective, sampling=Sampling(num_samples=4, max_tokens=6))
     make_module(sampling=sampling)
-
-
-def test_the_kl_has_its_own_gradient_unless_another_estimator_is_asked_for() -> None:
-    of = {where: Objective().with_defaults(where, is_off_policy=False).kl_estimator for where in ("loss", "reward")}
-    assert of == {"loss": "k3_weighted", "reward": "k1"}
 
 
 class Other(InProcess):

@@ -241,22 +241,6 @@ def test_the_cause_is_sought_before_the_loss(make_module: Make, tmp_path: Path) 
         fit(module, tmp_path)
 
 
-class SFTLossIsNaN(SFT):
-    def loss(self, completions: Completions, denominator: torch.Tensor) -> Any:
-        loss, metrics = super().loss(completions, denominator)
-        return loss * float("nan"), metrics
-
-    def texts(self, problem: Any) -> tuple[str, ...]:
-        return ("abc",)
-
-
-def test_supervised_runs_stop_too(make_module: Make, tmp_path: Path) -> None:
-    module = SFTLossIsNaN(make_module().policy, max_updates=2)
-    with pytest.raises(NotFiniteError, match=r"loss is nan at update 0"):
-        fit(module, tmp_path)
-    assert read(tmp_path, 0)["texts"] == [["abc"]] * 3
-
-
 def test_scaled_losses_are_refused(make_module: Make, tmp_path: Path) -> None:
     """Gradients of a scaled loss are clipped and looked at in their scaled size: training would stand almost still."""
     module = make_module(max_rollouts=1, gradient_clip_norm=1.0)

@@ -2,88 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, fit, grouped, weights, whole_and_resumed
+from support.small_runs import EvenBytes, weights, whole_and_resumed
 from torch import Tensor
 
 from lit_rl.advantages import BatchMean, GroupMean, NoBaseline
-from lit_rl.data import Sorting
 from lit_rl.models import SortingPolicy
 from lit_rl.modules import GRPO, REINFORCE, Objective, RolloutModule
-from lit_rl.rewards.term import RewardTerm, Span, TermScore
-from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import sum_over_ranks
-from lit_rl.types import Completions, Experience, Judgement, Sampling
+from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]
 
 CENTRED, BATCH_MEAN = GroupMean(normalize="none"), BatchMean(normalize="none")
-
-
-class Given(RewardTerm):
-    """The next of some lists of rewards, one list per rollout."""
-
-    default_name = "given"
-
-    def __init__(self, *rollouts: Sequence[float | None]) -> None:
-        super().__init__()
-        self.rollouts = list(rollouts)
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(value) for value in self.rollouts.pop(0)]
-
-
-class Places(RewardTerm):
-    """Each of three numbers earns what was given for its place."""
-
-    default_name = "places"
-
-    def __init__(self, values: list[list[float]]) -> None:
-        super().__init__()
-        self.values = values
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [
-            TermScore(sum(values), tuple(Span(*place, v) for place, v in zip(places, values, strict=True)))
-            for places, values in zip(completions.token_bytes, self.values, strict=True)
-        ]
-
-
-class Watched(REINFORCE):
-    """Keeps the advantages of each rollout."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.seen: list[Tensor] = []
-        self.rollouts: list[Rollout] = []
-
-    def make_experience(self, rollout: Rollout, rewards: Any) -> Experience:
-        experience = super().make_experience(rollout, rewards)
-        self.seen.append(experience.advantages)
-        self.rollouts.append(rollout)
-        return experience
-
-
-def toy(tmp_path: Path, reward: RewardTerm, *, samples: int = 2, **kwargs: Any) -> Watched:
-    """Run on two prompts of three numbers; a rollout has ``2 * samples`` rows of three tokens."""
-    options: dict[str, Any] = {"max_rollouts": 1, "sampling": Sampling(num_samples=samples, max_tokens=3)}
-    module = Watched(SortingPolicy(), rewards=[reward], **grouped(Watched, **(options | kwargs)))
-    fit(module, tmp_path, data=Sorting([[1, 0, 2], [3, 2, 4]]))
-    return module
-
-
-def test_a_token_is_credited_with_the_discounted_rewards_from_it_on(tmp_path: Path) -> None:
-    """Backwards with gamma 1/2: r3, r2 + r3 / 2, r1 + r2 / 2 + r3 / 4."""
-    module = toy(tmp_path, Places([[1, 0, 0], [0, 0, 4], [0, 2, 4], [1, 2, 4]]), gamma=0.5, credit="tokens")
-    shuffled = module.rollouts[0].completions
-    assert shuffled.completion_mask.all()
-    expected = [[1, 0, 0], [1, 2, 4], [2, 4, 4], [3, 4, 4]]
-    torch.testing.assert_close(module.seen[0], torch.tensor(expected, dtype=torch.float32))
 
 
 class Before(BatchMean):
