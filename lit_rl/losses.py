@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip
 from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
-from lit_rl.functional.ratios import BeyondCap, RatioLevel, importance_weights, log_ratio
+from lit_rl.functional.ratios import RatioLevel, importance_weights, log_ratio
 
 __all__ = [
     "CISPO",
@@ -245,7 +245,6 @@ class ImportanceSampling(Loss):
 
     Args:
         cap: largest weight; ``None`` for none.
-        beyond_cap: weights above the cap are cut to it (``truncate``) or their tokens dropped (``mask``).
 
     Source:
         truncation: Ionides 2008, https://doi.org/10.1198/106186008X320456
@@ -260,7 +259,6 @@ class ImportanceSampling(Loss):
     reads_sampler_logprobs: ClassVar[bool] = True
 
     cap: float | None = None
-    beyond_cap: BeyondCap = "truncate"
 
     def __post_init__(self) -> None:
         require_above(0, self, cap=self.cap)
@@ -271,7 +269,6 @@ class ImportanceSampling(Loss):
             tokens.logprobs,
             tokens.sampler_logprobs.to(tokens.logprobs.dtype),
             cap=self.cap,
-            beyond_cap=self.beyond_cap,
             level=tokens.level,
             mask=tokens.mask,
         )

@@ -55,7 +55,6 @@ REPLACED = {
     "clip_high": "objective.loss.Clipped.clip_high",
     "dual_clip": "objective.loss.Clipped.dual_clip",
     "importance_cap": "objective.loss.ImportanceSampling.cap",
-    "beyond_cap": "objective.loss.ImportanceSampling.beyond_cap",
 }
 """Arguments whose value has another form now; the name of a class means an object of it."""
 
@@ -102,12 +101,11 @@ _LOSS_ARGUMENTS = {
     "clip_high": "clip_high",
     "dual_clip": "dual_clip",
     "importance_cap": "cap",
-    "beyond_cap": "beyond_cap",
 }
 _READ_BY = {
     "Clipped": ("clip_low", "clip_high", "dual_clip"),
     "CISPO": ("clip_low", "clip_high"),
-    "ImportanceSampling": ("importance_cap", "beyond_cap"),
+    "ImportanceSampling": ("importance_cap",),
 }
 _CISPO_DEFAULT = {"clip_low": 0.2, "clip_high": 0.2}  # by name it had both bounds
 

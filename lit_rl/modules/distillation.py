@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
-import torch
 from torch import Tensor
 
 from lit_rl.arguments import UsageError, require_above, require_at_least, typed_group
@@ -48,12 +47,6 @@ class Distil:
         reward_weight: factor of the advantages that the rewards give; 0 leaves rewards to the logs.
         rows: rows that the teacher corrects: ``all``, or those that ``failed``.
         tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` where the run names one.
-        by_pass_rate: factor of a row's divergence, with p the share of its group that passed: 1 for ``none``;
-            p (1 - p) for rows that ``passed``, which keeps a policy from learning its own solutions of easy problems;
-            (p (1 - p))^(1/2) for ``all`` rows, SC-SDPO's weight of a problem before it is normalised over a batch.
-
-    Source:
-        SC-SDPO: Liu et al. 2026, https://arxiv.org/abs/2605.27765
     """
 
     divergence: JSD | SampledReverseKL = JSD(beta=1.0)  # noqa: RUF009  # frozen
@@ -61,7 +54,6 @@ class Distil:
     reward_weight: float = 0.0
     rows: Literal["all", "failed"] = "all"
     tokens: Literal["all", "failing_line"] = "all"
-    by_pass_rate: Literal["none", "passed", "all"] = "none"
 
     def __post_init__(self) -> None:
         require_above(0, self, weight=self.weight)
@@ -83,22 +75,6 @@ class Distil:
                     chosen[row] = False
                     chosen[row, places.flagged(spans[0].start, spans[0].end).to(chosen.device)] = True
         return chosen & rows.completion_mask
-
-    def weights(self, rollout: Rollout) -> Tensor | None:
-        """[N] factors by pass rate; ``None`` without. Rows that could not be judged count in no rate."""
-        if self.by_pass_rate == "none":
-            return None
-        verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
-        weights = torch.ones(len(verdicts))
-        for group in rollout.completions.groups().values():
-            passed = [row for row in group if verdicts[row] is Verdict.PASSED]
-            judged = sum(verdicts[row] is not Verdict.INFRASTRUCTURE_FAILURE for row in group)
-            share = len(passed) / max(1, judged)
-            if self.by_pass_rate == "passed":
-                weights[passed] = share * (1 - share)
-            else:
-                weights[group] = (share * (1 - share)) ** 0.5
-        return weights.to(rollout.completions.prompt_ids.device)
 
 
 class Distillation(GRPO):
@@ -155,8 +131,6 @@ class Distillation(GRPO):
         if self.hindsight is not None:
             view, shown = self.hindsight.view(rollout, self.policy.codec, self.sampler.runner)
             self.taught &= shown[:, None]
-        if (weights := self.distil.weights(rollout)) is not None:
-            self.taught &= weights[:, None] > 0
         self._gap = Means()
         experience = super().make_experience(rollout, rewards)
         experience = replace(
@@ -164,7 +138,6 @@ class Distillation(GRPO):
             advantages=self.distil.reward_weight * experience.advantages,
             taught=self.taught,
             teacher_view=view,
-            teacher_weights=weights,
         )
         if isinstance(self.distil.divergence, SampledReverseKL):
             return self._with_sampled_gap(experience, self.distil.divergence)
@@ -184,7 +157,7 @@ class Distillation(GRPO):
         ours = self.logprobs.old(experience.completions, self.dealt) if ours is None else ours
         counted = self.taught & experience.loss_mask
         self._measure(ours - theirs, counted)
-        found = _weighted(divergence.advantages(ours, theirs.to(ours.dtype)), experience) * counted
+        found = divergence.advantages(ours, theirs.to(ours.dtype)) * counted
         return replace(experience, advantages=experience.advantages + self.distil.weight * found)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
@@ -218,7 +191,7 @@ class Distillation(GRPO):
         )
         loss, metrics = self.token_loss(micro, logprobs, entropy)
         self._measure(gap.detach(), micro.taught & micro.loss_mask)
-        loss = loss + self.distil.weight * _weighted(gap, micro) * micro.taught
+        loss = loss + self.distil.weight * gap * micro.taught
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
     def _measure(self, gap: Tensor, taught: Tensor) -> None:
@@ -262,12 +235,6 @@ class Distillation(GRPO):
         self.teacher.requires_grad_(False)
         _require_same_vocabulary(self.policy, self.teacher)
         return FrozenScorer(self.teacher, own=self.teacher)
-
-
-def _weighted(of_tokens: Tensor, experience: Experience) -> Tensor:
-    """[N, T] numbers of tokens times their rows' weights."""
-    weights = experience.teacher_weights
-    return of_tokens if weights is None else of_tokens * weights[:, None].to(of_tokens.dtype)
 
 
 def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,80 +150,7 @@ def test_the_teacher_corrects_the_chosen_rows_and_tokens(distil: Distil, expecte
     assert found == [row.ljust(8, ".") for row in expected]
 
 
-def group_of(verdicts: list[list[Verdict]]) -> Rollout:
-    """Rows of groups of the given verdicts; texts are all different."""
-    texts = [f"a={row}" for row in range(sum(map(len, verdicts)))]
-    rows = replace(batch(texts), group_ids=torch.tensor([g for g, group in enumerate(verdicts) for _ in group]))
-    outcomes = [Outcome(verdict) for group in verdicts for verdict in group]
-    return Rollout(rows, tuple(judged(text, outcome) for text, outcome in zip(texts, outcomes, strict=True)))
-
-
 PASS, FAIL, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
-VERDICTS = [[PASS, FAIL, LOST, FAIL, PASS, FAIL], [PASS, PASS], [FAIL], [LOST]]
-HALF = (0.4 * 0.6) ** 0.5
-
-
-@pytest.mark.parametrize(
-    ("by", "expected"),
-    [
-        ("passed", [0.24, 1, 1, 1, 0.24, 1, 0, 0, 1, 1]),
-        ("all", [HALF] * 6 + [0, 0, 0, 0]),
-    ],
-)
-def test_weights_by_pass_rate_are_those_of_each_group(by: Any, expected: list[float]) -> None:
-    """Two of five judged rows passed; then all; then none; then nothing is known."""
-    weights = Distil(by_pass_rate=by).weights(group_of(VERDICTS))
-    assert weights is not None and weights.tolist() == pytest.approx(expected, abs=1e-7)
-    assert Distil().weights(group_of(VERDICTS)) is None
-
-
-class Judged(Gradients):
-    """Hand-made rows with verdicts: rows with an even first id passed."""
-
-    def make_experience(self, rollout: Rollout, rewards: Any) -> Experience:
-        passed = (rollout.completions.completion_ids[:, 0] % 2 == 0).tolist()
-        outcomes = [Outcome(PASS if one else FAIL) for one in passed]
-        judgements = tuple(replace(j, outcome=o) for j, o in zip(rollout.judgements, outcomes, strict=True))
-        return super().make_experience(replace(rollout, judgements=judgements), rewards)
-
-
-@pytest.mark.parametrize("by", ["passed", "all"])
-@pytest.mark.parametrize("divergence", [JSD(beta=0.3), SampledReverseKL()], ids=str)
-def test_the_gradient_is_that_of_the_weighted_divergences(
-    make_module: Make, byte_tokenizer: str, tmp_path: Path, divergence: Any, by: Any
-) -> None:
-    """In micro-batches of one row; rows of a group in which all or none passed have none where their weight is 0."""
-    module: Any = make_module(
-        Judged,
-        rewards=[LastTurn()],
-        teacher=another(byte_tokenizer),
-        distil=Distil(divergence, weight=0.7, reward_weight=0.4, by_pass_rate=by),
-        sampling=Sampling(num_samples=4, max_tokens=6),
-        optimizer=lambda params: torch.optim.SGD(params, lr=0.0),
-        max_rollouts=1,
-        microbatch_size=1,
-    )
-    fit(module, tmp_path)
-    experience = module.seen[0]
-    completions = experience.completions
-    passed = (completions.completion_ids[:, 0] % 2 == 0).tolist()
-    groups = completions.groups()
-    share = {row: sum(passed[one] for one in group) / len(group) for group in groups.values() for row in group}
-    even = [share[row] * (1 - share[row]) for row in range(len(completions))]
-    weights = torch.tensor([(w if p else 1.0) if by == "passed" else w**0.5 for w, p in zip(even, passed, strict=True)])
-    assert len({round(float(weight), 6) for weight in weights}) >= 2
-    if isinstance(divergence, SampledReverseKL):
-        with torch.no_grad():
-            gap = module.teacher.logprobs(completions) - module.policy.logprobs(completions)
-        table = module.seen[1].rewards.view(-1, 4).double()
-        grpo = (table - table.mean(1, keepdim=True)) / (table.std(1, keepdim=True) + 1e-6)
-        expected = 0.4 * grpo.view(-1, 1) + 0.7 * weights[:, None] * gap
-        assert (experience.advantages - expected * completions.completion_mask).abs().max() < 1e-6
-        return
-    weighted = replace(experience, taught=experience.taught * weights[:, None].double())
-    rows, gradient = module.found[0]
-    expected = dense_gradient(module, rows, weighted)
-    assert (gradient - expected).abs().max() < 1e-7 < 1e-3 < expected.abs().max()
 
 
 def test_sampled_gaps_are_added_to_weighted_advantages(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:
