@@ -35,6 +35,8 @@ class FrozenScorer:
             :meth:`token_logits` until :meth:`release`.
     """
 
+    own: nn.Module | None = None
+
     def __init__(self, policy: Any, own: nn.Module | None = None) -> None:
         self._policy = policy
         self.own = own
