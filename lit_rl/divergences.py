@@ -16,14 +16,18 @@ from torch import Tensor
 
 from lit_rl.arguments import TypedArguments, require_above, require_share
 
-__all__ = ["JSD", "SampledReverseKL"]
+__all__ = ["JSD", "Divergence", "SampledReverseKL"]
 
 _LOWEST = -1e4
 """Log-probability of an excluded token, so that it adds 0 to a sum and not 0 * inf."""
 
 
+class Divergence(TypedArguments):
+    """Base of both: over the whole vocabulary, or of the sampled token."""
+
+
 @dataclass(frozen=True)
-class JSD(TypedArguments):
+class JSD(Divergence):
     """Generalised Jensen-Shannon divergence over the whole vocabulary, with the two KLs at its ends.
 
         beta = 0:  KL(P || Q) = sum_v P(v) (log P(v) - log Q(v))      forward: cover all that the teacher might say
@@ -85,7 +89,7 @@ class JSD(TypedArguments):
 
 
 @dataclass(frozen=True)
-class SampledReverseKL(TypedArguments):
+class SampledReverseKL(Divergence):
     """The reverse KL from the sampled token alone, as an advantage that is added to the reward's.
 
         A = log P(token) - log Q(token)

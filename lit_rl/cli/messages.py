@@ -50,7 +50,7 @@ _HOMES = {
     "estimator": "lit_rl.advantages:TokenAdvantages",
     "environment": "lit_rl.rollout:Environment",
     "engine": "lit_rl.engines:Engine",
-    "divergence": "lit_rl.divergences:",
+    "divergence": "lit_rl.divergences:Divergence",
     "optimizer": "torch.optim:",
     "lr_scheduler": "torch.optim.lr_scheduler:",
     "callbacks": "lit_rl.callbacks:",

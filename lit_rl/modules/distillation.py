@@ -18,7 +18,7 @@ from typing import Any, Literal, Unpack
 from torch import Tensor
 
 from lit_rl.arguments import UsageError, require_above, require_at_least, typed_group
-from lit_rl.divergences import JSD, SampledReverseKL
+from lit_rl.divergences import JSD, Divergence, SampledReverseKL
 from lit_rl.execution.interface import Verdict
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
@@ -49,7 +49,7 @@ class Distil:
         tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` where the run names one.
     """
 
-    divergence: JSD | SampledReverseKL = JSD(beta=1.0)  # noqa: RUF009  # frozen
+    divergence: Divergence = JSD(beta=1.0)  # noqa: RUF009  # frozen
     weight: float = 1.0
     reward_weight: float = 0.0
     rows: Literal["all", "failed"] = "all"
@@ -181,7 +181,8 @@ class Distillation(GRPO):
         divergence = self.distil.divergence
         if isinstance(divergence, SampledReverseKL):
             return super().policy_loss(micro, denominator)
-        assert self.scorer is not None and micro.teacher_view is not None and micro.taught is not None
+        assert isinstance(divergence, JSD) and self.scorer is not None
+        assert micro.teacher_view is not None and micro.taught is not None
         logprobs, entropy, gap = self.policy.compare(
             micro.completions,
             self.scorer.token_logits(micro.teacher_view.trim()),
