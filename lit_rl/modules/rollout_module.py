@@ -474,6 +474,13 @@ class RolloutModule(PolicyModule):
             doubt_measuring(self.trainer)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
+            rows = task.batch_size * self.sampling.num_samples
+            if self.update.minibatches > rows:
+                raise UsageError(
+                    f"update.minibatches is {self.update.minibatches}, and a rollout has {rows} rows on each rank "
+                    f"(batch_size {task.batch_size}, num_samples {self.sampling.num_samples}): lower it, or raise "
+                    "batch_size"
+                )
             for problem in task.problems("train"):
                 self.rewards.check_problem(problem)
 
