@@ -20,7 +20,7 @@ from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, wr
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.reference import Reference
+from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules import DPO, Collect, Evaluate
 from lit_rl.modules.dpo import preference_loss
 from lit_rl.rewards import TestsReward
@@ -62,7 +62,7 @@ def data(path: Path, **kwargs: Any) -> PreferencePairs:
 
 
 def logprobs_of(
-    policy: CausalLM | Reference, problems: list[Problem], which: str, codec: Codec | None = None
+    policy: CausalLM | FrozenScorer, problems: list[Problem], which: str, codec: Codec | None = None
 ) -> torch.Tensor:
     """[M] log-probability of each pair's completion, one row at a time and without any padding."""
     codec = codec or policy.codec  # type: ignore[union-attr]
