@@ -103,18 +103,6 @@ CAUSES: dict[str, tuple[list[Problem], str, str]] = {
         "the output is right only with compare: decimals: 2 problems (train)",
         "what to do: set compare: decimals for these rows or for the task",
     ),
-    "a denied error": (
-        several(
-            2,
-            prompt="The error may be 10^-4.",
-            program_prefix="",
-            reference="print('1.50')",
-            check=replace(STDIO, compare="decimals", cases=(("", "1.5\n"),)),
-        ),
-        "the statement grants an error that the check does not (0.0001): 2 problems (train)",
-        "what to do: set tolerance to that error, and for printed numbers compare: tokens, for these rows or for the "
-        "task",
-    ),
     "a checker that fails": (
         several(1, prompt="Print it.", program_prefix="", check=replace(STDIO, checker=CHECKER), reference="print(1)"),
         "the checker fails on the output of the reference (the checker failed: it ended with AssertionError): "

@@ -47,11 +47,7 @@ class CutTask(TaskDataModule):
         return [problems[index] for index in indices if (index in train) == (split == "train")]
 
     def train_dataloader(self) -> ProblemLoader:
-        """Shuffled batches of the training part.
-
-        Raises:
-            ValueError: ``split`` leaves nothing to train on.
-        """
+        """Shuffled batches of the training part."""
         if self.split != "train":
             raise UsageError(
                 f"{type(self).__name__} with split={self.split!r} is only measured on: split='train' trains on four "

@@ -9,18 +9,12 @@ from pathlib import Path
 from lit_rl.arguments import with_variables
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
-JSON_LISTS = (".json", ".json.gz")
-SUFFIXES = (*JSON_LINES, *JSON_LISTS, ".parquet")
-_ALIASES = {"valid": "validation", "val": "validation", "dev": "validation"}
-_SPLIT = re.compile(r"(train|test|validation|valid|val|dev|prompt)(?=[-_.]|$)", re.IGNORECASE)
+SUFFIXES = (*JSON_LINES, ".json", ".json.gz", ".parquet")
+_SPLIT = re.compile(r"(train|test|validation|prompt)(?=[-_.]|$)", re.IGNORECASE)
 
 
 def local_path(source: str) -> Path:
-    """A path with its variables and its ``~`` expanded.
-
-    Raises:
-        FileNotFoundError: a variable is not set.
-    """
+    """A path with its variables and its ``~`` expanded."""
     return Path(with_variables(source)).expanduser()
 
 
@@ -35,35 +29,24 @@ def data_files(folder: Path, subset: str | None = None, split: str | None = None
         folder: holds files as they come from the hub, written by hand, or by ``save_to_disk``.
         subset: configuration of the data set.
         split: name or names joined by ``+``.
-
-    Raises:
-        FileNotFoundError: no data files, or none of the split although there are some of others.
     """
     if subset is not None and (folder / subset).is_dir():
         folder = folder / subset
     files = _saved_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
     if not files:
-        endings = ", ".join(SUFFIXES)
-        raise FileNotFoundError(f"{folder} holds no data files: put files there that end in {endings}")
+        raise FileNotFoundError(f"{folder} holds no data files: put files there that end in {', '.join(SUFFIXES)}")
     if subset is not None and any(path.name.startswith(subset) for path in files):
         files = [path for path in files if path.name.startswith(subset)]
-    names = [_split_of(path.relative_to(folder)) for path in files]
+    # The innermost part of a path that begins with the name of a split.
+    parts = (map(_SPLIT.match, reversed(path.relative_to(folder).parts)) for path in files)
+    names = [next((found[1].lower() for found in matches if found), None) for matches in parts]
     if split is None or len(set(names)) < 2:
         return files
-    wanted = [_ALIASES.get(part, part) for part in split.split("+")]
-    chosen = [path for part in wanted for path, name in zip(files, names, strict=True) if name == part]
+    chosen = [path for part in split.split("+") for path, name in zip(files, names, strict=True) if name == part]
     if not chosen:
         found = " and ".join(sorted(name or "others" for name in set(names)))
         raise FileNotFoundError(f"{folder} has no {split} files, only {found}: name one of these splits")
     return chosen
-
-
-def _split_of(path: Path) -> str | None:
-    """The split that a file's name, or the name of a folder around it, begins with."""
-    for part in reversed(path.parts):
-        if found := _SPLIT.match(part):
-            return _ALIASES.get(found[1].lower(), found[1].lower())
-    return None
 
 
 def _saved_files(folder: Path) -> list[Path]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 import lightning.pytorch as pl
-from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.arguments import (
     ArgumentError,
@@ -96,24 +95,13 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         super().__init_subclass__(**settings)
         show_all_arguments(cls)
 
-    def __getattr__(self, name: str) -> Any:
-        """Say that ``super().__init__`` was not called, where an attribute that it sets is missing."""
-        if name in ("validation_tasks", "_problems"):
-            own = type(self).__name__
-            raise UsageError(f"{own} has no {name}: have {own}.__init__ call super().__init__(**options)")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def load_problems(self, split: Split) -> list[Problem]:
         """All problems of a split, in a fixed order; an empty list if the task has no such split."""
         raise NotImplementedError
 
     @typed_arguments
     def problems(self, split: Split) -> list[Problem]:
-        """The problems of a split: loaded once, those that do not fit left out, cut to the maximum.
-
-        Raises:
-            ValueError: two problems have one ``task_id``.
-        """
+        """The problems of a split: loaded once, those that do not fit left out, cut to the maximum."""
         if split not in self._problems:
             limit = self.max_train_problems if split == "train" else self.max_validation_problems
             loaded = self._load_once(split)
@@ -138,31 +126,20 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def _load_once(self, split: Split) -> list[Problem]:
         """All problems of a split, read once: reading can take minutes, and the problems left out can change."""
         if split not in self._loaded:
-            loaded = self._require_problems(split)
-            self._require_names(loaded, split)
+            loaded: Any = self.load_problems(split)
+            loaded = list(loaded) if isinstance(loaded, Iterator) else loaded
+            others = [one for one in loaded if not isinstance(one, Problem)] if isinstance(loaded, list) else [loaded]
+            if others:
+                who, got = f"{type(self).__name__}.load_problems", f"{others[0]!r:.80} for {split}"
+                raise ArgumentError(who, "a list of Problem", got)
+            # They name random streams, and verdicts and pass@k are kept by them.
+            for task_id, count in Counter(problem.task_id for problem in loaded).most_common(1):
+                if count > 1:
+                    raise UsageError(
+                        f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
+                    )
             self._loaded[split] = [self._with_options(problem) for problem in loaded]
-            for text in {text for problem in self._loaded[split] for text in problem.stop_strings if "\\n" in text}:
-                rank_zero_warn(f'stop_strings: {shown(text)} has a backslash and an n; YAML\'s line break is "\\n"')
         return self._loaded[split]
-
-    def _require_problems(self, split: Split) -> list[Problem]:
-        """The problems that :meth:`load_problems` returns, checked."""
-        who = f"{type(self).__name__}.load_problems"
-        if type(self).load_problems is TaskDataModule.load_problems:
-            raise UsageError(f"{who} is missing: write it, to return a list of Problem for each split")
-        loaded: Any = self.load_problems(split)
-        wrong = loaded if not isinstance(loaded, list) else next((p for p in loaded if not isinstance(p, Problem)), ())
-        if wrong != ():
-            raise ArgumentError(who, "a list of Problem", f"{wrong!r:.80} for {split}")
-        return list(loaded)
-
-    def _require_names(self, problems: Sequence[Problem], split: Split) -> None:
-        """Require distinct task ids: they name random streams, and verdicts and pass@k are kept by them."""
-        for task_id, count in Counter(problem.task_id for problem in problems).most_common(1):
-            if count > 1:
-                raise UsageError(
-                    f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
-                )
 
     def keep_only(self, keep: Keep) -> None:
         """Leave out problems that do not fit, such as those whose prompts are too long.
@@ -204,21 +181,12 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                 "take a policy with more positions, or raise the environment's max_row_tokens"
             )
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
-        return self._loader(problems, self.batch_size, training=True, shuffle=not overfits)
+        return self._loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
 
-    def _loader(
-        self, problems: list[Problem], batch_size: int, *, training: bool = False, shuffle: bool = False
-    ) -> ProblemLoader:
+    def _loader(self, problems: list[Problem], batch_size: int, **order: Any) -> ProblemLoader:
         trainer: Any = self.trainer
-        return ProblemLoader(
-            problems,
-            batch_size,
-            shuffle=shuffle,
-            drop_last=training,
-            seed=self.seed,
-            rank=trainer.global_rank if trainer else 0,
-            world_size=trainer.world_size if trainer else 1,
-        )
+        rank, world_size = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        return ProblemLoader(problems, batch_size, seed=self.seed, rank=rank, world_size=world_size, **order)
 
 
 def told_apart(names: Sequence[str]) -> tuple[str, ...]:

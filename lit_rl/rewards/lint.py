@@ -22,7 +22,6 @@ Finding = Mapping[str, Any]
 SYNTAX: Final = "invalid-syntax"
 SEVERITIES: Final = {"": 0.1, "E": 0.05, "W": 0.05, "F": 0.2, "B": 0.1, "S": 0.3}
 
-_PLAIN = "x = 1\n"
 _START: Final = {"row": 1, "column": 1}
 _NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location": _START}
 
@@ -104,25 +103,19 @@ class LintReward(RewardTerm):
         """Findings of each source, in order of their places; sources on which ruff fails, with its message.
 
         One run reads them all. Where it ends badly the sources are read by halves, so that one of them does not take
-        the others' values with it; unless ruff does not work at all.
+        the others' values with it.
         """
         if not sources:
             return
         try:
             findings |= self._findings(sources)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, _RuffEndedBadly) and len(sources) > 1 and self._works():
+            if isinstance(error, _RuffEndedBadly) and len(sources) > 1:
                 half = len(sources) // 2
                 self._lint(sources[:half], findings, failed)
                 self._lint(sources[half:], findings, failed)
             else:
                 failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
-
-    def _works(self) -> bool:
-        try:
-            return bool(self._findings([_PLAIN]))
-        except (OSError, subprocess.SubprocessError, ValueError):
-            return False
 
     def _findings(self, sources: list[str]) -> dict[str, list[Finding]]:
         """One run of ruff."""

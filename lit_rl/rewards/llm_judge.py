@@ -69,13 +69,16 @@ class LLMJudgeReward(RewardTerm):
         max_score: float = 10.0,
     ) -> None:
         super().__init__(weight, name)
-        self._fields = _fields_of(template)
+        try:
+            self._fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+        except ValueError as error:
+            raise UsageError(f"LLMJudgeReward.template has a brace of its own: double it ({error})") from error
+        if self._fields - FIELDS or not self._fields & {"completion", "program"}:
+            known, got = ", ".join(sorted(FIELDS)), sorted(self._fields)
+            raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {got}")
         self.grader, self.template = grader, template
         self.max_score = require_number(self, "max_score", max_score, low=1e-9)
-        try:
-            self.pattern = re.compile(pattern, re.MULTILINE)
-        except re.error as error:
-            raise UsageError(f"LLMJudgeReward.pattern is not a regular expression: {error}") from error
+        self.pattern = re.compile(pattern, re.MULTILINE)
         if self.pattern.groups != 1:
             raise ArgumentError("LLMJudgeReward.pattern", "one group, the score", str(self.pattern.groups))
         self._scores: dict[str, float] = {}
@@ -147,14 +150,3 @@ def fenced(code: str) -> str:
     mark = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
     inside = code.strip("\n")
     return f"{mark}\n{inside}\n{mark}"
-
-
-def _fields_of(template: str) -> set[str]:
-    try:
-        names = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
-    except ValueError as error:
-        raise UsageError(f"LLMJudgeReward.template has a brace of its own: double it ({error})") from error
-    if names - FIELDS or not names & {"completion", "program"}:
-        known = ", ".join(sorted(FIELDS))
-        raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {sorted(names)}")
-    return names

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lit_rl.arguments import ArgumentError, UsageError, shown
+from lit_rl.arguments import UsageError
 from lit_rl.engines.engine import Engine, Generation, Request, Session, check_answer
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
@@ -28,8 +28,6 @@ from lit_rl.rollout.environment import (
     Environment,
     SingleTurn,
     check_before_answer,
-    next_message,
-    require_environment,
 )
 from lit_rl.rollout.records import Judge, Rollout, find_program
 from lit_rl.training.progress import Progress
@@ -108,7 +106,19 @@ class PendingRollout:
 
     def rows(self) -> list[StoredRow]:
         """N rows to store."""
-        return [stored(conversation) for conversation in self.conversations]
+        return [
+            {
+                "task_id": row.problem.task_id,
+                "sample": row.sample,
+                "prompt_ids": list(row.prompt_ids),
+                "ids": torch.tensor(row.ids.tolist()),
+                "chosen": list(row.chosen),
+                "logprobs": torch.tensor(row.logprobs.tolist(), dtype=torch.float64),
+                "turns": [(turn.start, turn.end, str(turn.stop_reason)) for turn in row.turns],
+                "versions": list(row.versions),
+            }
+            for row in self.conversations
+        ]
 
     def drop_verdicts(self) -> None:
         """Forget programs and verdicts, as when the sandbox ends; :meth:`judge_again` brings them back."""
@@ -122,20 +132,6 @@ class PendingRollout:
             if not row.outcomes:
                 row.programs = [find_program(row.problem, turn.text, turn.in_thought) for turn in row.turns]
                 row.outcomes = [judge.start(row.problem, program, row.problem.check) for program in row.programs]
-
-
-def stored(row: Conversation) -> StoredRow:
-    """Return the sampled data of a row as plain data."""
-    return {
-        "task_id": row.problem.task_id,
-        "sample": row.sample,
-        "prompt_ids": list(row.prompt_ids),
-        "ids": torch.tensor(row.ids.tolist()),
-        "chosen": list(row.chosen),
-        "logprobs": torch.tensor(row.logprobs.tolist(), dtype=torch.float64),
-        "turns": [(turn.start, turn.end, str(turn.stop_reason)) for turn in row.turns],
-        "versions": list(row.versions),
-    }
 
 
 def restore_rows(
@@ -207,7 +203,6 @@ def write_rows(
     """
     environment = SingleTurn() if environment is None else environment
     progress = Progress() if progress is None else progress
-    require_environment(environment)
     conversations = []
     for group, problem in enumerate(problems):
         prompt = policy.codec.prompt(problem)
@@ -218,13 +213,7 @@ def write_rows(
             )
         turns = 1 if environment.refusal(problem) else environment.max_turns
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
-    opened: Any = engine.session(policy, sampling)
-    name = type(engine).__name__
-    if not hasattr(opened, "__enter__"):
-        raise ArgumentError(f"{name}.session", "a context manager", shown(opened), "decorate it with @contextmanager")
-    with opened as session:
-        if not isinstance(session, Session):
-            raise ArgumentError(f"{name}.session", "a Session from its yield", shown(session))
+    with engine.session(policy, sampling) as session:
         loop = _Loop(policy, session, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
@@ -268,7 +257,12 @@ class _Loop:
         while self.open or self.unanswered:
             for generation in self.session.step() if self.open else ():
                 self.append_turn(generation)
-            self.require_count()
+            if self.session.num_unfinished != len(self.open):  # other callers wait for it
+                raise UsageError(
+                    f"{type(self.session).__name__}.num_unfinished is {self.session.num_unfinished}, but "
+                    f"{len(self.open)} requests are not answered yet (rows {[*self.open][:5]}): answer each, and count "
+                    "those that wait"
+                )
             self.progress.steps += 1
             self.progress.open_rows = len(self.open) + len(self.unanswered)
             if self.open and in_rounds:
@@ -286,14 +280,6 @@ class _Loop:
         if requests:
             self.session.submit(requests)
             self.open |= {request.row: request for request in requests}
-
-    def require_count(self) -> None:
-        """Check the session's own count of open requests, which other callers wait for."""
-        if self.session.num_unfinished != len(self.open):
-            raise UsageError(
-                f"{type(self.session).__name__}.num_unfinished is {self.session.num_unfinished}, but {len(self.open)} "
-                f"requests are not answered yet (rows {[*self.open][:5]}): answer each, and count those that wait"
-            )
 
     def request(self, row: int) -> Request:
         """The request for the next turn of a row."""
@@ -342,10 +328,14 @@ class _Loop:
 
     def answer(self, conversation: Conversation) -> bool:
         """Append the environment's next message; False if it has none, or if no turn would fit after it."""
-        message = next_message(self.environment, conversation.problem, conversation.attempts())
+        message = self.environment.answer(conversation.problem, conversation.attempts())
         if not message:
             return False
-        message = self.shorten(message)
+        limit = self.environment.max_message_tokens
+        try:
+            message = message if limit is None else self.codec.shorten(message, limit)
+        except ValueError as error:
+            raise UsageError(f"max_message_tokens of {type(self.environment).__name__}: {error}") from error
         last = conversation.turns[-1]
         ids = self.codec.extend(
             conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message
@@ -354,11 +344,3 @@ class _Loop:
             return False
         conversation.add_message(ids)
         return True
-
-    def shorten(self, message: str) -> str:
-        """A message within the environment's limit."""
-        limit = self.environment.max_message_tokens
-        try:
-            return message if limit is None else self.codec.shorten(message, limit)
-        except ValueError as error:
-            raise UsageError(f"max_message_tokens of {type(self.environment).__name__}: {error}") from error

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import traceback
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least
+from lit_rl.arguments import TypedArguments, UsageError, require_at_least
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
-
-_LIMITS = ("max_turns", "max_message_tokens", "max_row_tokens")
-_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
-"""Exceptions that mistakes in an environment's own code raise."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +55,6 @@ class Environment(TypedArguments, ABC):
         self.max_message_tokens = max_message_tokens
         self.max_row_tokens = max_row_tokens
 
-    def __init_subclass__(cls, **settings: Any) -> None:
-        super().__init_subclass__(**settings)
-        hidden = [name for name in _LIMITS if name in vars(cls)]
-        if hidden:
-            raise TypeError(
-                f"{cls.__name__}.{hidden[0]} of the class is hidden by that of the instance: leave it out, and have "
-                f"{cls.__name__}.__init__ call super().__init__({hidden[0]}=...)"
-            )
-
     def check(self, problem: Problem) -> Check | None:
         """Return the check to judge a program by before :meth:`answer`; ``None`` to answer without running it.
 
@@ -78,11 +63,7 @@ class Environment(TypedArguments, ABC):
         return None
 
     def check_problem(self, problem: Problem) -> None:
-        """Check whether this problem can be played.
-
-        Raises:
-            ValueError: it cannot; the message is one line that says what to do.
-        """
+        """Raise a ValueError of one line, which says what to do, if this problem cannot be played."""
         return
 
     def refusal(self, problem: Problem) -> str:
@@ -112,62 +93,22 @@ class Environment(TypedArguments, ABC):
         """
 
 
-def require_environment(environment: Environment) -> None:
-    """Check whether something is an environment with its limits set.
-
-    Raises:
-        ValueError: it is a class or something else, or its constructor does not call that of :class:`Environment`.
-    """
-    if not isinstance(environment, Environment):
-        raise ArgumentError("environment", "an object such as Repair(max_turns=2)", f"{environment!r:.80}")
-    if not all(hasattr(environment, name) for name in _LIMITS):
-        name = type(environment).__name__
-        raise UsageError(f"{name} has no max_turns: have {name}.__init__ call super().__init__(max_turns=...)")
-
-
 def check_before_answer(environment: Environment, problem: Problem) -> Check | None:
-    """Return the check that judges a program before the environment answers.
+    """Return the check that judges a program before the environment answers; never the problem's hidden tests."""
 
-    Raises:
-        ValueError: :meth:`Environment.check` returns something else than a check, or the problem's hidden tests.
-    """
-    check: Any = environment.check(problem)
-    name = type(environment).__name__
+    def asked(check: Check | None) -> dict[str, Any]:
+        return {} if check is None else {"kind": type(check), **vars(check), "timeout_seconds": None}
+
+    check = environment.check(problem)
     if check is None or check is problem.public_check:
         return check
-    if not isinstance(check, Check):
-        raise ArgumentError(f"{name}.check", "a check such as problem.public_check, or None", f"{check!r:.80}")
-    if _asked(check) == _asked(problem.check) != _asked(problem.public_check):
+    if asked(check) == asked(problem.check) != asked(problem.public_check):
         raise UsageError(
-            f"{name}.check returns the hidden tests of problem {problem.task_id}, and the policy would read in the "
-            "feedback what rewards it: return problem.public_check, or a check made of what the prompt shows"
+            f"{type(environment).__name__}.check returns the hidden tests of problem {problem.task_id}, and the policy "
+            "would read in the feedback what rewards it: return problem.public_check, or a check made of what the "
+            "prompt shows"
         )
     return check
-
-
-def next_message(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> str:
-    """The environment's next message; empty if it has none.
-
-    Raises:
-        ValueError: :meth:`Environment.answer` fails by a mistake in its code, or returns something else than a text.
-    """
-    name = type(environment).__name__
-    try:
-        message: Any = environment.answer(problem, attempts)
-    except _FAULTS as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise UsageError(
-            f"{name}.answer failed about problem {problem.task_id}: {type(error).__name__}: {error} "
-            f"({Path(place.filename).name}, line {place.lineno})"
-        ) from error
-    if message is not None and not isinstance(message, str):
-        raise ArgumentError(f"{name}.answer", "a text, or None where it has nothing more to say", f"{message!r:.80}")
-    return message or ""
-
-
-def _asked(check: Check | None) -> dict[str, Any]:
-    """Return a check's fields without its timeout: what it asks of a program."""
-    return {} if check is None else {"kind": type(check), **vars(check), "timeout_seconds": None}
 
 
 class SingleTurn(Environment):

@@ -150,12 +150,6 @@ def test_rows_with_a_null_output_are_left_out_and_counted(tmp_path):
     assert problem.check.cases == (("1\n", "2\n"),)
 
 
-def test_statements_that_grant_an_error_which_the_check_denies_are_counted(tmp_path):
-    row = {"problem": "The error must not exceed 10^-6.", "tests": json.dumps([{"input": "1", "output": "0.5"}])}
-    with pytest.warns(UserWarning, match="1 of 2 problems in the .* grant an error that their check does not"):
-        load(tmp_path, row, row | {"compare": "tokens"})
-
-
 NOT_SHOWN = {
     "no label": ("1\nOutput\n2", "1\n"),
     "another input": ("Input\n1 1\nOutput\n2", "1\n"),
@@ -320,18 +314,6 @@ def test_a_configuration_without_the_split_is_refused_at_once_and_a_missing_file
     data = DeepCoder("/nowhere", train=["/nowhere/at/all.jsonl"])
     with pytest.raises(FileNotFoundError, match=r"nowhere/at/all.jsonl"):
         data.problems("train")
-
-
-def test_fewer_problems_than_a_batch_are_repeated_under_their_own_ids(tmp_path):
-    rows = [ROWS["codeforces"] | {"problem": name} for name in "abc"]
-    data = DeepCoder(train=[write_rows(tmp_path, *rows)], batch_size=8)
-    loader = data.train_dataloader()
-    (batch,) = list(loader)
-    assert len(loader) == 1
-    assert sorted(p.task_id for p in batch) == sorted(
-        ["rows/0", "rows/1", "rows/2", "rows/0#2", "rows/1#2", "rows/2#2", "rows/0#3", "rows/1#3"]
-    )
-    assert len(data.problems("train")) == 3, "only the loader repeats"
 
 
 def test_a_source_without_any_statement_or_test_is_refused_with_the_names_of_the_fields(tmp_path):

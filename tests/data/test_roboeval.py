@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.arguments import ArgumentError
 from lit_rl.data import RoboEval, RoboInstruct
-from lit_rl.data.robots.robot_tasks import robot_problem
 from lit_rl.data.robots.trace_checks import holds
 from lit_rl.execution import InventedWorlds
 
@@ -125,11 +123,6 @@ def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_pa
     assert first.reference is None
 
 
-def test_another_form_of_the_prompt_is_refused():
-    with pytest.raises(ArgumentError, match="form"):
-        robot_problem("a", "Go.", InventedWorlds(), form="chat")
-
-
 def test_the_benchmark_has_16_tasks_with_5_wordings_and_52_tests(converter):
     if not (checkout := os.environ.get("LIT_RL_CODEBOTLER")):
         pytest.skip("no RoboEval checkout: set LIT_RL_CODEBOTLER to its root")
@@ -193,7 +186,7 @@ def test_a_file_without_usable_rows_says_so(tmp_path):
     (tmp_path / "rows.csv").write_text("prompt,program\nhello,pass\n")
     with pytest.raises(ValueError, match=r"rows\.csv has no row"):
         RoboInstruct(str(tmp_path / "rows.csv")).problems("train")
-    with pytest.raises(FileNotFoundError, match="no data file"):
+    with pytest.raises(FileNotFoundError, match=r"none\.csv"):
         RoboInstruct(str(tmp_path / "none.csv")).problems("train")
     with pytest.raises(ValueError, match="validation_share"):
         RoboInstruct("rows.csv", validation_share=1.0)

@@ -14,12 +14,11 @@ from support.saved_runs import run
 from support.slow_cases import slow_but
 from support.small_runs import Brief, adam, fit
 from support.tiny_models import TINY_QWEN2
-from support.two_turns import LastTurn
+from support.two_turns import LastTurn, PerTurn
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.models import LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
-from lit_rl.rewards import TurnPenalty
 from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]
@@ -49,7 +48,7 @@ def module_of(make: Make, tokenizer: str, kind: str, model: dict[str, Any] | Non
     """Two rollouts with answers, on a policy that ends many turns early."""
     cls, options = copy.deepcopy(KINDS[kind])
     common: dict[str, Any] = {"environment": AsksAgain(), "optimizer": adam, "max_rollouts": 2, "microbatch_size": 5}
-    module = make(cls, rewards=[LastTurn(), TurnPenalty(0.1)], **(common | options | more))
+    module = make(cls, rewards=[LastTurn(), PerTurn(0.1)], **(common | options | more))
     settings: dict[str, Any] = {"dtype": "float64", "lora": LoRA(rank=2) if kind == "ppo-shared" else None}
     module.policy = Brief(config=TINY_QWEN2, tokenizer=tokenizer, **(settings | (model or {})))
     return module

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lit_rl.cli.data_check.checked import Checked
-from lit_rl.cli.data_check.names import names_apart, text_of
-from lit_rl.data.contests.contest_tests import denied_error
+from lit_rl.cli.data_check.names import names_apart
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.interface import CHECKER_FAILED, Outcome, Verdict
 from lit_rl.execution.judging.asserts.evidence import truth_of
@@ -77,16 +76,6 @@ def causes_of(checked: Checked) -> list[Cause]:
     if checked.public is not None and not checked.public.passed and not apart:
         under_public = _cause(checked.public, checked)
         found.append(Cause(f"under the public check, {under_public.kind}", under_public.advice, under_public.detail))
-    statement = str(checked.problem.fields.get("statement") or text_of(checked.problem))
-    denied = denied_error(statement, checked.problem.check)
-    if denied is not None:
-        found.append(
-            Cause(
-                "the statement grants an error that the check does not",
-                "set tolerance to that error, and for printed numbers compare: tokens, for these rows or for the task",
-                f"{denied:g}",
-            )
-        )
     idle = _idle_asserts(checked.problem)
     if idle:
         found.append(

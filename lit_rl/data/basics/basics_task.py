@@ -72,10 +72,6 @@ class Basics(TaskDataModule):
         few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.
         **options: as for every task, see :class:`TaskDataModule`.
 
-    Raises:
-        ValueError: a share outside [0, 1], more public cases than a problem can spare, or more problems than a
-            family has distinct programs.
-
     Example:
         >>> problem = Basics(num_train_problems=26).problems("train")[0]
         >>> print(problem.reference, end="")
@@ -116,14 +112,6 @@ class Basics(TaskDataModule):
         if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
             expected = f"0 to {len(SOLVED)} in instruct form and 0 in completion form"
             raise ArgumentError("Basics.few_shot", expected, f"{few_shot} in {form} form")
-        if form == "instruct" and second_turn_share:
-            raise UsageError(
-                f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
-            )
-        if language != "python" and (second_turn_share or few_shot):
-            raise UsageError(
-                f"second_turn_share and few_shot are for Python, got language={language!r}: leave them out"
-            )
         self.form: Form = form
         self.few_shot = few_shot
         self.families = families
