@@ -35,7 +35,7 @@ from support.tiny_models import TINY_QWEN2
 import lit_rl.__main__
 import lit_rl.cli.main
 import lit_rl.functional
-import lit_rl.reports.diagnosis.rule
+import lit_rl.reports.diagnosis
 import lit_rl.rollout
 from lit_rl import CausalLM
 from lit_rl.cli.shipped_docs import anchor_of, sections
@@ -128,10 +128,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_run(Path("runs/basics/grpo"), {1: [row(0, "ab", 1.0)]})
     for name in ("my.yaml", "runs/basics/grpo/config.yaml"):
         shutil.copy(ROOT / "configs" / "basics_grpo.yaml", name)
-    example = re.search(r"::\n\n(.*?)\n\nand is named", lit_rl.reports.diagnosis.rule.__doc__, re.DOTALL)[1]
-    imports = (
-        "from lit_rl.reports.diagnosis.rule import Rule\nfrom lit_rl.reports.diagnosis.run_history import RunHistory\n"
-    )
+    example = re.search(r"::\n\n(.*?)\n\nand is named", lit_rl.reports.diagnosis.__doc__, re.DOTALL)[1]
+    imports = "from lit_rl.reports.diagnosis import LastRollout, MetricHistory, RunSettings\n"
     Path("my_rules.py").write_text(imports + textwrap.dedent(example))
     for block in BLOCKS:
         if name := re.match(r"# (\w+\.(?:py|yaml))\n", block.text):
@@ -284,6 +282,8 @@ def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield from settings(value, key)
     elif isinstance(given, str):
         yield "", given.rpartition(".")[2]
+    elif inspect.isfunction(given):
+        yield "", given.__name__
     else:
         yield key, f"{given:g}" if isinstance(given, int | float) else str(given)
 

@@ -57,7 +57,7 @@ def test_a_section_ends_where_the_next_one_begins(name: str, capsys: pytest.Capt
 def test_a_word_is_looked_for_where_no_section_is_called_by_it(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(["Objective.KL_coef"], capsys).splitlines()
     assert lines[0] == "Sections with Objective.KL_coef:"
-    assert "lit-rl docs monitoring#format_falling" in lines[2:][0] and "format_falling" in lines[2]
+    assert "lit-rl docs monitoring#entropy_collapse" in lines[2:][0] and "entropy_collapse" in lines[2]
     for line in lines[2:]:
         assert "objective.kl_coef" in shipped_docs.find(line.split()[2])
 
@@ -122,9 +122,9 @@ def in_a_terminal(monkeypatch: pytest.MonkeyPatch, name: str) -> str:
 
 
 def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = in_a_terminal(monkeypatch, "flat_groups")
-    assert "(algorithms.md#grpos-relatives-by-arguments)" in text, "the target can be given to lit-rl docs"
-    assert "flat_groups" in text and "###" not in text and max(map(len, text.splitlines())) <= 80
+    text = in_a_terminal(monkeypatch, "flat_reward")
+    assert "(tasks.md#problems-that-teach-more)" in text, "the target can be given to lit-rl docs"
+    assert "flat_reward" in text and "###" not in text and max(map(len, text.splitlines())) <= 80
 
 
 def test_the_wheel_alone_has_the_pages(wheel: Path, tmp_path: Path, from_wheel: Callable[[str], list[str]]) -> None:
