@@ -21,15 +21,15 @@ from torch import Tensor
 
 
 def group_advantages(rewards: Tensor) -> Tensor:
-    """How much better than its group each completion was: A = (r - mean) / (std + 1e-4), over the row of its problem.
+    """How much better than its group each completion was: A = (r - mean) / (std + 1e-6), over the row of its problem.
 
     ``rewards`` is [problems, samples]; a NaN is a program that could not be judged, whose advantage is 0. So are those
     of a group whose rewards are all the same.
     """
     judged = ~rewards.isnan()
     centred = (rewards - rewards.nanmean(-1, keepdim=True)).nan_to_num()
-    variance = centred.square().sum(-1, keepdim=True) / judged.sum(-1, keepdim=True).clamp(min=1)
-    return centred / (variance.sqrt() + 1e-4)
+    variance = centred.square().sum(-1, keepdim=True) / (judged.sum(-1, keepdim=True) - 1).clamp(min=1)
+    return centred / (variance.sqrt() + 1e-6)
 
 
 def clipped_losses(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, clip: float = 0.2) -> Tensor:

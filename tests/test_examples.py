@@ -50,10 +50,9 @@ def test_the_three_formulas_of_grpo() -> None:
     from_scratch = script("grpo_from_scratch")
     rewards = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [1.0, 0.0, float("nan"), 1.0]])
     found = from_scratch.group_advantages(rewards)
-    std = (3 / 16) ** 0.5
-    assert found[0].tolist() == pytest.approx([0.75 / (std + 1e-4), *3 * [-0.25 / (std + 1e-4)]])
+    assert found[0].tolist() == pytest.approx([0.75 / 0.5, *3 * [-0.25 / 0.5]], rel=1e-5)
     assert found[1].tolist() == [0, 0, 0, 0]
-    assert found[2].tolist() == pytest.approx([x / (2**0.5 / 3 + 1e-4) for x in (1 / 3, -2 / 3, 0, 1 / 3)])
+    assert found[2].tolist() == pytest.approx([x * 3**0.5 for x in (1 / 3, -2 / 3, 0, 1 / 3)], rel=1e-5)
 
     old = torch.tensor([[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]).log()
     new = torch.tensor([[0.7, 0.55, 0.3], [0.7, 0.55, 0.3]]).log()
