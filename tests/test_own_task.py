@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
-from support.slow_cases import slow_but
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
@@ -37,9 +35,8 @@ FILES = (
         "my_environment.py",
         "my_hints.py",
     ),
-    "my_engine.py",
     "my_generate.py",
-    *("my_functions.yaml", "my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_sampler.yaml", "my_generate.yaml"),
+    *("my_functions.yaml", "my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_generate.yaml"),
 )
 
 
@@ -227,27 +224,6 @@ def test_grpo_of_the_page_has_the_advantages_of_grpo(
     page, library = seen
     assert page.abs().amax() > 0.5
     torch.testing.assert_close(page, library)
-
-
-@pytest.mark.parametrize("algorithm", slow_but(("GRPO",), ["GRPO", "PPO"]))
-def test_an_engine_of_ones_own_samples(folder: Path, watched: Watched, algorithm: str) -> None:
-    """Training reads the chain's rows, and the policy learns from them."""
-    source = file("my_engine.py")
-    assert len(source.splitlines()) <= 120
-    assert set(re.findall(r"lit_rl[\w.]*", source)) == {"lit_rl.engines", "lit_rl.models", "lit_rl.types"}
-    (folder / "own_sums.py").write_text(SUMS)
-    for name in ("my_run.yaml", "my_sampler.yaml"):
-        config = yaml.safe_load((folder / name).read_text())
-        config["model"]["class_path"] = f"lit_rl.modules.{algorithm}"
-        write(folder / name, config)
-    options = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.sampling.max_tokens 6"
-    options += " --model.critic lit_rl.models.SeparateCritic" if algorithm == "PPO" else ""
-    lit_rl.cli.main.main([*with_config("my_sampler.yaml"), *options.split(), "--model.rewards", "[own_sums.Sums]"])
-    (text,) = re.findall(r'text: "(.*)"', file("my_sampler.yaml"))
-    pairs = set(pairwise(text.replace("\\n", "\n")))
-    drawn = watched.rollout.completions.texts
-    assert len(set(drawn)) > 3 and all(set(pairwise(one)) <= pairs for one in drawn)
-    assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
 
 
 def test_generate_as_an_engine_samples_what_training_reads(folder: Path, watched: Watched) -> None:
