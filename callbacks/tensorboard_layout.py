@@ -11,12 +11,17 @@ from torch import Tensor
 
 from lit_rl.arguments import TypedArguments, require_at_least
 from lit_rl.callbacks.checkpointing import metric_names
-from lit_rl.callbacks.run_view import headline
 from lit_rl.execution.interface import Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.types import Experience
+
+
+def headline(metrics: Mapping[str, float]) -> list[str]:
+    """Names of the metrics that a validation is judged by: pass@k without those of single turns, else losses."""
+    passes = [name for name in metrics if name.rpartition("/")[2].startswith("pass@")]
+    return passes or [name for name in metrics if name.endswith(("reward/mean", "/loss"))]
 
 
 def _lines(*tags: str) -> list[Any]:

@@ -463,7 +463,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "another verb of other libraries": ("eval --config base.yaml", ("no verb eval; did you mean validate?",)),
     "a verb with a capital": ("Fit --config base.yaml", ("no verb Fit; did you mean fit?",)),
     "a file without its flag": ("fit base.yaml", ("base.yaml belongs to no option", "--config base.yaml")),
-    "a number without its flag": ("fit --config base.yaml --smoke 30", ("30 belongs to no option", "--smoke=30")),
     "a section of no page": ("docs foo#bar", ("no page or section is called foo#bar", "lists the pages")),
     "a section that a page lacks": ("docs monitoring#nope", ("called monitoring#nope",)),
     "a word in no page": ("docs zzzzqq", ("none has all of these words", "lists the pages")),

@@ -13,11 +13,8 @@ from jsonargparse import Namespace
 
 from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli import options
+from lit_rl.cli.checked_data import Findings, find_accepted, run_references
 from lit_rl.cli.config_files import with_parts
-from lit_rl.cli.data_check.checked import run_references, suggest_rules
-from lit_rl.cli.data_check.findings import Findings
-from lit_rl.cli.data_check.stop_strings import find_cuts
-from lit_rl.cli.data_check.wrong_programs import find_accepted
 from lit_rl.cli.run_config import settle_validation
 from lit_rl.data.rows import RowError, collecting
 from lit_rl.data.task import Split, TaskDataModule
@@ -51,9 +48,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     """Check the problems of a task and of its validation tasks.
 
     References run under the check and the public check; stubs that return None or raise, an empty program and the
-    reference of another problem must not pass. Where a stop string occurs in a right answer, what it leaves runs too.
-    The function that tests call is compared with the one that the prompt asks for, and the error that a statement
-    grants with the tolerance.
+    reference of another problem must not pass.
 
     Args:
         task: the task.
@@ -73,8 +68,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     problems = problems_by_split(task, splits, unread)
     each_once = _each_once(problems.values())
     checked = run_references(sandbox, each_once)
-    for find in (suggest_rules, find_cuts, find_accepted):
-        find(sandbox, checked)
+    find_accepted(sandbox, checked)
     found = {id(one.problem): one for one in checked}
     return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
 

@@ -214,7 +214,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
         return no_verb(found[1])
     if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):
-        like = f"--config {found[1]}" if found[1].endswith((".yaml", ".yml")) else "--config FILE or --smoke=30"
+        like = f"--config {found[1]}" if found[1].endswith((".yaml", ".yml")) else "--config FILE"
         return f"{found[1]} belongs to no option: name one before it, such as {like}"
     if found := re.match(r"argument --(\S+): invalid (\w+) value: '(.*)'", text):
         return f"{found[1]}: expected {found[2]}, got {found[3]}"

@@ -197,6 +197,7 @@ def checked(sandbox, tests):
     """Findings of check-data in problems of these tests, whose reference adds one."""
     from lit_rl.cli.data_check.checked import run_references
     from lit_rl.cli.data_check.findings import Findings
+
     from lit_rl.types import Problem
 
     problems = [Problem(name, "Write f.", AssertTests(test, "f"), reference=ADDS_ONE) for name, test in tests.items()]

@@ -1,6 +1,5 @@
 """The clocks of a job: waiting threads buy no wall time, and a crowded machine ends no program that computes."""
 
-import time
 from itertools import product
 
 import pytest

@@ -40,6 +40,8 @@ SURROGATES = "backslashreplace"
 """A lone surrogate, which a program's text may contain, becomes its JSON escape and is read back unchanged."""
 
 _NO_METRICS = ("rollout", "update", "time", "start", "diagnosis")
+_OF_START = str | bool | int | float | Mapping[str, str] | None
+"""A field of a start's description."""
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 26
 _GZIP = zlib.MAX_WBITS | 16
@@ -230,7 +232,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
         with _named(file, frame.line):
             if "start" in item:
                 start = item
-                require_fields("start", start["start"], dict.fromkeys(start["start"], str | bool | int | float | None))
+                require_fields("start", start["start"], dict.fromkeys(start["start"], _OF_START))
             if said := item.get("diagnosis"):  # a condition began to hold, or it ended
                 held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
                 if said.get("ended") and held:
