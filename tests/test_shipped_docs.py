@@ -117,33 +117,6 @@ def test_copying_writes_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (tmp_path / "fit.sbatch").is_file()
 
 
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [
-        ("slurm/validate.sbatch", "sbatch validate.sbatch --config FILE"),
-        ("humaneval_validate", "lit-rl validate --config humaneval_validate.yaml"),
-        ("basics_pairs", "lit-rl predict --config basics_pairs.yaml"),
-        ("basics_sft", "lit-rl fit --config basics_sft.yaml"),
-        ("real/on_mbpp", "lit-rl fit --config FILE --config on_mbpp.yaml"),
-    ],
-)
-def test_a_copy_comes_with_the_command_that_runs_it(
-    name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    entry.main(["configs", "copy", name])
-    assert capsys.readouterr().out.rstrip().endswith(f"then {command}")
-
-
-def test_a_name_alone_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("basics_grpo", "strategy/fsdp2.yaml", "slurm/fit.sbatch"):
-        entry.main(["configs", name])
-        file = shipped_configs.path_of(name)
-        assert capsys.readouterr().out == file.read_text()
-    assert "did you mean basics_grpo" in error_of(["configs", "basics_gpro"], capsys)
-    assert "takes no here: give list, copy NAME" in error_of(["configs", "basics_grpo", "here"], capsys)
-
-
 def test_the_wheel_alone_finds_its_configurations(wheel: Path, from_wheel: Callable[[str], list[str]]) -> None:
     printed = from_wheel("from lit_rl.cli.shipped_configs import files\nprint(*files().values(), sep='\\n')")
     found = {Path(line).relative_to(wheel / "lit_rl").as_posix() for line in printed}

@@ -16,7 +16,7 @@ from lit_rl.data.cut_task import CutTask
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import has_experts, text_config
-from lit_rl.reports.diagnosis.run_history import ADAMS_FASTEST
+from lit_rl.reports.diagnosis.history import MAX_ADAM_LR
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import check_before_answer
 from lit_rl.rollout.records import RolloutWatcher
@@ -110,7 +110,7 @@ def doubt_rates(optimizer: optim.Optimizer, schedule: Any, steps: int | None) ->
     is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
     groups = optimizer.param_groups if is_adam else ()
     rate = max((one.get("max_lr", one.get("initial_lr", one["lr"])) for one in groups), default=0.0)
-    if rate > ADAMS_FASTEST:
+    if rate > MAX_ADAM_LR:
         rank_zero_warn(
             f"the learning rate is {rate:g}, and {type(optimizer).__name__} moves a weight by about that much in each "
             "update: lower it (1e-6 to 1e-3 are usual)"

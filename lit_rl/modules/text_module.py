@@ -134,9 +134,7 @@ class TextModule(PolicyModule):
         kept = super().keep(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept
-        codec = self.policy.codec
-        longest = max((len(codec.encode(problem)) for problem in kept), default=0) if codec.counts_pads else 0
-        found = {problem.task_id: self.measure_cut(problem, longest) for problem in kept}
+        found = {problem.task_id: self.measure_cut(problem) for problem in kept}
         cut = {task_id: number for task_id, (number, _) in found.items()}
         if split == "train":
             self.cut = cut
@@ -145,7 +143,7 @@ class TextModule(PolicyModule):
             return kept
         told = (
             f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, are longer "
-            f"than the policy's {codec.max_positions} positions leave room for after their prompts"
+            f"than the policy's {self.policy.codec.max_positions} positions leave room for after their prompts"
         )
         if number == total and split == "train":
             raise UsageError(f"{told}: take a policy with more positions, or shorten them")
@@ -154,14 +152,9 @@ class TextModule(PolicyModule):
         rank_zero_info(f"{told}, and are cut there{left}")
         return teach
 
-    def measure_cut(self, problem: Problem, longest: int = 0) -> tuple[int, bool]:
-        """Return how many texts of a problem are cut, and whether something to learn is left.
-
-        Args:
-            problem: with its texts.
-            longest: tokens of the longest prompt, where its left pads use up positions of shorter ones.
-        """
-        room = self.policy.codec.room(max(longest, len(self.policy.codec.encode(problem))))
+    def measure_cut(self, problem: Problem) -> tuple[int, bool]:
+        """Return how many texts of a problem are cut, and whether something to learn is left."""
+        room = self.policy.codec.room(len(self.policy.codec.encode(problem)))
         ids = self.encoded(problem, room)
         cut = sum(len(one) > room for one in ids)
         return cut, not cut or self.teaches(problem, [one[:room] for one in ids])

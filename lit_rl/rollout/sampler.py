@@ -378,11 +378,7 @@ class Sampler:
     # -- besides rollouts ----------------------------------------------------------------------------------
 
     def compare(self, completions: Completions, sampling: Sampling) -> None:
-        """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together.
-
-        Raises:
-            SamplerMismatchError: they differ too much, and ``sampler_check.stop`` is set.
-        """
+        """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together."""
         check = self.settings.sampler_check
         if check is None:
             return

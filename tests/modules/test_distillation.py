@@ -94,11 +94,11 @@ SPLITS: dict[str, dict[str, Any]] = {
     ("divergence", "layout", "split"),
     [
         (ReverseKL(), "shared", "whole"),
-        (ReverseKL(), "packed", "by tokens"),
+        (ReverseKL(), "padded", "by tokens"),
         (ForwardKL(top_k=7), "alone", "one row"),
         (ForwardKL(top_k=7), "shared", "minibatches"),
         (JSD(beta=0.3, temperature=2.0), "chunks", "minibatches"),
-        (JSD(beta=0.3, temperature=2.0), "packed", "one row"),
+        (JSD(beta=0.3, temperature=2.0), "padded", "one row"),
     ],
     ids=str,
 )
@@ -118,7 +118,6 @@ def test_gradients_in_every_split_are_those_of_dense_logits(
         **SPLITS[split],
     )
     module.policy.share_prompts = layout == "shared"
-    module.policy.pack_tokens = 50 if layout == "packed" else None
     module.policy.chunk_tokens = 4 if layout == "chunks" else None
     fit(module, tmp_path)
     experience = module.seen[0]

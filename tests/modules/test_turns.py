@@ -77,12 +77,9 @@ def test_ids_at_an_environment_turns_loss_positions_change_no_gradient(byte_toke
     assert torch.equal(logprobs, altered) and torch.equal(before, after)
 
 
-@pytest.mark.parametrize("pack_tokens", [None, 20])
-def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(
-    byte_tokenizer: str, pack_tokens: int | None
-) -> None:
+def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(byte_tokenizer: str) -> None:
     """Log-probabilities, entropies and values, with different lengths and left padding."""
-    policy = tiny(byte_tokenizer, pack_tokens=pack_tokens)
+    policy = tiny(byte_tokenizer)
     said = [drawn(str(i)) for i in range(6)]
     rows = rows_of([[119] * (1 + i % 3) for i in range(6)], said)
     head = ValueHead(32, torch.float64)
@@ -122,29 +119,27 @@ KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
 }
 
 
-def trained(make: Make, tokenizer: str, folder: Path, kind: str, pack_tokens: int | None = None, **more: Any) -> Tensor:
+def trained(make: Make, tokenizer: str, folder: Path, kind: str, **more: Any) -> Tensor:
     """Weights of policy and critic after a rollout of hand-made rows."""
     cls, lora, options = KINDS[kind]
     options = {name: value() if isinstance(value, type) else value for name, value in options.items()}
     module = make(cls, rewards=[LastTurn()], **({"max_rollouts": 1} | options | more))
     adapters = LoRA(rank=2) if lora else None
-    module.policy = CausalLM(
-        config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=adapters, pack_tokens=pack_tokens
-    )
+    module.policy = CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=adapters)
     fit(module, folder)
     critic = [p.detach().flatten() for p in getattr(module, "critic", torch.nn.Module()).parameters()]
     return torch.cat([weights(module), *critic])
 
 
 @pytest.mark.parametrize("kind", slow_but(("grpo-lora", "ppo-shared"), KINDS))
-def test_packed_padded_and_one_row_at_a_time_learn_the_same(
+def test_padded_and_one_row_at_a_time_learn_the_same(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:
     padded = trained(make_module, byte_tokenizer, tmp_path, kind)
     start = trained(make_module, byte_tokenizer, tmp_path, kind, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
     assert (padded - start).abs().max() > 1e-3
-    for way in ({"microbatch_size": 1}, {"microbatch_size": 5, "pack_tokens": 30}):
-        found = trained(make_module, byte_tokenizer, tmp_path, kind, **way)  # type: ignore[arg-type]
+    for size in (1, 5):
+        found = trained(make_module, byte_tokenizer, tmp_path, kind, microbatch_size=size)
         assert (found - padded).abs().max() < 1e-10
 
 

@@ -74,10 +74,9 @@ def test_ways_to_compute_the_same_learn_the_same(
     expected = trained(plain, tmp_path)
     unmoved = module_of(make_module, byte_tokenizer, kind, optimizer=still)
     assert (trained(unmoved, tmp_path) - expected).abs().max() > 1e-3
-    for settings in ({"pack_tokens": 40}, {"gradient_checkpointing": True}):
-        other = module_of(make_module, byte_tokenizer, kind, settings)
-        assert (trained(other, tmp_path) - expected).abs().max() < 1e-8
-        assert other.seen == plain.seen
+    other = module_of(make_module, byte_tokenizer, kind, {"gradient_checkpointing": True})
+    assert (trained(other, tmp_path) - expected).abs().max() < 1e-8
+    assert other.seen == plain.seen
 
 
 @pytest.mark.parametrize("kind", slow_but(("ppo-shared",), ["grpo", "ppo-own", "ppo-shared"]))
