@@ -18,7 +18,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
-from lit_rl.callbacks.recorded_rows import RowLine, ending, numbered_lines, recorded_rows
+from lit_rl.callbacks.recorded_rows import ending, numbered_items, recorded_rows
 from lit_rl.callbacks.run_record import folder_of, has_folder
 from lit_rl.reports.run_files import COMPLETIONS_FILE, RecordedRollout, RecordedRow
 from lit_rl.reports.run_files.files import append_frame, cut_after, read_rollouts, to_json
@@ -151,7 +151,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
             part = {
                 "num_rows": len(rollout.judgements),
                 "num_groups": len(rollout.completions.groups()),
-                "rows": [RowLine.of(row) for row in recorded],
+                "rows": recorded,
                 "count": _counted(recorded),
                 "endings": Counter(ending(rollout.judgements[row].outcome) for row in rows),
             }
@@ -161,21 +161,21 @@ class CompletionWriter(pl.Callback, TypedArguments):
     on_predict_batch_end = on_validation_batch_end
 
     def _append(self, parts: Sequence[Mapping[str, Any]], sampled_for: str, loader: int) -> None:
-        lines = numbered_lines(parts)
-        if self._file is None or not lines:
+        rows = numbered_items(parts)
+        if self._file is None or not rows:
             return
         self._frames += 1
         head = {
             "rollout": self._frames,
             "sampled_for": sampled_for,
             "loader": loader,
-            "num_rows": len(lines),
+            "num_rows": len(rows),
             "time": time.time(),
             "endings": sum((part["endings"] for part in parts), Counter[str]()),
             "seconds": {},
             "made_of": self._made_of,
         }
-        append_frame(self._file, [to_json(head), *lines])
+        append_frame(self._file, [head, *rows])
         self._count = sum((part["count"] for part in parts), self._count)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:

@@ -13,16 +13,13 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lit_rl.arguments import TypedArguments, UsageError, require_at_least
 from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
-from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
+from lit_rl.callbacks.recorded_rows import choose_rows, ending, numbered_items, recorded_rows
 from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics, settings_of
 from lit_rl.reports.run_files.records import finite
 from lit_rl.reports.summary import with_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
-
-_ROLLOUTS_TO_COME = 1000
-"""A rollout may take at most this fraction (one in so many) of the bytes left, so the file never outgrows its limit."""
 
 
 class RunRecord(pl.Callback, TypedArguments):
@@ -46,8 +43,8 @@ class RunRecord(pl.Callback, TypedArguments):
             best and the worst row of the rollout are always kept.
         num_rows: most rows of a group.
         every_n_rollouts: keep rows once every this many rollouts.
-        max_megabytes: limit of ``rollouts.jsonl.gz``. A rollout takes at most a thousandth of what is left; rows that
-            do not fit are left out, so the file never reaches the limit. 0 keeps no rows.
+        max_megabytes: size of ``rollouts.jsonl.gz`` from which on no rows are added, only how programs ended. 0
+            writes no such file.
     """
 
     def __init__(
@@ -143,9 +140,7 @@ class RunRecord(pl.Callback, TypedArguments):
         count = module.clock.count
         if count % self.every_n_rollouts or not self.max_bytes:
             return
-        written = 0 if self._writer is None else self._writer.rollout_bytes
-        allowance = (self.max_bytes - written) // _ROLLOUTS_TO_COME
-        parts = gather_over_ranks(self._part(module, finished, allowance // trainer.world_size))
+        parts = gather_over_ranks(self._part(module, finished))
         if self._writer is not None:
             endings = sum((Counter(part["endings"]) for part in parts), Counter[str]())
             num_rows = sum(part["num_rows"] for part in parts)
@@ -154,10 +149,11 @@ class RunRecord(pl.Callback, TypedArguments):
                 for name, value in finished.metrics.items()
                 if name.startswith("time/") and name.endswith("_seconds") and finite(value) is not None
             }
-            self._writer.append_rollout(count, num_rows, dict(endings.most_common()), seconds, numbered_lines(parts))
+            rows = numbered_items(parts) if self._writer.rollout_bytes < self.max_bytes else []
+            self._writer.append_rollout(count, num_rows, dict(endings.most_common()), seconds, rows)
 
-    def _part(self, module: Any, finished: FinishedRollout, allowance: int) -> dict[str, Any]:
-        """This rank's part of a rollout's record, in at most this many compressed bytes."""
+    def _part(self, module: Any, finished: FinishedRollout) -> dict[str, Any]:
+        """This rank's part of a rollout's record."""
         rollout, rewards, count = finished.rollout, finished.rewards, module.clock.count
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
@@ -174,8 +170,7 @@ class RunRecord(pl.Callback, TypedArguments):
         }
         kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
         endings = Counter(ending(judgement.outcome) for judgement in with_programs(rollout.judgements))
-        rows = lines_that_fit(kept, allowance)
-        return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": rows}
+        return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": kept}
 
 
 def has_folder(trainer: Any) -> bool:

@@ -82,7 +82,6 @@ def export() -> ArgumentParser:
     )
     parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
     parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
-    parser.add_argument("--license", type=str, help="of the weights, for the card; by default the base's")
     return parser
 
 

@@ -199,7 +199,7 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
         module.logprobs.load_reference()
     for policy in _parts(module):
         if isinstance(policy, CausalLM):
-            policy.shares_prompts = policy.share_prompts and policy.pack_tokens is None and job.num_shards == 1
+            policy.shares_prompts = policy.share_prompts and job.num_shards == 1
     if isinstance(strategy, FSDP2Strategy):
         replicas = job.num_ranks // job.num_shards
         shape = (job.num_ranks,) if replicas == 1 else (replicas, job.num_shards)

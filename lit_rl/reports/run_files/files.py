@@ -139,7 +139,12 @@ class RunWriter:
         self._append("rollout", rollout, {"diagnosis": {"rule": rule, "ended": True}})
 
     def append_rollout(
-        self, count: int, num_rows: int, endings: Mapping[str, int], seconds: Mapping[str, float], rows: Sequence[str]
+        self,
+        count: int,
+        num_rows: int,
+        endings: Mapping[str, int],
+        seconds: Mapping[str, float],
+        rows: Sequence[Mapping[str, Any]],
     ) -> None:
         """Add what is kept of a rollout.
 
@@ -148,10 +153,10 @@ class RunWriter:
             num_rows: rows that it had.
             endings: number of its programs by how they ended.
             seconds: what its parts took, by name.
-            rows: lines of the rows that are kept.
+            rows: those that are kept, as their lines hold them.
         """
         head = {"rollout": count, "num_rows": num_rows, "time": time.time(), "endings": endings, "seconds": seconds}
-        self.rollout_bytes += append_frame(self.folder / ROLLOUTS_FILE, [to_json(head), *rows])
+        self.rollout_bytes += append_frame(self.folder / ROLLOUTS_FILE, [head, *rows])
 
     def _append(self, clock: str, count: int, said: Mapping[str, Any]) -> None:
         append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **said})
@@ -168,13 +173,13 @@ def append_line(path: Path, item: Mapping[str, Any]) -> None:
         file.write(to_json(item).encode(errors=SURROGATES) + b"\n")
 
 
-def append_frame(path: Path, lines: Sequence[str]) -> int:
-    """Append lines as one frame, written at once.
+def append_frame(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
+    """Append objects as one frame, written at once.
 
     Returns:
         bytes of the frame.
     """
-    text = "".join(f"{line}\n" for line in lines).encode(errors=SURROGATES)
+    text = "".join(f"{to_json(item)}\n" for item in items).encode(errors=SURROGATES)
     data = gzip.compress(text, compresslevel=6, mtime=0)
     if len(text) > most_unpacked(len(data)):  # nobody would read it back
         data = gzip.compress(text, compresslevel=0, mtime=0)
