@@ -90,7 +90,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         self._tallies: dict[tuple[int, str], _Tally] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Check whether enough is sampled for every k, and whether what callbacks monitor is logged."""
         samplings = pl_module.validation_sampling
         most = max((sampling.num_samples for sampling in samplings.values()), default=0)
         if most < self.ks[-1]:
@@ -119,7 +118,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         return found
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Forget the last evaluation."""
         self._tallies = {}
 
     on_test_epoch_start = on_validation_epoch_start
@@ -127,7 +125,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Count the results of a batch."""
         evaluated: Evaluated = outputs
         for name, rollout in evaluated.rollouts.items():
             tally = self._tallies.setdefault((dataloader_idx, name), _Tally())
@@ -136,7 +133,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Gather the counts of all ranks and log."""
         tallies: dict[tuple[int, str], _Tally] = {}
         for of_rank in gather_over_ranks(self._tallies):
             for key, tally in of_rank.items():

@@ -76,7 +76,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._started = time.monotonic()
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Begin to watch for silence."""
         self._is_over.set()
         if trainer.is_global_zero and self.lines_every and not self._draws():
             self._is_over, self._last_print = threading.Event(), time.monotonic()
@@ -85,7 +84,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
     # -- training ------------------------------------------------------------------------------------------
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Print the run's description, and start drawing."""
         clock, epochs, batches = pl_module.clock, trainer.max_epochs, trainer.num_training_batches
         total = clock.limit
         if total is None and epochs is not None and epochs > 0 and batches != float("inf"):
@@ -96,13 +94,11 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._start(trainer, head_of(trainer, pl_module))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
-        """Note a rollout's metrics."""
         self.done, self.metrics = module.clock.count, finished.metrics
         if "reward/mean" in finished.metrics:
             self._rewards.append(finished.metrics["reward/mean"])
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Write a plain line if there is no screen."""
         is_update = self.unit == "update"
         if is_update and self._shows:
             self.done = pl_module.clock.count
@@ -111,11 +107,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
             self._line(self.line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Draw the screen for the last time."""
         self._stop()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Print the run's summary; everything it saves is saved by now."""
         if self._shows:
             whole = self.total is None or self.done >= self.total
             in_all = f", {self.done} of {self.total} in all" if self._first or not whole else ""
@@ -128,7 +122,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
     # -- validation, test, prediction ----------------------------------------------------------------------
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Show that the run validates, tests or predicts now."""
         if trainer.state.fn != "fit":
             self._begin(pl_module.progress, "batch", 0, None)
             self._start(trainer, [])
@@ -139,7 +132,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def on_validation_batch_start(
         self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Show which batch is sampled."""
         purpose = self.progress.purpose.partition("/")[2]
         self.validating = " ".join(filter(None, [_doing(trainer), purpose, f"batch {batch_idx + 1}"]))
         if self.unit == "batch":
@@ -148,7 +140,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
     on_test_batch_start = on_predict_batch_start = on_validation_batch_start
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Note the validation's metrics."""
         self.validating = ""
         self.validations.append(metrics := validation_metrics(trainer))
         if trainer.state.fn != "fit":
@@ -158,25 +149,21 @@ class ProgressScreen(pl.Callback, TypedArguments):
             self._line(f"validation {when}: {found}")
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Print the results."""
         self._stop()
         if self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
             _print(validation_summary(trainer, pl_module, metrics))
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Leave the last screen as it is."""
         self._stop()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
-        """Give back the terminal, and print how far the run got."""
         if self._shows and self.total != self.done:
             self._stop()
             print(f"ended in {self.unit} {self.done + 1}, {self.now()}", flush=True)
         self.teardown(trainer, pl_module, "exception")
 
     def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Give back the terminal."""
         self._is_over.set()
         self._stop()
         self._shows = False

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,10 +22,12 @@ from lit_rl.execution.interface import Outcome
 from lit_rl.reports.diagnosis.failures import string_that_ended
 from lit_rl.reports.diagnosis.history import Decode
 from lit_rl.reports.run_files import RecordedRow, RecordedTurn
+from lit_rl.reports.run_files.files import append_frame
 from lit_rl.reports.run_files.records import finite, item_of
 from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
+from lit_rl.types import Judgement
 
 LONGEST_OUTPUT = 2000
 """Characters kept of a program's output, counted from its end."""
@@ -166,13 +171,37 @@ def rounded(values: Tensor, digits: int = 4) -> list[list[float | None]]:
     return short if bool(exact.isfinite().all()) else [[finite(value) for value in row] for row in short]
 
 
-def numbered_items(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of all ranks as their lines hold them, their numbers and groups counted over the ranks."""
+def part_of(rollout: Rollout, recorded: Sequence[RecordedRow], judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """This rank's part of a record, for :func:`append_parts`.
+
+    Args:
+        rollout: all rows of the rank.
+        recorded: those that are kept.
+        judgements: whose endings are counted.
+    """
+    endings = Counter(ending(judgement.outcome) for judgement in judgements)
+    num_groups = len(rollout.completions.groups())
+    return {"num_rows": len(rollout.judgements), "num_groups": num_groups, "endings": endings, "rows": recorded}
+
+
+def append_parts(path: Path, parts: Sequence[Mapping[str, Any]], keeps_rows: bool = True, **head: Any) -> int:
+    """Append the parts of all ranks as one frame, rows and groups numbered over the ranks.
+
+    Args:
+        path: of the file.
+        parts: by rank.
+        keeps_rows: whether rows are written besides the endings.
+        head: of the frame: ``rollout`` and what else is known of it.
+
+    Returns:
+        bytes of the frame.
+    """
     items: list[dict[str, Any]] = []
     first_row = first_group = 0
     for part in parts:
-        for row in part["rows"]:
+        for row in part["rows"] if keeps_rows else ():
             items.append(item_of(row) | {"row": row.row + first_row, "group": row.group + first_group})
         first_row += part["num_rows"]
         first_group += part["num_groups"]
-    return items
+    endings = dict(sum((part["endings"] for part in parts), Counter[str]()).most_common())
+    return append_frame(path, [{"num_rows": first_row, "time": time.time(), "endings": endings, **head}, *items])

@@ -86,7 +86,6 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
         self.histograms_every = histograms_every
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Write the overview and the settings."""
         from torch.utils.tensorboard import summary
 
         if not trainer.is_global_zero:
@@ -100,7 +99,6 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
                 writer._get_file_writer().add_summary(one)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        """Write distributions when it is time."""
         if not trainer.is_global_zero or not self.histograms_every or module.clock.count % self.histograms_every:
             return
         values = distributions(finished.rewards, finished.experience, module.trace.found)

@@ -117,11 +117,7 @@ def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
 
 
 def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
-    """Leave of each ``--config FILE`` its data section; the rest of it is not needed.
-
-    Raises:
-        ValueError: there are files, and none has a data section.
-    """
+    """Leave of each ``--config FILE`` its data section; the rest of it is not needed."""
 
     def data_of(content: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}

@@ -65,11 +65,7 @@ def export(arguments: Sequence[str]) -> None:
 
 
 def checkpoint_to_export(path: Path, name: str) -> Path:
-    """The checkpoint itself, links followed, of a path and, for a run's folder, a name.
-
-    Raises:
-        FileNotFoundError: the run has no such checkpoint.
-    """
+    """The checkpoint itself, links followed, of a path and, for a run's folder, a name."""
     if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
         return find_in_folder("best", path.parent)
     if name == "best":
@@ -87,9 +83,6 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
     """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
 
     Of a run that was made in Python it is the policy alone, with the name of the module.
-
-    Raises:
-        ValueError: neither has one.
     """
     if not files and not checkpoint.get("config") and checkpoint.get("made_of"):
         made_of: dict[str, Any] = json.loads(checkpoint["made_of"])
@@ -126,11 +119,7 @@ def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def policy_of(config: Mapping[str, Any]) -> CausalLM:
-    """Build the policy that a configuration describes, and nothing else of it.
-
-    Raises:
-        ValueError: the policy is not a language model.
-    """
+    """Build the policy that a configuration describes, and nothing else of it."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Policy, "policy")
     described = config["model"]["init_args"]["policy"]

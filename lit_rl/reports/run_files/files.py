@@ -74,11 +74,7 @@ def recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
 
 
 def newest_recorded(run: str | Path) -> Path:
-    """The folder at or below a folder in which rollouts were recorded last; a file of completions itself.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
+    """The folder at or below a folder in which rollouts were recorded last; a file of completions itself."""
     if Path(run).suffix == ".ckpt":
         raise FileNotFoundError(f"{run} is a checkpoint, which holds no completions: give the folder of the run")
     if Path(run).is_file():
@@ -109,9 +105,6 @@ class RunWriter:
         folder: of the files; made if missing.
         clock: what the run counts, ``rollout`` or ``update``.
         count: how many are done; at 0 files in it are another run's and renamed to ``NAME.old``.
-
-    Attributes:
-        rollout_bytes: length of the file of rollouts.
     """
 
     def __init__(self, folder: Path, clock: str, count: int) -> None:
@@ -119,7 +112,7 @@ class RunWriter:
         self.folder = folder
         self.clock = clock
         cut_after(folder / METRICS_FILE, count)
-        self.rollout_bytes = cut_after(folder / ROLLOUTS_FILE, count)
+        cut_after(folder / ROLLOUTS_FILE, count)
 
     def append_start(self, count: int, start: Mapping[str, Any]) -> None:
         """Append a description of this start of the run."""
@@ -137,26 +130,6 @@ class RunWriter:
     def end_diagnosis(self, rollout: int, rule: str) -> None:
         """Append that the condition of a rule no longer holds."""
         self._append("rollout", rollout, {"diagnosis": {"rule": rule, "ended": True}})
-
-    def append_rollout(
-        self,
-        count: int,
-        num_rows: int,
-        endings: Mapping[str, int],
-        seconds: Mapping[str, float],
-        rows: Sequence[Mapping[str, Any]],
-    ) -> None:
-        """Add what is kept of a rollout.
-
-        Args:
-            count: its number.
-            num_rows: rows that it had.
-            endings: number of its programs by how they ended.
-            seconds: what its parts took, by name.
-            rows: those that are kept, as their lines hold them.
-        """
-        head = {"rollout": count, "num_rows": num_rows, "time": time.time(), "endings": endings, "seconds": seconds}
-        self.rollout_bytes += append_frame(self.folder / ROLLOUTS_FILE, [head, *rows])
 
     def _append(self, clock: str, count: int, said: Mapping[str, Any]) -> None:
         append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **said})
@@ -257,9 +230,6 @@ def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
 
     Args:
         source: folder that holds ``rollouts.jsonl.gz``, or a file like it.
-
-    Raises:
-        UsageError: a line that holds no row, or a frame that expands to far more than its size.
     """
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
     for frame in read_frames(path):
