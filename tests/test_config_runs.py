@@ -224,7 +224,7 @@ def fit_small(
 
 @pytest.mark.parametrize("name", slow_but(("humaneval_ppo",), EXPERIMENTS))
 def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics], tmp_path: Path) -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    pytest.importorskip("sacrebleu", reason="reward terms need the extra `rewards`")
     metrics = fit_small(name)
     assert any(key.endswith("pass@1") for key in metrics), sorted(metrics)
     assert list(tmp_path.glob("runs/*/*/last.ckpt")), "the run saved a checkpoint"

@@ -10,7 +10,7 @@ import torch
 from support.slow_cases import slow_but
 
 import lit_rl.cli.main  # short class names
-from lit_rl.advantages import GroupMean, NoBaseline, RunningMean
+from lit_rl.advantages import BatchMean, GroupMean, NoBaseline
 from lit_rl.cli.main import Cli
 from lit_rl.losses import Clipped, ImportanceSampling, PolicyGradient
 
@@ -67,9 +67,9 @@ LOSSES_AND_BASELINES = {
     ),
     "names alone": (
         "basics_grpo",
-        ["--model.objective.loss=ImportanceSampling", "--model.baseline=RunningMean"],
+        ["--model.objective.loss=ImportanceSampling", "--model.baseline=BatchMean"],
         ImportanceSampling(),
-        RunningMean(),
+        BatchMean(),
     ),
     "REINFORCE's default loss": ("sorting_rewards", ["--model.deltas=null"], PolicyGradient(), NoBaseline()),
     "another loss of REINFORCE": (

@@ -392,7 +392,7 @@ def test_classes_and_functions_of_the_table_of_formulas_exist() -> None:
 ARGUMENTS = {
     name
     for kind in (lit_rl.DPO, lit_rl.GRPO, lit_rl.PPO, lit_rl.REINFORCE, lit_rl.Objective, lit_rl.modules.Distillation)
-    for name in kind.__init__.__annotations__
+    for name in inspect.signature(kind).parameters
 }
 
 

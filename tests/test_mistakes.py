@@ -224,13 +224,9 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("model.rewards is a list: model.rewards.weight changes its last item",),
     ),
     "a folder for a class": ("--model.policy some/model", ("--model.policy CausalLM --model.policy.model some/model",)),
-    "a teacher of another kind": (
-        "--model Distillation --model.teacher CausalLM",
-        ("model.teacher: CausalLM is a class of another kind", "ModelTeacher, PolicyTeacher, ReferenceTeacher$"),
-    ),
     "a mistyped divergence": (
-        "--model Distillation --model.teacher ReferenceTeacher --model.distil.divergence ReversKL",
-        ("there is no class ReversKL; did you mean ReverseKL",),
+        "--model Distillation --model.teacher reference --model.distil.divergence SampledReversKL",
+        ("there is no class SampledReversKL; did you mean SampledReverseKL",),
     ),
     "a logger by name": ("--trainer.logger wandb", ("trainer.logger: expected a class such as TensorBoardLogger",)),
     "a logger without its package": (
@@ -544,7 +540,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("model.update.epoch is unknown", "did you mean epochs?"),
     ),
     "a key that a group has not": (
-        """--model Distillation --model.teacher ReferenceTeacher --model.distil '{"beta": 0.3}'""",
+        """--model Distillation --model.teacher reference --model.distil '{"beta": 0.3}'""",
         ("model.distil.beta is unknown", "divergence, weight"),
     ),
     "two callbacks that save": (

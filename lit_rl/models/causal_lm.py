@@ -34,7 +34,7 @@ from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer,
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_share, probe
-from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
+from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import compute_again, layers_of
 from lit_rl.types import Completions
@@ -253,7 +253,7 @@ class CausalLM(Policy):
         found: tuple[Tensor, Tensor | None, Tensor] = self(completions, head=head)
         return found
 
-    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
         """A frozen copy; with adapters the base without them, or a frozen adapter. See :class:`Policy`."""
         if self.lora is not None or has_adapter(self.model):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.

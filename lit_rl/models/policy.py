@@ -18,7 +18,7 @@ from lit_rl.execution.checks import ReferenceText
 from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.decoding import Decoding
-from lit_rl.models.reference import Reference
+from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem, Sampling
@@ -112,7 +112,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
     @abstractmethod
-    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
         """A reference: the policy as it is now. Later calls return the same one.
 
         Called after :meth:`load` and before the policy is sharded.

@@ -79,11 +79,7 @@ class SFT(TextModule):
 
 
 def demonstration(problem: Problem) -> str:
-    """The completion to imitate: the task's own, or the reference in the form the prompt asks for.
-
-    Raises:
-        ValueError: the problem has neither, or a reference that is no whole program.
-    """
+    """The completion to imitate: the task's own, or the reference in the form the prompt asks for."""
     if "demonstration" in problem.fields:
         return str(problem.fields["demonstration"])
     if problem.reference is None:

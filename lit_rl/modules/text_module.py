@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 import torch
 from lightning.pytorch.utilities import rank_zero_info
@@ -33,6 +34,18 @@ Metrics = dict[str, Tensor]
 
 _MORE_TOKENS = 8
 """A text has at most as many tokens as bytes, and some more: EOS, a space that its tokenizer puts before it."""
+
+
+class TextOptions(TypedDict, total=False):
+    """Arguments of :class:`TextModule` that an algorithm passes on."""
+
+    rewards: list[RewardTerm] | Composite | None
+    sandbox: RunnerFactory | ProgramRunner | None
+    collect: Collect
+    update: Optimization
+    evaluate: Evaluate
+    max_updates: int | None
+    seed: int | None
 
 
 class TextModule(PolicyModule):
@@ -126,11 +139,7 @@ class TextModule(PolicyModule):
     # -- texts that do not fit -------------------------------------------------------------------------------
 
     def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
-        """The problems with room to write in and something to learn; says how many of their texts are cut.
-
-        Raises:
-            UsageError: all texts to train on are cut.
-        """
+        """The problems with room to write in and something to learn; says how many of their texts are cut."""
         kept = super().keep(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept

@@ -16,7 +16,6 @@ from support.small_runs import Brief, adam, fit
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn
 
-from lit_rl.advantages import TurnGAE
 from lit_rl.callbacks import Checkpointing
 from lit_rl.models import LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
@@ -38,7 +37,7 @@ IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "grpo": (TwoTurnGRPO, {"objective": Objective(kl_coef=0.1), "minibatches": 2}),
     "ppo-own": (TwoTurnPPO, {"critic": SeparateCritic(), "objective": IN_REWARD, "bootstrap_truncated": True}),
-    "ppo-shared": (TwoTurnPPO, {"critic": SharedCritic(), "estimator": TurnGAE()}),
+    "ppo-shared": (TwoTurnPPO, {"critic": SharedCritic()}),
 }
 
 

@@ -24,7 +24,7 @@ from lit_rl.models.critic import Critic
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.padding import pad_left
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenCopy, Reference, frozen_copy
+from lit_rl.models.reference import FrozenCopy, FrozenScorer, frozen_copy
 from lit_rl.types import Completions, Problem, StopReason
 
 Numbers = tuple[int, ...]
@@ -155,7 +155,7 @@ class ToyPolicy(Policy):
         logprobs, entropy = self(completions, temperature, with_entropy)
         return logprobs, entropy, found.new_zeros(mask.shape).masked_scatter(mask, found)
 
-    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
         """A frozen copy of the policy as it is now; see :class:`Policy`."""
         assert self.weights is not None
         if self.frozen_reference is None:
