@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,18 +129,9 @@ def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
 
 
 def named(chosen: Namespace) -> str:
-    """A chosen task: its class, the files and folders among its arguments, its validation tasks.
-
-    Args:
-        chosen: ``class_path`` and ``init_args``, parsed.
-    """
+    """A chosen task: its class, its path, its validation tasks."""
     arguments = vars(chosen.get("init_args") or Namespace())
-    files = []
-    for name, value in arguments.items():  # existing paths; a plain word such as ``train`` is never one
-        for text in value if isinstance(value, list) else [value]:
-            path = os.path.expanduser(os.path.expandvars(text)) if isinstance(text, str) else ""
-            if path and (name.endswith("path") or {*"./"} & {*path}) and os.path.exists(path):
-                files.append(path)
-    told = str(chosen.class_path).rpartition(".")[2] + (f" from {' and '.join(files)}" if files else "")
+    path = arguments.get("path")
     others = [named(one) for one in arguments.get("validation_tasks") or ()]
-    return told + (f", validated on {' and '.join(others)}" if others else "")
+    parts = [str(chosen.class_path).rpartition(".")[2], f"from {path}" if path else ""]
+    return " ".join(filter(None, [*parts, f"validated on {' and '.join(others)}" if others else ""]))

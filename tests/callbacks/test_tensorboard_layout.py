@@ -99,8 +99,10 @@ def test_runs_can_be_compared_by_their_settings(events: EventAccumulator) -> Non
     metadata = events.SummaryMetadata("_hparams_/session_start_info")
     data = plugin_data_pb2.HParamsPluginData.FromString(metadata.plugin_data.content)
     settings = data.session_start_info.hparams
-    assert settings["algorithm"].string_value == "GRPO" and settings["learning_rate"].number_value == 0.5
-    assert settings["num_samples"].number_value == 4 and settings["loss"].string_value == "Clipped"
+    assert settings["model"].string_value == "GRPO" and settings["seed"].number_value == 0
+    assert settings["model.update.optimizer.lr"].number_value == 0.5
+    assert settings["model.sampling.num_samples"].number_value == 4
+    assert settings["model.objective.loss"].string_value == "Clipped"
     metadata = events.SummaryMetadata("_hparams_/experiment")
     data = plugin_data_pb2.HParamsPluginData.FromString(metadata.plugin_data.content)
     compared = {info.name.tag for info in data.experiment.metric_infos}
