@@ -215,21 +215,21 @@ class ProgressScreen(pl.Callback, TypedArguments):
         return f"{self.unit} {number}{total}  {self.now()}  {clock_text(self._seconds())} elapsed"
 
     def frame(self) -> RenderableType:
-        """The screen as rich draws it: labels in a column of their own, lines cut at the terminal's width."""
+        """The screen as rich draws it, labels in a column of their own."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
         table = Table.grid(padding=(0, 1))
         table.add_column(no_wrap=True, min_width=9, style="cyan")
-        table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_column()
         of, left = f" of {self.total}" if self.total else "", self._left()
         elapsed = f"{clock_text(self._seconds())} elapsed" + (f", {left} left" if left else "")
         table.add_row(self.unit, Text(f"{self.done}{of}   {elapsed}"))
         if self.total:
             table.add_row("", ProgressBar(total=self.total, completed=self.done, width=60))
-        rows = [("now", self.now()), ("last", self.numbers()), *self.measured()[:2]]
-        for label, text in rows:
+        validated = "   ".join(f"{name} {text}" for name, text in self.measured()[:2])
+        for label, text in (("now", self.now()), ("last", self.numbers()), ("validated", validated)):
             if text:
                 table.add_row(label, Text(text))
         return table

@@ -131,7 +131,6 @@ def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
 def named(chosen: Namespace) -> str:
     """A chosen task: its class, its path, its validation tasks."""
     arguments = vars(chosen.get("init_args") or Namespace())
-    path = arguments.get("path")
-    others = [named(one) for one in arguments.get("validation_tasks") or ()]
-    parts = [str(chosen.class_path).rpartition(".")[2], f"from {path}" if path else ""]
-    return " ".join(filter(None, [*parts, f"validated on {' and '.join(others)}" if others else ""]))
+    place = f" from {arguments['path']}" if arguments.get("path") else ""
+    others = " and ".join(named(one) for one in arguments.get("validation_tasks") or ())
+    return str(chosen.class_path).rpartition(".")[2] + place + (f", validated on {others}" if others else "")

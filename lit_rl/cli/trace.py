@@ -286,14 +286,17 @@ class _Step:
         )
 
     def sampling(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
-        """Bytes by kind while all rows are sampled, and what a rank receives for it."""
+        """Bytes by kind while all rows are sampled, and what a rank receives to have whole weights for the engine."""
         engine, job, policy = self.module.sampler.engine, self.job, self.module.policy
         held = _in_floats(live.now)
-        if not isinstance(engine, InProcess):
-            return held, Counter()
+        is_here = isinstance(engine, InProcess)
+        if not is_here and policy.lora is not None and not getattr(engine, "merge_adapters", False):
+            return held, Counter()  # the engine is sent adapters alone
         before, live.received = live.total, Counter()
         with torch.no_grad(), unsharded(policy):
             gathered, received = float(live.total - before), Counter(live.received)
+            if not is_here:
+                return held, received
             ids = torch.zeros(1, job.prompt_tokens, dtype=torch.int64)
             output = policy.model(input_ids=ids, use_cache=True)
             of_token = sum(one.keys.nbytes + one.values.nbytes for one in output.past_key_values.layers)

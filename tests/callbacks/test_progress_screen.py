@@ -63,7 +63,7 @@ def test_the_screen_says_where_the_run_stands_and_fits(monkeypatch: pytest.Monke
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
     console.print(screen.frame())
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert len(lines) <= 6 and max(map(len, lines)) <= 80
+    assert len(lines) <= 7 and max(map(len, lines)) <= 80
     text = "\n".join(lines)
     assert lines[0].startswith("rollout") and "74 of 180   1:04 elapsed, 1:32 left" in text
     assert "sampling 96 of 128 rows, 0 judged, 500 tokens/s" in text
