@@ -58,7 +58,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         self._counts: dict[tuple[int, str], _Counts] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Check whether enough is sampled for every k, and whether what callbacks monitor is logged."""
         samplings = pl_module.validation_sampling
         most = max((sampling.num_samples for sampling in samplings.values()), default=0)
         if most < self.ks[-1]:
@@ -87,7 +86,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         return found
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Forget the last evaluation."""
         self._counts = {}
 
     on_test_epoch_start = on_validation_epoch_start
@@ -95,7 +93,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Count the results of a batch; a rank without problems counts an empty one."""
         evaluated: Evaluated = outputs
         for name, rollout in evaluated.rollouts.items():
             key = (dataloader_idx, name)
@@ -110,7 +107,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Reduce the counts over the ranks and log."""
         for (loader, name), counts in sorted(self._counts.items()):
             turns = counts.passes.compute()
             after = [("", turns[-1]), *zip(_suffixes(len(turns)), turns, strict=False)]
