@@ -119,6 +119,7 @@ class CallTests(Check):
         in_list: a list with the expected value as its only item will do too.
         in_place: compare the expected value with the first argument after the call, not with the result.
         language: what the program is written in.
+        shared_timeout: give the program and all cases together the seconds of one.
     """
 
     cases: tuple[tuple[tuple[Any, ...], Any], ...]
@@ -129,6 +130,7 @@ class CallTests(Check):
     in_list: bool = False
     in_place: bool = False
     language: Language = "python"
+    shared_timeout: bool = False
 
     judged_by: ClassVar[str] = "lit_rl.execution.judging.driven_calls:judge_calls"
 
@@ -159,10 +161,15 @@ class CallTests(Check):
                 raise ArgumentError(f"CallTests.cases[{index}]", "numbers, bools and texts in C", value_text(case))
 
     @property
+    def num_limits(self) -> int:
+        """How often a program may use the seconds of a case."""
+        return 1 if self.shared_timeout else len(self.cases)
+
+    @property
     def wall_budget_seconds(self) -> float:
         """One limit per case, and one per run of the compiler, which is retried."""
         compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
-        return super().wall_budget_seconds + compiling
+        return self.num_limits * wall_limit(self.timeout_seconds) + compiling
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def _calls(check: CallTests) -> RemoteJudge:
     _require_short(expected for _, expected in check.cases)
 
     def judge(run: Run, program: str) -> Outcome:
-        seconds = check.timeout_seconds * max(1, len(calls))
+        seconds = check.timeout_seconds * check.num_limits
         answers, ran = _answers(run, program, calls, seconds, check.in_place)
         return _outcome(answers, answers.of_calls(check), [(index,) for index in range(len(calls))], ran)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
-from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call, Expectation, plan_asserts
+from lit_rl.execution.judging.asserts.assert_plan import Assertion, AssertPlan, Call, plan_asserts
 from lit_rl.execution.judging.graded import judge_graded
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
@@ -71,7 +71,7 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
         return Outcome(Verdict.NO_PROGRAM)
     calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
-        report = client.run([child], check.timeout_seconds, max(1, len(calls)))
+        report = client.run([child], check.timeout_seconds, check.num_limits)
         answers = _answers(client, program, child, report, len(calls))
         cases = answers.of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
@@ -224,7 +224,7 @@ class Answers:
     def of_plan(self, plan: AssertPlan) -> list[Verdict]:
         """One verdict per assert."""
 
-        def holds(assertion: Expectation) -> bool:
+        def holds(assertion: Assertion) -> bool:
             return assertion.holds({index: self.value(index) for index in assertion.calls})
 
         missing = (filter(None, map(self.missing, assertion.calls)) for assertion in plan.assertions)

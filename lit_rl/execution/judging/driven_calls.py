@@ -70,7 +70,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         built.binary,
         check.timeout_seconds,
         "\n".join([_header(source, check), *(_line(args, language) for args, _ in check.cases)]).encode(),
-        len(check.cases),
+        check.num_limits,
         answers=True,
         command=spec.calls,
         driver=_driver(language),
