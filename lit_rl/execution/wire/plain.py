@@ -6,23 +6,23 @@ were chosen to collide is refused.
 
 Tags of builtin types: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset (``S``, ``F``: built in one step),
 ``d`` dict (keys, values in turn), ``b`` bytes, ``B`` bytearray, ``i`` large int (hexadecimal), ``c`` complex,
-``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``k`` keys of a dict, ``o`` anything else: the number its
-owner gave it, ``!`` the reason why a value cannot be carried. Types of the standard library and of numpy have words
-for tags: see ``library_values``.
+``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``o`` anything else: the number its owner gave it, ``!`` the
+reason why a value cannot be carried. Types of the standard library and numpy's arrays have words for tags: see
+``library_values``.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, KeysView, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
 from lit_rl.execution.wire import library_values
 from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, parse, readable
 from lit_rl.execution.wire.hashed import Kind, build, checked_dict, checked_keys, recipe
-from lit_rl.execution.wire.neutral_values import Opaque
+from lit_rl.execution.wire.library_values import Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
 
 __all__ = [
@@ -164,7 +164,6 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
     (type, lambda value, hold, depth: ["T", value.__name__] if value in _TYPES.values() else hold(value)),
     (range, _items("r", lambda value: iter((value.start, value.stop, value.step)))),
     (deque, _items("q", lambda value: chain((value.maxlen,), deque.__iter__(value)))),
-    (KeysView, _items("k", iter)),
     (Iterator, _items("I", lambda value: islice(value, _ITERATOR_ITEMS))),
 )
 
@@ -291,7 +290,6 @@ _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
     "d": checked_dict,
     "r": _range,
     "q": lambda items: deque(items[1:], items[0]),
-    "k": lambda items: dict.fromkeys(checked_keys(items)).keys(),
     "I": iter,
 }
 
