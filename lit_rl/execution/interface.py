@@ -151,11 +151,7 @@ class Check:
     judged_by: ClassVar[str] = ""
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
-        """Refuse a class that the process which judges could not import.
-
-        Raises:
-            ValueError: the class, or its judge, is defined in the script that runs.
-        """
+        """Refuse a class that the process which judges could not import."""
         if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
             raise UsageError(
                 f"{cls.__name__} and its judge must be importable by the process that judges, got a definition in the "
@@ -293,11 +289,7 @@ def send_message(connection: socket.socket, message: Any) -> None:
 
 
 def receive_message(connection: socket.socket) -> Any:
-    """The next message.
-
-    Raises:
-        EOFError: if the other end hung up.
-    """
+    """The next message."""
     (length,) = _HEADER.unpack(_receive_exactly(connection, _HEADER.size))
     return pickle.loads(_receive_exactly(connection, length))
 

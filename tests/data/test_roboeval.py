@@ -12,8 +12,8 @@ import pytest
 from lit_rl.data.robots.robo_instruct import RoboInstruct
 from lit_rl.data.robots.roboeval import RoboEval
 from lit_rl.data.robots.roboeval_files import TaskFileError, read_task, read_tasks
+from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.data.robots.trace_checks import holds
-from lit_rl.execution import InventedWorlds
 
 TASK = """
 import sys

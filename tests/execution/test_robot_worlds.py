@@ -12,8 +12,9 @@ from support.robot_worlds import SAID_HI, judge, program, worlds
 from support.slow_cases import slow_but
 
 from lit_rl.data.robots.roboeval_files import read_task, read_tasks
+from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.data.robots.robot_judge import MAX_CALLS
-from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
+from lit_rl.execution import Verdict
 
 # --- verdicts ---------------------------------------------------------------------------------------------
 

@@ -34,9 +34,6 @@ def enter(user: int) -> None:
 
     Args:
         user: who this process becomes if it is root.
-
-    Raises:
-        OSError: if namespaces are forbidden or used up.
     """
     if os.geteuid() != 0:
         _enter_as_user()

@@ -103,11 +103,7 @@ class SandboxFusionClient(ProgramRunner):
         return ThreadPoolExecutor(self._concurrency, thread_name_prefix="sandbox-fusion")
 
     def _guarded(self, judge: Callable[[], Outcome]) -> Outcome:
-        """Judge; if the server fails, blame the program only if a known good one passes.
-
-        Raises:
-            SandboxError: if the server fails on the known good program too.
-        """
+        """Judge; if the server fails, blame the program only if a known good one passes."""
         for attempt in range(_MOST_STRIKES):
             try:
                 return judge()
@@ -133,11 +129,7 @@ class SandboxFusionClient(ProgramRunner):
             )
 
     def _run(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
-        """Run code on the server; retry while the server fails.
-
-        Raises:
-            ServerFailure: if it fails each time.
-        """
+        """Run code on the server; retry while the server fails."""
         wall = seconds * self._wall_factor
         request = {
             "code": code,

@@ -80,11 +80,7 @@ _LANGUAGES = {"python": "python", "cpp": "cpp"}
 
 
 def judge_for(check: Check) -> RemoteJudge:
-    """The judge of a check: a function of a way to run code, and the program.
-
-    Raises:
-        ValueError: for a check that cannot be judged by a server.
-    """
+    """The judge of a check: a function of a way to run code, and the program."""
     make = _JUDGES.get(type(check))
     if make is None:
         raise UsageError(f"{type(check).__name__} cannot be judged by a server: use the local Sandbox")

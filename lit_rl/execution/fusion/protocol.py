@@ -49,11 +49,7 @@ class RemoteRun(NamedTuple):
 
 
 def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Send JSON, get JSON, over a connection that this thread keeps.
-
-    Raises:
-        ServerFailure: for no answer in time, a broken connection, a status other than 200, or no JSON.
-    """
+    """Send JSON, get JSON, over a connection that this thread keeps."""
     body = json.dumps(content).encode()
     parts = urlsplit(url)
     connection = _connection(parts.scheme, parts.netloc, seconds)
@@ -80,11 +76,7 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def read_run(answer: dict[str, Any]) -> RemoteRun:
-    """Read the server's answer to ``run_code``.
-
-    Raises:
-        ServerFailure: if it reports a failure of the server or is malformed.
-    """
+    """Read the server's answer to ``run_code``."""
     status = answer.get("status")
     compiling, running = answer.get("compile_result"), answer.get("run_result")
     if status not in ("Success", "Failed"):

@@ -111,12 +111,7 @@ class _Progress:
         test()
 
     def run(self, job: dict[str, Any], code: CodeType, namespace: dict[str, Any]) -> None:
-        """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes.
-
-        Raises:
-            TypeError: for a function that needs more than pytest's ``parametrize`` gives.
-            BaseException: the exception of the first test that fails.
-        """
+        """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes."""
         exec(code, namespace)
         check = namespace.get("check")
         if job["entry_point"] is not None and callable(check) and not job["calls_check"]:

@@ -157,11 +157,7 @@ class Answers:
         self.start_error = description_of(self._lines[0]) if self._lines else None
 
     def value(self, index: int, expected: Any = None) -> Any:
-        """Return the value of a call, for comparison with the expected one.
-
-        Raises:
-            NotPlain: if it cannot be carried, or is no value.
-        """
+        """Return the value of a call, for comparison with the expected one."""
         try:
             line = self._lines[index + 1]
             return self._read(line) if self._read else plain.loads(line, beside_large=_may_hold_large(expected))

@@ -87,9 +87,6 @@ class Checkers:
         """Have the check's checker judge each expected output as if a program had printed it, once per worker.
 
         A refusal counts if it comes again in the same way; what does not is not remembered.
-
-        Raises:
-            FaultyCheck: if the checker does not compile, fails, or does not accept one.
         """
         for number, (stdin, accepted) in enumerate(check.cases, 1):
             for answer in _texts(accepted):

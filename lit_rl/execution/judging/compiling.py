@@ -60,11 +60,7 @@ class CompilerFailed(RuntimeError):
 
 
 def tools_of(language: Language) -> Toolchain:
-    """The tools of a language.
-
-    Raises:
-        FaultyCheck: if they are not installed.
-    """
+    """The tools of a language."""
     found = toolchain(language)
     if found is None:
         raise FaultyCheck(how_to_install(language))
@@ -99,10 +95,6 @@ class Compiler:
             files: sources by name; the first is the root of what is compiled.
             language: what they are written in.
             beside: build them by ``LanguageSpec.builds_beside``, if the language has that.
-
-        Raises:
-            CompilerFailed: if a known good program does not compile now either; that is not cached.
-            FaultyCheck: if the compiler is not installed.
         """
         key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:

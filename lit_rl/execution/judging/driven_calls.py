@@ -183,11 +183,7 @@ def _header(source: str, check: CallTests) -> str:
 
 
 def _value(line: bytes) -> Any:
-    """The value in an answer.
-
-    Raises:
-        NotPlain: if the line holds none.
-    """
+    """The value in an answer."""
     tree = parse(line)
     if type(tree) is not list or len(tree) != 1:
         raise NotPlain("no value of a call")

@@ -37,11 +37,7 @@ _rehearsed: dict[bytes, str | None] = {}
 
 
 def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
-    """Two processes: the program serves its functions, a grader runs the tests over them.
-
-    Raises:
-        FaultyCheck: if the tests fail without any program.
-    """
+    """Two processes: the program serves its functions, a grader runs the tests over them."""
     prepared = prepare_tests(check.test, check.entry_point)
     require_rehearsed(client, check, prepared)
     tests = _job("grade", check, prepared)
@@ -66,9 +62,6 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
 
     What fails there fails for every program, so it is the tests' fault. It counts if it fails in the same way again;
     what a shortage of time, memory or disk explains is not remembered.
-
-    Raises:
-        FaultyCheck: if they fail there.
     """
     key = _digest(check.test, check.entry_point)
     if key not in _rehearsed:

@@ -81,11 +81,7 @@ def included(program: str) -> str:
 
 
 def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
-    """Build what a runtime runs: the compiled program, or its source where the runtime takes that.
-
-    Raises:
-        FaultyCheck: if the language is not installed here.
-    """
+    """Build what a runtime runs: the compiled program, or its source where the runtime takes that."""
     tools_of(language)
     if LANGUAGES[language].builds:
         compiled: Compiled = client.compiler.compile(files, language, beside)
@@ -178,9 +174,6 @@ def verdict_of_end(
     """The verdict that follows from the end of a program alone; ``None`` if it ended normally.
 
     Where a runtime compiles as it starts, a source is at fault if a process that only parses it fails, too.
-
-    Raises:
-        CompilerFailed: if the runtime does not parse a known good program here either.
     """
     runner, child, report = ended
     verdict = how_it_ended(runner, child, report)

@@ -287,11 +287,7 @@ def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> N
 
 
 def find(namespace: Namespace, name: str) -> Any:
-    """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``.
-
-    Raises:
-        NameError: if the program defines no such function.
-    """
+    """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``."""
     head, _, method = name.partition(".")
     if method:
         owner = namespace.get(head)

@@ -46,9 +46,6 @@ def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNIT
         text: as it arrived.
         longest: bytes after which it is refused unread.
         most_units: what it may need in memory, see ``MOST_UNITS``.
-
-    Raises:
-        NotPlain: if it is not JSON, or would take more memory or time than is allowed.
     """
     _require_length(text, longest)
     try:
@@ -62,11 +59,7 @@ def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNIT
 
 
 def readable(text: str, longest: int = LONGEST) -> str:
-    """A text in ASCII, if ``parse`` reads as much on the other side.
-
-    Raises:
-        NotCarried: if it is longer, or needs more memory, than is allowed.
-    """
+    """A text in ASCII, if ``parse`` reads as much on the other side."""
     _require_length(text, longest)
     if len(text) > MOST_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
         _require_units(text, MOST_UNITS)

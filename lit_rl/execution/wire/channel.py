@@ -34,11 +34,7 @@ class Channel:
         self.unsent = memoryview(b"")
 
     def send(self, text: str) -> None:
-        """Write one line; the next one must wait until nothing of this one is ``unsent``.
-
-        Raises:
-            ChannelClosed: if the other end hung up.
-        """
+        """Write one line; the next one must wait until nothing of this one is ``unsent``."""
         self.unsent = memoryview(text.encode("utf-8") + b"\n")
         self.flush()
 
@@ -53,11 +49,7 @@ class Channel:
             raise ChannelClosed(str(error)) from None
 
     def receive(self) -> bytes:
-        """The next line, without its end.
-
-        Raises:
-            ChannelClosed: at the end of the stream, or if a line is longer than allowed.
-        """
+        """The next line, without its end."""
         while True:
             line = self.take_line()
             if line is not None:

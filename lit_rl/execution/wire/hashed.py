@@ -63,11 +63,7 @@ def _first_fault(kind: Kind, at_once: bool, order: Sequence[Any], wanted: list[A
 
 
 def refuse_collisions(keys: Sequence[Any]) -> None:
-    """Refuse keys of which many share a hash: a table of them would take quadratic time.
-
-    Raises:
-        NotCarried: if more than a few dozen different keys collide.
-    """
+    """Refuse keys of which many share a hash: a table of them would take quadratic time."""
     if len(keys) <= _COLLISIONS:
         return
     hashes = Counter(map(hash, keys))

@@ -129,11 +129,7 @@ def steers(kind: type) -> bool:
 
 
 def known_exception(name: str) -> type[BaseException] | None:
-    """The exception class ``module:name`` of the standard library, where this process has its module.
-
-    Raises:
-        LookupError: if the name is that of an exception which steers who catches it, such as ``StopIteration``.
-    """
+    """The exception class ``module:name`` of the standard library, where this process has its module."""
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module) if _is_standard(module) else None
     for part in qualified.split("."):
@@ -150,11 +146,7 @@ def _text(name: Any) -> str:
 
 
 def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The result of an operation; ``NotImplemented`` where the class says so.
-
-    Raises:
-        ValueError: if the operation is unknown.
-    """
+    """The result of an operation; ``NotImplemented`` where the class says so."""
     special = _SPECIAL.get(operation)
     if special is not None:
         return special(target, *args, **kwargs)

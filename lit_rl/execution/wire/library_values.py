@@ -87,11 +87,7 @@ def parts_of(value: Any) -> list[Any] | None:
 
 
 def from_parts(word: str, parts: list[Any]) -> Any:
-    """The inverse of ``parts_of``; parts come decoded.
-
-    Raises:
-        NotPlain: if no value has such parts; also any error that the type's own constructor raises.
-    """
+    """The inverse of ``parts_of``; parts come decoded."""
     if type(word) is not str or word not in _MAKERS:
         raise NotPlain("an unknown tag")
     return _MAKERS[word](*parts)

@@ -57,11 +57,7 @@ Revive = Callable[[list[Any]], Any]
 
 
 def dumps(value: Any) -> str:
-    """``value`` as a JSON text; of what is not plain data, its type's name.
-
-    Raises:
-        NotCarried: if the value is beyond what ``loads`` reads.
-    """
+    """``value`` as a JSON text; of what is not plain data, its type's name."""
     return readable(_ENCODE(to_tree(value, forget)))
 
 
@@ -84,19 +80,12 @@ def loads(text: str | bytes, *, beside_large: bool = False) -> Any:
     Args:
         text: as it arrived.
         beside_large: whether it is compared with what may hold large ints: no Decimal or Fraction is read then.
-
-    Raises:
-        NotPlain: if the text is not what ``dumps`` writes.
     """
     return from_tree(parse(text), beside_large=beside_large)
 
 
 def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
-    """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds.
-
-    Raises:
-        NotCarried: if it is nested deeper than ``depth``, or holds too large an int.
-    """
+    """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
@@ -175,9 +164,6 @@ def from_tree(tree: Any, revive: Revive | None = None, *, beside_large: bool = F
         tree: what ``to_tree`` made.
         revive: turns ``["o", ...]`` into an object.
         beside_large: as for ``loads``.
-
-    Raises:
-        NotPlain: if it is not what ``to_tree`` makes.
     """
     try:
         try:

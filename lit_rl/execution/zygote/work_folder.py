@@ -26,9 +26,6 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
     Args:
         path: the folder.
         seconds: the longest this may take.
-
-    Raises:
-        NotEmptied: if something cannot be removed, or it takes longer.
     """
     deadline = time.monotonic() + seconds
     try:

@@ -55,9 +55,6 @@ def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None],
         expression: what is asserted; it is changed.
         resolve: gives the name of the program's function that is called, or ``None`` for a pure builtin.
         known: names of values of the test.
-
-    Raises:
-        NotLiteral: for what is not linear in the results of the calls.
     """
     results = _Results(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
@@ -76,11 +73,7 @@ def _other_side(changed: ast.expr) -> ast.expr | None:
 
 
 def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:
-    """The value of an expression of the test that calls nothing of the program.
-
-    Raises:
-        NotLiteral: if it is not plain data made of literals and of ``values``.
-    """
+    """The value of an expression of the test that calls nothing of the program."""
     if isinstance(node, ast.Name) and node.id in values:
         return values[node.id]
     if resolve(ast.Name("set")) is None:  # else ``set()`` is not a literal

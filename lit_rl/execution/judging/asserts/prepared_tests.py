@@ -56,11 +56,7 @@ class PreparedTests(NamedTuple):
 
 @lru_cache(maxsize=512)
 def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
-    """Compile the tests for a grader.
-
-    Raises:
-        FaultyCheck: if they are not Python, assert nothing that can fail, or never use the program.
-    """
+    """Compile the tests for a grader."""
     try:
         tree = ast.parse(test)
         names = program_names(test, tree, entry_point)
@@ -186,11 +182,7 @@ def _catches_missing(handler: ast.ExceptHandler) -> bool:
 
 
 def _require_own_code(tree: ast.Module) -> None:
-    """Refuse tests that run source code from outside them: a program may have written it.
-
-    Raises:
-        FaultyCheck: if they do.
-    """
+    """Refuse tests that run source code from outside them: a program may have written it."""
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
@@ -209,11 +201,7 @@ def _require_own_code(tree: ast.Module) -> None:
 
 
 def _require_seen(tree: ast.Module) -> None:
-    """Refuse tests that replace what the program reads, or read what it prints: it runs in another process.
-
-    Raises:
-        FaultyCheck: if they do.
-    """
+    """Refuse tests that replace what the program reads, or read what it prints: it runs in another process."""
     reads = any(isinstance(node, ast.Attribute) and _READS_OUTPUT.match(node.attr) for node in ast.walk(tree))
     for node in ast.walk(tree):
         replaced = _replaced(node)

@@ -173,11 +173,7 @@ Judge = Callable[[ZygoteClient, str, Check], Outcome]
 
 
 def judge_of(kind: type[Check]) -> Judge:
-    """The judge that a kind of check names; its module is loaded at the first check of that kind.
-
-    Raises:
-        TypeError: if the kind names none, or one that does not exist.
-    """
+    """The judge that a kind of check names; its module is loaded at the first check of that kind."""
     if not kind.judged_by:
         raise TypeError(f"{kind.__name__} is not judged by running a program")
     module, _, name = kind.judged_by.partition(":")
