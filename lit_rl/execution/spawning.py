@@ -133,12 +133,7 @@ class IsolationError(LitRLError, RuntimeError):
 
 
 class ZygoteProcess:
-    """The supervisor's end of a running zygote.
-
-    Args:
-        settings: how it is set up.
-        tier: which tier to use.
-    """
+    """The supervisor's end of a running zygote."""
 
     def __init__(self, settings: ZygoteSettings, tier: int) -> None:
         self.settings = settings

@@ -25,10 +25,6 @@ class ControlGroup:
     """A group that holds one process and all it will fork.
 
     Also removes the empty groups left by supervisors that were killed together with their trainer.
-
-    Args:
-        pid: the process.
-        memory_bytes: limit of one program's memory and files; some is added for the zygote.
     """
 
     def __init__(self, pid: int, memory_bytes: int) -> None:

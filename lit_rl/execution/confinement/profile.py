@@ -120,12 +120,7 @@ class Confined(NamedTuple):
 
 
 def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
-    """Confine this process.
-
-    Args:
-        settings: those of ``spawning.ZygoteSettings``, and ``folder``, the work folder.
-        exec_descriptor: descriptor through which compiled programs are executed.
-    """
+    """Confine this process."""
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), nobody()
     own_tasks = limits.tasks_are_counted_alone(tier >= 1)
     tasks = None if own_tasks else limits.SharedTasks()

@@ -44,7 +44,7 @@ _LONGEST_ANSWER = 100_000
 
 # The modules that run a program and write its values, each before those that import it.
 _MODULES = (
-    *("wire.bounded_json", "wire.printable", "wire.hashed", "wire.library_values"),
+    *("wire.bounded_json", "wire.printable", "wire.library_values"),
     *("wire.plain", "wire.channel", "wire.errors"),
     "program_side.child",
 )

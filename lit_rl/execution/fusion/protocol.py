@@ -20,12 +20,7 @@ _connections = threading.local()
 
 
 class ServerFailure(Exception):
-    """The server or the connection failed, which says nothing about the program.
-
-    Args:
-        message: what happened.
-        retry_after: seconds that the server asked us to wait, if it did.
-    """
+    """The server or the connection failed, which says nothing about the program."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -33,14 +28,7 @@ class ServerFailure(Exception):
 
 
 class RemoteRun(NamedTuple):
-    """One run on the server.
-
-    Args:
-        verdict: what the run alone decides; ``None`` if the program ended by itself without an error.
-        stdout: its output.
-        stderr: its standard error, or the compiler's.
-        wall_seconds: as the server measured.
-    """
+    """One run on the server."""
 
     verdict: Verdict | None
     stdout: str

@@ -130,11 +130,6 @@ class _Progress:
 class Results(_Progress):
     """What became of the tests, sent as soon as it is known; those after one that failed are run too.
 
-    Args:
-        channel: to the supervisor.
-        job: the grader's.
-        program: the connection.
-
     Attributes:
         kind: of the result, once it is sent.
         kinds: what the program said about the names that mean its own.
@@ -335,14 +330,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, res
 def _of_error(
     error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
-    """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused.
-
-    Args:
-        error: the exception.
-        program: the connection.
-        names: names that mean the program's.
-        kinds: what the program said about them.
-    """
+    """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""
     line = line_in(error, "<test>")
     found: dict[str, Any] = {"message": _named(error)} | ({} if line is None else {"line": line})
     for cause in _behind(error):

@@ -20,13 +20,7 @@ _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
 
 
 def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
-    """Return the globals of test code.
-
-    Args:
-        job: the grader's.
-        kinds: what the wanted names are in the program.
-        program: the connection.
-    """
+    """Return the globals of test code."""
     namespace: dict[str, Any] = {"__name__": "__main__", STOPPED: StopOfProgram}
     for name in job["names"]:
         if name in kinds:

@@ -248,12 +248,7 @@ class Answers:
         return [self.missing(index) or _holds(holds, index, one) for index, (_, one) in enumerate(check.cases)]
 
     def overall(self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]) -> tuple[Verdict, Description | None]:
-        """The verdict of the first case that did not pass, and the exception that explains it.
-
-        Args:
-            cases: verdict of each case.
-            calls: positions of each case's calls.
-        """
+        """The verdict of the first case that did not pass, and the exception that explains it."""
         bad = _first_bad(cases)
         if bad is None:
             return Verdict.PASSED, None
@@ -326,14 +321,7 @@ def _holds(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
 def failed_call(
     answers: Answers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
 ) -> FailedCase | None:
-    """The first case whose call did not return the expected value.
-
-    Args:
-        answers: of the program.
-        cases: verdict of each case.
-        calls: calls that were asked for, one per case.
-        check: holds the expected values.
-    """
+    """The first case whose call did not return the expected value."""
     index = answers.first_failed(cases)
     if index is None:
         return None

@@ -40,14 +40,7 @@ Files = Mapping[str, str]
 
 
 class Compiled(NamedTuple):
-    """A program as the compiler left it.
-
-    Args:
-        binary: the executable; empty if there is none.
-        verdict: why there is none.
-        diagnostics: the compiler's, capped.
-        line: of the first error.
-    """
+    """A program as the compiler left it."""
 
     binary: bytes
     verdict: Verdict | None = None
@@ -74,12 +67,7 @@ def environment_of(language: Language) -> dict[str, str]:
 
 
 class Compiler:
-    """Compiles sources, each once. One per worker; the zygote of a language starts with its first source.
-
-    Args:
-        settings: those of the worker's own zygote, whose tier and folder are used here, too.
-        connect: starts a zygote.
-    """
+    """Compiles sources, each once. One per worker; the zygote of a language starts with its first source."""
 
     def __init__(self, settings: ZygoteSettings, connect: Callable[[ZygoteSettings], ZygoteClient]) -> None:
         self._settings, self._connect = settings, connect
@@ -89,13 +77,7 @@ class Compiler:
         self._proven: set[Language] = set()  # languages in which something compiled, so that headers are installed
 
     def compile(self, files: Files, language: Language, beside: bool = False) -> Compiled:
-        """The compiled program, from the cache if its files were compiled before.
-
-        Args:
-            files: sources by name; the first is the root of what is compiled.
-            language: what they are written in.
-            beside: build them by ``LanguageSpec.builds_beside``, if the language has that.
-        """
+        """The compiled program, from the cache if its files were compiled before."""
         key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
             self._kept[key] = self._compile(files, language, beside)

@@ -118,11 +118,6 @@ def result_of(content: bytes, status: int, secret: str) -> _Result:
     """The grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
     After a test that failed, a limit may have ended the process.
-
-    Args:
-        content: what the grader wrote.
-        status: exit status of the grader's process, as ``waitpid`` gives it.
-        secret: the job's; the program never sees it.
     """
     before, *rest = content.split(b"\n")
     if len(rest) != 2 or before.strip(_LETTERS) or rest[1].strip(_LETTERS):

@@ -101,14 +101,7 @@ def run_job(
     *,
     answers: bool = False,
 ) -> dict[str, Any]:
-    """The job that runs a built program: its channel is the program, or what its runtime's command runs.
-
-    Args:
-        language: of the program.
-        command: of its runtime; none for an executable.
-        arguments: of the program.
-        answers: give the program a descriptor 3 for answers.
-    """
+    """The job that runs a built program: its channel is the program, or what its runtime's command runs."""
     return {
         "mode": "run",
         "command": [*command],
@@ -136,19 +129,6 @@ def started(
     **names: str,
 ) -> Iterator[tuple[ZygoteClient, Child, JobReport]]:
     """Run a built program to its end.
-
-    Args:
-        client: the worker's.
-        language: of the program.
-        artefact: as ``build`` made it.
-        seconds: of the CPU, for each case.
-        stdin: bytes of standard input; ``None`` for the null device.
-        num_cases: as of ``ZygoteClient.start``.
-        answers: give the program a descriptor 3 for answers, which ``Child.answers`` is.
-        command: that runs it, in place of the language's own.
-        arguments: of the program.
-        row: to which the run belongs, if it has others.
-        names: values of further names in the language's command.
 
     Yields:
         The client that ran it, its descriptors, and the report.

@@ -19,12 +19,7 @@ class LineTooLong(ChannelClosed):
 
 
 class Channel:
-    """Lines over one stream-socket descriptor. Only where it is non-blocking may something stay unsent or unread.
-
-    Args:
-        descriptor: the socket's file descriptor; closed by the caller.
-        longest: bytes after which a line is refused.
-    """
+    """Lines over one stream-socket descriptor. Only where it is non-blocking may something stay unsent or unread."""
 
     def __init__(self, descriptor: int, longest: int = LONGEST_LINE) -> None:
         self.descriptor = descriptor

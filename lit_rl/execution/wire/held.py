@@ -35,11 +35,7 @@ class StopOfProgram(RuntimeError):
 
 
 class Held:
-    """Numbers of objects of this process, and descriptions of them still to be sent to the other.
-
-    Args:
-        side: ``PROGRAM`` or ``TESTS``.
-    """
+    """Numbers of objects of this process, and descriptions of them still to be sent to the other."""
 
     def __init__(self, side: int) -> None:
         self._side = side
@@ -63,12 +59,7 @@ class Held:
         return self._numbers.get(id(value)) in self._given
 
     def number_of(self, value: Any, *, told: bool = False) -> int:
-        """The number of an object: always the same one.
-
-        Args:
-            value: the object.
-            told: the other side learns in another way what it is.
-        """
+        """The number of an object: always the same one."""
         number = self._numbers.get(id(value))
         if number is None:
             number = 2 * len(self._objects) + self._side

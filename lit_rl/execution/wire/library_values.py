@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain
-from lit_rl.execution.wire.hashed import checked_dict
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, checked_dict
 from lit_rl.execution.wire.printable import printable_name
 
 _DECIMAL_DIGITS = 10_000

@@ -38,13 +38,7 @@ class CannotCross(TypeError, AttributeError):
 
 
 class Link(ABC):
-    """One end of the connection.
-
-    Args:
-        channel: to the other end.
-        side: ``held.PROGRAM`` or ``held.TESTS``.
-        operations: those that the other side's objects may answer here.
-    """
+    """One end of the connection."""
 
     def __init__(self, channel: Channel, side: int, operations: frozenset[str] = OPERATIONS) -> None:
         self.channel = channel

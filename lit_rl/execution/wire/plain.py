@@ -4,7 +4,7 @@ A value becomes a JSON tree in which every list starts with a tag. Decoding chec
 of the sender, and cannot be made slow: bytes, depth, items and digits are bounded, and a set or dict whose keys
 were chosen to collide is refused.
 
-Tags of builtin types: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset (``S``, ``F``: built in one step),
+Tags of builtin types: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset,
 ``d`` dict (keys, values in turn), ``b`` bytes, ``B`` bytearray, ``i`` large int (hexadecimal), ``c`` complex,
 ``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``o`` anything else: the number its owner gave it, ``!`` the
 reason why a value cannot be carried. Types of the standard library and numpy's arrays have words for tags: see
@@ -20,8 +20,7 @@ from itertools import chain, islice
 from typing import Any
 
 from lit_rl.execution.wire import library_values
-from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, parse, readable
-from lit_rl.execution.wire.hashed import Kind, build, checked_dict, checked_keys, recipe
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, checked_dict, checked_keys, parse, readable
 from lit_rl.execution.wire.library_values import Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
 
@@ -129,14 +128,6 @@ def _items(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, 
     return lambda value, hold, depth: [tag, *[to_tree(item, hold, depth - 1) for item in iterate(value)]]
 
 
-def _set_tree(tag: str, kind: Kind) -> Callable[[Any, Hold, int], list[Any]]:
-    def encode(value: Any, hold: Hold, depth: int) -> list[Any]:
-        at_once, items = recipe(value, kind)
-        return [tag.upper() if at_once else tag, *[to_tree(item, hold, depth - 1) for item in items]]
-
-    return encode
-
-
 _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
     (bool, lambda value, hold, depth: bool(value)),
     (int, lambda value, hold, depth: to_tree(int.__pos__(value), hold, depth)),
@@ -144,8 +135,8 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
     (str, lambda value, hold, depth: str.__str__(value)),
     (list, _items("l", list.__iter__)),
     (tuple, _items("t", tuple.__iter__)),
-    (set, _set_tree("s", set)),
-    (frozenset, _set_tree("f", frozenset)),
+    (set, _items("s", set.__iter__)),
+    (frozenset, _items("f", frozenset.__iter__)),
     (dict, _items("d", lambda value: chain.from_iterable(dict.items(value)))),
     (bytearray, lambda value, hold, depth: ["B", bytes(value).decode("latin-1")]),
     (bytes, lambda value, hold, depth: ["b", bytes(memoryview(value)).decode("latin-1")]),
@@ -269,10 +260,8 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "T": lambda name: _TYPES[name],
 }
 _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
-    "s": lambda items: build(set, False, checked_keys(items)),
-    "f": lambda items: build(frozenset, False, checked_keys(items)),
-    "S": lambda items: build(set, True, checked_keys(items)),
-    "F": lambda items: build(frozenset, True, checked_keys(items)),
+    "s": lambda items: set(checked_keys(items)),
+    "f": lambda items: frozenset(checked_keys(items)),
     "d": checked_dict,
     "r": _range,
     "q": lambda items: deque(items[1:], items[0]),

@@ -115,10 +115,5 @@ def _line(number: Any) -> int | None:
 
 
 def whole_lines(content: bytes, most: int) -> Mapping[int, bytes]:
-    """The whole lines that a program wrote, by position; lines beyond the last meaningful one are not read.
-
-    Args:
-        content: what was written; a last line without its end does not count.
-        most: lines after which nothing is read.
-    """
+    """The whole lines that a program wrote, by position; lines beyond the last meaningful one are not read."""
     return dict(enumerate(content.split(b"\n", most)[:-1]))

@@ -44,9 +44,6 @@ def shortened(text: str, longest: int = LONGEST_SHOWN) -> str:
 def value_text(value: Any) -> str:
     """A value as Python writes it, shortened; empty for one that cannot be written.
 
-    Args:
-        value: of the types that ``plain`` reads, at any depth; of any other, only the type is named.
-
     Example:
         >>> value_text({"b": {3, 1, 2}})
         "{'b': {1, 2, 3}}"

@@ -43,7 +43,7 @@ VALID = [
     json.dumps({"kind": "passed", "secret": "ab", "number": 3, "num_bytes": 10}),
     json.dumps({"kind": "raised", "secret": "ab", "number": 1, "error": DESCRIPTION, "line": 3, "asked": True}),
 ]
-TAGS = ["l", "t", "s", "S", "f", "F", "d", "b", "B", "i", "c", "r", "q", "I", "T", "o"]
+TAGS = ["l", "t", "s", "f", "d", "b", "B", "i", "c", "r", "q", "I", "T", "o"]
 WORDS = ["Decimal", "Fraction", "Counter", "OrderedDict", "defaultdict", "fields", "datetime"]
 WORDS += ["date", "time", "timedelta", "timezone", "array"]
 WORDS += ["plain", "call", "end", "value", "error", "names", "passed", "failed", "raised", "int"]

@@ -5,14 +5,11 @@ import collections
 import datetime
 import decimal
 import fractions
-import random
 import subprocess
 import sys
 import uuid
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import CallTests, Verdict
@@ -95,25 +92,6 @@ def test_an_array_of_any_other_type_is_read_as_its_items():
     assert plain.loads(plain.dumps([numpy.longdouble(2.5), numpy.array([2.5], "g")])) == [2.5, [2.5]]
 
 
-@settings(max_examples=60)
-@given(st.lists(st.integers(-30, 100), max_size=18), st.booleans())
-def test_a_small_set_is_gone_through_in_the_same_order(items, frozen):
-    """Given away in another order, a program that forgets to sort may be right by accident."""
-    value = frozenset(set(items)) if frozen else set(items)
-    back = plain.loads(plain.dumps(value))
-    assert back == value
-    if len(value) <= 5:
-        assert list(back) == list(value)
-
-
-def test_most_sets_are_gone_through_in_the_same_order():
-    rng = random.Random(0)
-    values = [{rng.randrange(-50, 1000) for _ in range(rng.randrange(2, 40))} for _ in range(100)]
-    same = sum(list(plain.loads(plain.dumps(value))) == list(value) for value in values)
-    plainly = sum(list(set(iter(value))) == list(value) for value in values)
-    assert same >= 0.9 * len(values) > plainly
-
-
 ARGUMENTS = [
     (datetime.date(2020, 1, 2), "x.isoformat()", "2020-01-02"),
     (array.array("i", [1, 2]), "x", [1, 2]),
@@ -121,8 +99,7 @@ ARGUMENTS = [
     (collections.OrderedDict(a=1), "type(x).__name__", "OrderedDict"),
     (FieldTuple.of("Point", ("x", "y"), (1, 2)), "x.x + x.y", 3),
     (collections.deque([1, 2], 2), "x.maxlen", 2),
-    ({8, 0}, "list(x)", list({8, 0})),
-    ([{16, 8, 0}], "list(x[0])", list({16, 8, 0})),
+    ([{16, frozenset([8])}], "x", [{16, frozenset([8])}]),
 ]
 
 

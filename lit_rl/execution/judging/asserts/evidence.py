@@ -114,12 +114,7 @@ class Evidence(ast.NodeTransformer):
 
 
 def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
-    """Return whether a test has an assert, or anything else that fails it when something is wrong.
-
-    Args:
-        tree: a test, or a part of one.
-        idle: names of functions that can fail no test; see :func:`idle_helpers`.
-    """
+    """Return whether a test has an assert, or anything else that fails it when something is wrong."""
     for node in statements(tree):
         asserts = isinstance(node, ast.Expr) and _asserts(node) and name_called(node.value) not in idle
         if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not truth_of(node.test)):

@@ -10,8 +10,7 @@ from fractions import Fraction
 from types import CodeType, SimpleNamespace
 from typing import Any, NamedTuple
 
-from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.hashed import checked_keys, refuse_collisions
+from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_collisions
 
 # Pure functions of plain data whose cost is linear in it.
 PURE: Mapping[str, Any] = {
@@ -49,13 +48,7 @@ class Template(NamedTuple):
 
 
 def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> Template:
-    """Take an expression apart.
-
-    Args:
-        expression: what is asserted; it is changed.
-        resolve: gives the name of the program's function that is called, or ``None`` for a pure builtin.
-        known: names of values of the test.
-    """
+    """Take an expression apart."""
     results = _Results(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
     code = compile(ast.Expression(changed), "<test>", "eval")

@@ -262,11 +262,6 @@ def program_names(test: str, tree: ast.Module, entry_point: str | None) -> froze
 
     Tests must not use a program's own ``abs`` or ``set``. Where a test uses only builtin names
     (``assert sum(10, 15) == 6``), the outermost call is the one under test.
-
-    Args:
-        test: source of the test.
-        tree: the same, parsed.
-        entry_point: the function under test, if it is known.
     """
     module = symtable.symtable(test, "<test>", "exec")
     bound = {symbol.get_name() for symbol in module.get_symbols() if _binds(symbol)}
@@ -327,11 +322,6 @@ def foreign_modules(
     tree: ast.Module, names: frozenset[str], entry_point: str | None
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Names that tests use as modules without importing them: they mean ours, whatever the program binds to them.
-
-    Args:
-        tree: the test.
-        names: names that the test does not bind.
-        entry_point: the function under test.
 
     Returns:
         For each name its module and the attributes that are used; a dotted name for a function of a module.

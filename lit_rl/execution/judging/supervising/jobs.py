@@ -85,13 +85,7 @@ class _Job:
 
 
 class ZygoteClient:
-    """Jobs of a zygote of its own, which it starts, and replaces when that one can run no more.
-
-    Args:
-        settings: of the zygote.
-        trainer: socket to the trainer, of which only a hang-up counts here (the next jobs may wait in it).
-        trainer_process: descriptor that becomes readable when the trainer's process ends.
-    """
+    """Jobs of a zygote of its own, which it starts, and replaces when that one can run no more."""
 
     compiler: Any  # a ``Compiler`` and ``Checkers``, which import this file; of a supervisor's client for Python
     checkers: Any

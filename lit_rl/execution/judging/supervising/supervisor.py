@@ -42,13 +42,7 @@ _ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says tha
 
 
 class Supervisor:
-    """Judges tasks one after the other.
-
-    Args:
-        connection: to the trainer.
-        trainer: descriptor that becomes readable when the trainer's process ends.
-        client: of the zygote that runs programs in Python.
-    """
+    """Judges tasks one after the other."""
 
     def __init__(self, connection: socket.socket, trainer: int, client: ZygoteClient) -> None:
         self._connection = connection
