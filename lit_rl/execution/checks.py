@@ -22,12 +22,8 @@ from lit_rl.execution.wire.value_text import value_text
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
 MOST_COMPILATIONS = 3
-_LONG_TEST = 1_500_000
-_DEEP = 100
 _LARGEST_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
 _PATH = re.compile(r"[\w./~$-]+\.(?:py|c|cc|cpp|cxx)", re.ASCII)
-_LARGE_FACTOR = re.compile(r"\*\s*\d[\d_]{5}")
-_DEEP_LITERAL = re.compile(r"(?:[\[({][^\[\](){}\n]{0,9}){99}")
 
 __all__ = [
     "COMPILE_SECONDS",
@@ -71,12 +67,6 @@ class AssertTests(Check):
     def __post_init__(self) -> None:
         _require(self, "test", isinstance(self.test, str), "a text", 'join lines by "\\n"')
         _require_seconds(self)
-        if _may_hold_large(self.test):
-            from lit_rl.execution.judging.asserts.assert_plan import plan_asserts  # rarely needed, and slow to import
-
-            plan = plan_asserts(self.test, self.entry_point)
-            for number, assertion in enumerate(plan.assertions if plan else (), 1):
-                require_carried(assertion.literal(), f"AssertTests.test: the value of assert {number}")
 
     @property
     def num_tests(self) -> int:
@@ -388,10 +378,3 @@ def _is_text(text: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _may_hold_large(test: str) -> bool:
-    """Return whether a test may hold a literal too large to be carried; quick for the many that do not."""
-    if len(test) > _LONG_TEST or ("*" in test and _LARGE_FACTOR.search(test)):
-        return True
-    return sum(map(test.count, "[({")) >= _DEEP and _DEEP_LITERAL.search(test) is not None

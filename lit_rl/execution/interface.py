@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import marshal
-import math
 import pickle
 import socket
 import struct
@@ -206,8 +205,7 @@ class Check:
         return extract_program(text, wanted or Wanted(self.language, self.defines), extraction)
 
 
-# Whatever marshal writes in fewer bytes is within all limits, as most values are; or within those of size.
-_SURELY_CARRIED, _SURELY_SMALL = 200, 2_000_000
+_SURELY_CARRIED = 200  # whatever marshal writes in fewer bytes is within all limits, as most values are
 _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
@@ -219,15 +217,13 @@ def require_carried(value: Any, where: str) -> None:
         where: what it is, for the message.
     """
     try:
-        num_bytes: float = len(marshal.dumps(value, _WITHOUT_REFERENCES))
+        if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _SURELY_CARRIED:
+            return
+        is_marshalled = True
     except ValueError:
-        num_bytes = math.inf  # of another type, or nested too deep
-    if num_bytes < _SURELY_CARRIED:
-        return
+        is_marshalled = False  # of another type, or nested too deep
     try:
-        if num_bytes < _SURELY_SMALL:
-            plain.to_tree(value, plain.forget)
-        elif num_bytes < math.inf:
+        if is_marshalled:
             plain.dumps(value)
         else:
             plain.loads(plain.dumps(copy.deepcopy(value)))  # a copy: an iterator is used up when it is written

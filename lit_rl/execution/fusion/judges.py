@@ -11,11 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lit_rl.arguments import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
-from lit_rl.execution.fusion.protocol import RemoteRun
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.calls import Answers, calls_of, plan_of
@@ -24,6 +23,16 @@ from lit_rl.execution.judging.verdicts import with_cause
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import Description
+
+
+class RemoteRun(NamedTuple):
+    """One run on the server."""
+
+    verdict: Verdict | None
+    stdout: str
+    stderr: str
+    wall_seconds: float
+
 
 Run = Callable[[str, str, str, float], RemoteRun]
 """Runs code on the server: called with code, language, stdin and CPU seconds."""
@@ -165,7 +174,12 @@ def _require_short(expected: Iterable[Any]) -> None:
 def _answers(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[Answers, RemoteRun]:
-    ran = run(_shim(), "python", _shim_input(program, calls, in_place), seconds)
+    trees = [
+        (call.name, plain.to_tree(list(call.args), _refuse), plain.to_tree(dict(call.kwargs), _refuse))
+        for call in calls
+    ]
+    given = json.dumps({"source": program, "calls": trees, "in_place": in_place})
+    ran = run(_shim(), "python", given, seconds)
     content = ran.stdout[: _LONGEST_ANSWER + 1001].encode("utf-8", "surrogatepass")
     ended = ran.verdict
     if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _LONGEST_ANSWER + 1000:
@@ -179,15 +193,6 @@ def _shim() -> str:
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
     return _SHIM.format(modules=modules, longest=_LONGEST_ANSWER)
-
-
-def _shim_input(program: str, calls: Sequence[Call], in_place: bool) -> str:
-    """Return the shim's standard input."""
-    trees: list[Any] = [
-        [call.name, plain.to_tree(list(call.args), _refuse), plain.to_tree(dict(call.kwargs), _refuse)]
-        for call in calls
-    ]
-    return json.dumps({"source": program, "calls": trees, "in_place": in_place})
 
 
 def _refuse(value: Any) -> list[Any]:
