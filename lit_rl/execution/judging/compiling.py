@@ -81,10 +81,15 @@ class Compiler:
         key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
             self._kept[key] = self._compile(files, language, beside)
-            while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > _CACHE_BYTES:
+            while (
+                len(self._kept) > 1 and sum(len(one.binary) + TAIL_BYTES for one in self._kept.values()) > _CACHE_BYTES
+            ):
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _num_bytes(self) -> int:
+        return sum(len(compiled.binary) + TAIL_BYTES for compiled in self._kept.values())
 
     def runner(self, language: Language, own: ZygoteClient) -> ZygoteClient:
         """The client for programs in a language: Python's own, where they need no more than one executable."""
@@ -113,7 +118,8 @@ class Compiler:
         first = self._attempt(files, language, beside)
         if first.verdict is not Verdict.SYNTAX_ERROR or (first.line and language in self._proven):
             return first
-        if not self._works(language):
+        spec = LANGUAGES[language]
+        if self._attempt({spec.file: spec.good}, language).verdict is not None:
             raise failed(language, first.diagnostics, self._settings)
         if first.line:
             return first
@@ -121,11 +127,6 @@ class Compiler:
         if second.verdict is Verdict.SYNTAX_ERROR and _OF_MEMORY.search(second.diagnostics):
             return second._replace(verdict=Verdict.OUT_OF_MEMORY)
         return second
-
-    def _works(self, language: Language) -> bool:
-        """Return whether a known good program compiles."""
-        spec = LANGUAGES[language]
-        return self._attempt({spec.file: spec.good}, language).verdict is None
 
     def _attempt(self, files: Files, language: Language, beside: bool = False) -> Compiled:
         spec, tools, client = LANGUAGES[language], tools_of(language), self._client(language)
@@ -171,10 +172,6 @@ class Compiler:
                 )
             )
         return self._clients[language]
-
-
-def _size(compiled: Compiled) -> int:
-    return len(compiled.binary) + TAIL_BYTES
 
 
 def failed(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:

@@ -63,12 +63,14 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     built = build(client, _files(source, check), language, beside=language == "c")
     if built.verdict is not None:
         return not_built(built)
+    # Drivers that have to read JSON by themselves get no escaped letters.
+    lines = [json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c")) for args, _ in check.cases]
     with started(
         client,
         language,
         built.binary,
         check.timeout_seconds,
-        "\n".join([_header(source, check), *(_line(args, language) for args, _ in check.cases)]).encode(),
+        "\n".join([_header(source, check), *lines]).encode(),
         check.num_limits,
         answers=True,
         command=spec.calls,
@@ -128,11 +130,6 @@ def _path(source: str, entry_point: str) -> str:
         depth += {"{": 1, "}": -1}.get(found[0], 0)
         is_outside |= depth == 0 and found[0] not in "{}"
     return entry_point.replace(".", "::") if is_outside or not _SOLUTION.search(code) else f"Solution::{entry_point}"
-
-
-def _line(args: tuple[Any, ...], language: Language) -> str:
-    """The arguments of a call. Drivers that have to read JSON by themselves get no escaped letters."""
-    return json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c"))
 
 
 def _instantiated(source: str, check: CallTests) -> str:

@@ -54,7 +54,9 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         assert report is not None
         content, status = read_whole(grader.stdout), report.children[0].status
         result = result_of(content, status, tests["secret"])
-        return _outcome(client, program, check, served, report, result, _letters(content))
+        before, *rest = content.split(b"\n")  # a letter for each test that ended, before the result and after it
+        letters = before + (rest[1] if len(rest) == 2 else b"")
+        return _outcome(client, program, check, served, report, result, letters)
 
 
 def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
@@ -130,12 +132,6 @@ def result_of(content: bytes, status: int, secret: str) -> _Result:
     exited = os.WIFEXITED(status) and os.WEXITSTATUS(status) == expected
     killed = os.WIFSIGNALED(status) and result["kind"] in _GOING_ON
     return result if (exited or killed) and result["secret"] == secret else None
-
-
-def _letters(content: bytes) -> bytes:
-    """A letter for each test that ended, before the grader's result and after it."""
-    before, *rest = content.split(b"\n")
-    return before + (rest[1] if len(rest) == 2 else b"")
 
 
 def _outcome(

@@ -66,10 +66,6 @@ def _driver(name: str) -> str:
     return (DRIVERS / name).read_text()
 
 
-def _javascript(program: str, check: UnitTests) -> Files:
-    return {"program.js": f"{check.setup}{program}\n;{{\n{check.test}\n}}"}  # so that both may declare a name
-
-
 def _cpp(program: str, check: UnitTests) -> Files:
     parts = {"setup.cpp": check.setup, "program.cpp": program, "tests.cpp": check.test}
     units = "".join(f'#include "{name}"\n' for name in parts)
@@ -120,7 +116,8 @@ def _rust(program: str, check: UnitTests) -> Files:
 _FILES: dict[Language, Callable[[str, UnitTests], Files]] = {
     "cpp": _cpp,
     "java": _java,
-    "javascript": _javascript,
+    # In a block, so that both may declare a name.
+    "javascript": lambda program, check: {"program.js": f"{check.setup}{program}\n;{{\n{check.test}\n}}"},
     "go": _go,
     "rust": _rust,
 }

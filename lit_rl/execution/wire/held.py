@@ -146,10 +146,6 @@ def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mappi
     return getattr(type(target), operation)(target, *args)
 
 
-def _call(target: Any, *args: Any, **kwargs: Any) -> Any:
-    return target(*args, **kwargs)
-
-
 def _method(target: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     return getattr(target, name)(*args, **kwargs)
 
@@ -180,7 +176,7 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "method": _method,
     "method of": _method,
     "await": _await,
-    "__call__": _call,
+    "__call__": lambda target, *args, **kwargs: target(*args, **kwargs),
     "__getitem__": operator.getitem,
     "__setitem__": operator.setitem,
 }

@@ -89,7 +89,11 @@ def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
     if value is None or kind is bool or kind is str or kind is float:
         return value
     if kind is int:
-        return value if -_SMALL_INT < value < _SMALL_INT else ["i", _digits_of(value)]
+        if -_SMALL_INT < value < _SMALL_INT:
+            return value
+        if value.bit_length() > 4 * _HEX_DIGITS:
+            raise NotCarried(_TOO_LARGE)
+        return ["i", hex(value)]
     if not depth:
         raise NotCarried(TOO_DEEP)
     if kind is list or kind is tuple:
@@ -98,12 +102,6 @@ def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
     if kind is dict:
         return ["d", *[to_tree(part, hold, depth - 1) for pair in value.items() for part in pair]]
     return _less_common(value, hold, depth)
-
-
-def _digits_of(value: int) -> str:
-    if value.bit_length() > 4 * _HEX_DIGITS:
-        raise NotCarried(_TOO_LARGE)
-    return hex(value)
 
 
 def _all_simple(items: Sequence[Any]) -> bool:

@@ -113,18 +113,14 @@ def _require_asserts(tree: ast.Module, names: frozenset[str], run: set[str]) -> 
         raise FaultyCheck("the tests of this problem assert nothing that can fail: every program would pass them")
     if not names:
         raise FaultyCheck("the tests of this problem use no function of the program")
-    if not any(can_fail(ast.Module([node], []), idle) for node in _reached(tree, run | _used_names(tree))):
+    reached = run | _used_names(tree)  # of those that define something
+    if not any(
+        can_fail(ast.Module([node], []), idle) for node in tree.body if getattr(node, "name", None) in (None, *reached)
+    ):
         raise FaultyCheck(
             "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
             "entry_point if they are in check(candidate), or name the functions test_..."
         )
-
-
-def _reached(tree: ast.Module, run: set[str]) -> Iterator[ast.stmt]:
-    """Statements of the tests that are run, or define what is."""
-    for node in tree.body:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name in run:
-            yield node
 
 
 def _runs(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
@@ -264,17 +260,14 @@ def program_names(test: str, tree: ast.Module, entry_point: str | None) -> froze
     (``assert sum(10, 15) == 6``), the outermost call is the one under test.
     """
     module = symtable.symtable(test, "<test>", "exec")
-    bound = {symbol.get_name() for symbol in module.get_symbols() if _binds(symbol)}
+    binding = (one for one in module.get_symbols() if one.is_assigned() or one.is_imported() or one.is_namespace())
+    bound = {symbol.get_name() for symbol in binding}
     chosen = {name for name in _free(module) if name not in bound and not hasattr(builtins, name)}
     if entry_point is not None:
         chosen.add(entry_point)
     elif not chosen:
         chosen = {name for call in _tested_calls(tree, bound) if (name := _name(call)) and name not in bound}
     return frozenset(chosen)
-
-
-def _binds(symbol: symtable.Symbol) -> bool:
-    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
 
 
 def _free(scope: symtable.SymbolTable) -> Iterator[str]:
