@@ -38,7 +38,6 @@ ARGUMENTS = {
     "critic_warmup_rollouts": "critic_update.warmup_rollouts",
     "value_coef": "critic_update.coef",
     "value_clip": "critic_update.value_clip",
-    "target_kl": "objective.target_kl",
 }
 """Arguments of algorithms whose value moves as it is."""
 
@@ -51,13 +50,11 @@ OF_PPO = {
 
 REPLACED = {
     "scale_by": "baseline.GroupMean.normalize",
-    "baseline_decay": "baseline.RunningMean.decay",
     "truncation": "critic_update.bootstrap_truncated or update.mask_truncated",
     "clip_low": "objective.loss.Clipped.clip_low",
     "clip_high": "objective.loss.Clipped.clip_high",
     "dual_clip": "objective.loss.Clipped.dual_clip",
     "importance_cap": "objective.loss.ImportanceSampling.cap",
-    "beyond_cap": "objective.loss.ImportanceSampling.beyond_cap",
 }
 """Arguments whose value has another form now; the name of a class means an object of it."""
 
@@ -104,12 +101,11 @@ _LOSS_ARGUMENTS = {
     "clip_high": "clip_high",
     "dual_clip": "dual_clip",
     "importance_cap": "cap",
-    "beyond_cap": "beyond_cap",
 }
 _READ_BY = {
     "Clipped": ("clip_low", "clip_high", "dual_clip"),
     "CISPO": ("clip_low", "clip_high"),
-    "ImportanceSampling": ("importance_cap", "beyond_cap"),
+    "ImportanceSampling": ("importance_cap",),
 }
 _CISPO_DEFAULT = {"clip_low": 0.2, "clip_high": 0.2}  # by name it had both bounds
 
@@ -120,7 +116,6 @@ BASELINES: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("NoBaseline", {}),
     "max_rewards": ("MaxRewards", {}),
     "mean": ("BatchMean", {"normalize": "none"}),
-    "exponential": ("RunningMean", {}),
     "rewards": ("NoBaseline", {}),
     "centered_rewards": ("GroupMean", {"normalize": "none"}),
     "normalized_rewards": ("GroupMean", {"normalize": "std", "eps": 1e-5}),
@@ -371,7 +366,7 @@ def _loss_of_name(objective: Any, changes: list[str]) -> None:
 
 
 def _advantages_of_name(arguments: Config, algorithm: str, changes: list[str]) -> None:
-    scale, decay = arguments.pop("scale_by", None), arguments.pop("baseline_decay", None)
+    scale = arguments.pop("scale_by", None)
     if scale is not None and "baseline" not in arguments:
         arguments["baseline"] = "group_mean"
     for key in ("baseline", "deltas"):
@@ -382,8 +377,6 @@ def _advantages_of_name(arguments: Config, algorithm: str, changes: list[str]) -
         kind, values = BASELINES[name]
         if algorithm != "REINFORCE" and name in ("group_mean", "leave_one_out", "batch_mean") and scale is not None:
             values = {"normalize": scale}
-        elif name == "exponential" and decay is not None:
-            values = {"decay": decay}
         arguments[key] = {"class_path": f"lit_rl.advantages.{kind}"} | ({"init_args": dict(values)} if values else {})
         changes.append(f"{key}: {name} is the class {kind}")
 

@@ -440,7 +440,6 @@ _WARNINGS = (
     ".*in eval mode at the start of training.*",
     ".*Checkpoint directory .* exists and is not empty.*",
     ".*`is_gradient_checkpointing` is deprecated.*",  # peft asks for it
-    ".*Could not find a config file in .* vocabulary was not modified.*",  # peft, where the base is a GGUF file
 )
 """Beginnings, as regular expressions, of warnings that a user can do nothing about."""
 

@@ -39,7 +39,6 @@ VALUES: dict[str, Any] = {
     "critic_gradient_clip_norm": None,
     "value_coef": 0.5,
     "value_clip": 0.5,
-    "target_kl": 0.01,
     "largest_kl": 0.5,
 }
 """Values of keys of 0.3; the others are counts."""
@@ -104,17 +103,15 @@ def test_a_loss_by_name_becomes_a_class_with_the_same_numbers(name: str) -> None
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_baseline_by_name_becomes_a_class(name: str) -> None:
-    algorithm = "REINFORCE" if name in ("mean", "exponential") else "GRPO"
+    algorithm = "REINFORCE" if name == "mean" else "GRPO"
     baseline = migrated(old(algorithm, baseline=name, sampling={"num_samples": 4}))["model"]["init_args"]["baseline"]
     kind, values = BASELINES[name]
     assert baseline == {"class_path": f"lit_rl.advantages.{kind}"} | ({"init_args": values} if values else {})
 
 
-def test_scale_and_decay_go_into_the_baseline() -> None:
+def test_scale_goes_into_the_baseline() -> None:
     scaled = migrated(old("GRPO", scale_by="none"))["model"]["init_args"]["baseline"]
     assert scaled == {"class_path": "lit_rl.advantages.GroupMean", "init_args": {"normalize": "none"}}
-    decaying = migrated(old("REINFORCE", baseline="exponential", baseline_decay=0.5))["model"]["init_args"]["baseline"]
-    assert decaying == {"class_path": "lit_rl.advantages.RunningMean", "init_args": {"decay": 0.5}}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +276,6 @@ def test_a_checkpoint_of_0_3_builds_its_module(tmp_path: Path) -> None:
         "whiten_advantages": False,
         "truncation": "bootstrap",
         "critic_warmup_rollouts": 2,
-        "target_kl": None,
         "kl_horizon": 10000,
         "estimator": None,
         "objective": {"loss": "clipped", "clip_low": 0.1, "clip_high": 0.3, "kl_in": "reward", "kl_kind": "k1"},

@@ -101,7 +101,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "weights that are NaN": (
         policy(model="./nan_weights", tokenizer=TOKENIZER),
-        ("nan_weights (model.policy.model) has weights that are not finite", "embed_tokens.weight first"),
+        ("would be trained on wrong log-probabilities",),
     ),
     "a model below a variable that is not set": (
         policy(model="$LIT_RL_UNSET/model", tokenizer=TOKENIZER),

@@ -27,7 +27,7 @@ from lit_rl.data import Corridor, Sorting
 from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.models import LoRA, SeparateCritic, SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import Objective, Update, setup_checks
+from lit_rl.modules import Update, setup_checks
 from lit_rl.rewards import SortingReward
 from lit_rl.trainer import require_training
 from lit_rl.training.progress import Clock
@@ -389,17 +389,6 @@ def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.Mo
     assert len(told) == 1 and "2 of 3 validation problems" in told[0]
 
 
-@pytest.mark.parametrize("given", [{"num_validation_problems": 13}, {"max_validation_problems": 13}])
-def test_a_number_of_problems_that_are_not_measured_is_told(
-    given: dict[str, Any], recwarn: pytest.WarningsRecorder
-) -> None:
-    for options in (given, {"validation_tasks": [Basics(**given)]}, given | {"validation_tasks": [Basics()]}):
-        assert not recwarn.list, "where it has an effect"
-        trainer: Any = SimpleNamespace(datamodule=Basics(**options), limit_val_batches=1.0)
-        setup_checks.require_problems(trainer, "validate")
-    assert f"data.{next(iter(given))} has no effect" in str(recwarn.pop().message)
-
-
 def test_a_benchmark_that_is_not_cut_says_how_to_train_on_it() -> None:
     class Whole(CutTask):
         split: Cut = "all"
@@ -411,12 +400,6 @@ def test_a_benchmark_that_is_not_cut_says_how_to_train_on_it() -> None:
     trainer: Any = SimpleNamespace(datamodule=Whole(), limit_val_batches=0)
     with pytest.raises(UsageError, match="whole has no train problems, so there is nothing to fit: give split='train'"):
         setup_checks.require_problems(trainer, "fit")
-
-
-def test_a_run_that_counts_updates_instead_of_rollouts_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    with pytest.warns(UserWarning, match=r"max_steps is 1 and counts updates.* model\.max_rollouts"):
-        main(["fit", "--config", "base.yaml", "--trainer.max_steps", "1", "--trainer.limit_val_batches", "0"])
 
 
 @pytest.mark.parametrize(("tokens", "fit"), [(124, True), (125, False)])
@@ -481,15 +464,6 @@ def test_a_script_that_goes_on_tells_what_differs(tmp_path: Path, caplog: pytest
     assert "->" not in caplog.text
     with pytest.raises(UsageError, match=r"^model\.update\.optimizer: expected AdamW, .* got SGD; .*lit-rl export"):
         go_on(tmp_path, max_rollouts=3, update=decay(optimizer=torch.optim.SGD))
-
-
-@pytest.mark.parametrize(("coef", "told"), [(0.0, 1), (0.1, 0)])
-def test_a_reference_that_is_refreshed_and_not_read_is_told(
-    coef: float, told: int, tmp_path: Path, recwarn: pytest.WarningsRecorder
-) -> None:
-    go_on(tmp_path, update=Update(refresh_reference_every=1), objective=Objective(kl_coef=coef))
-    said = [str(one.message) for one in recwarn]
-    assert sum("refresh_reference_every is 1, and nothing reads the reference: set" in one for one in said) == told
 
 
 @pytest.mark.parametrize(("rollouts", "twice"), [(1, True), (2, False)])
@@ -578,14 +552,3 @@ def test_an_optimizer_that_cannot_take_the_weights_is_refused_by_its_key(byte_to
     module = build_module(byte_tokenizer, optimizer=partial(torch.optim.Muon, lr=0.01), max_rollouts=2)
     with pytest.raises(UsageError, match=r"^update\.optimizer cannot be built: Muon only supports 2D"):
         fit(module, tmp_path)
-
-
-@pytest.mark.parametrize(("half", "told"), [(2, 1), (3, 0), (4, 0)])
-def test_a_cosine_that_rises_again_is_told(
-    half: int, told: int, recwarn: pytest.WarningsRecorder, tmp_path: Path
-) -> None:
-    """The fourth and last rollout has the rate after three steps."""
-    schedule = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=half)
-    go_on(tmp_path, max_rollouts=4, update=Update(lr_scheduler=schedule))
-    line = f"T_max is {half} and the run takes 4 steps: the rate rises again after the first {half}; set T_max to 4"
-    assert sum(line in str(one.message) for one in recwarn) == told

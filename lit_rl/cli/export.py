@@ -35,13 +35,6 @@ tokenizer = AutoTokenizer.from_pretrained("FOLDER_OR_HUB_ID")
 _LOAD = {
     "model": _FROM.format(package="transformers", kind="AutoModelForCausalLM"),
     "adapter": _FROM.format(package="peft", kind="AutoPeftModelForCausalLM"),
-    "adapter for a GGUF file": """\
-from lit_rl import CausalLM  # peft does not read GGUF files
-
-policy = CausalLM("FOLDER_OR_HUB_ID")
-policy.load()
-model, tokenizer = policy.model, policy.tokenizer
-""",
 }
 
 _HOMES = ("lit_rl.modules", "lit_rl.models")

@@ -49,7 +49,6 @@ from lit_rl.cli.run_config import (
 from lit_rl.cli.shipped_configs import configs, with_paths
 from lit_rl.cli.shipped_docs import docs
 from lit_rl.cli.show import show
-from lit_rl.cli.smoke import SmokeTest, shrink, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
@@ -115,9 +114,9 @@ class OneLineParser(LightningArgumentParser):
 class Cli(LightningCLI):
     """LightningCLI with modules and tasks chosen by ``class_path`` and errors in one line."""
 
-    def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
+    def __init__(self, args: Sequence[str], run: bool = True) -> None:
         quiet()
-        self._arguments, self._files, self._smoke = args, files_of(args), smoke
+        self._arguments, self._files = args, files_of(args)
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
@@ -175,8 +174,6 @@ class Cli(LightningCLI):
         settings = self._get(self.config_init, "trainer", default={})
         check_settings(settings)
         trainer = super().instantiate_trainer(**{**dependent_settings(settings), **kwargs})
-        if self._smoke is not None:
-            self._smoke.watch(trainer)
         add_unless_listed(trainer, ExecutionEvaluation)
         add_defaults(trainer)
         return trainer
@@ -200,8 +197,6 @@ class Cli(LightningCLI):
         require_loggers(config["trainer"])
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))
-        if self._smoke is not None:
-            shrink(config, self._smoke.rollouts, self._smoke.folder)
         follow_seed(config)
         follow_length(config)
 
@@ -280,11 +275,6 @@ class Cli(LightningCLI):
         with raise_if_stopped(self.trainer):
             super()._run_subcommand(subcommand)
 
-    def after_fit(self) -> None:
-        """Check a trial that ran to its end."""
-        if self._smoke is not None and not any(one.exit_status for one in savers_of(self.trainer)):
-            self._smoke.finish(self.trainer, self.model, self.datamodule)
-
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of ``lit-rl``."""
@@ -302,14 +292,13 @@ def main(args: Sequence[str] | None = None) -> None:
             )
         arguments = with_nulls(with_paths(arguments))
         check_files(files_of(arguments), arguments, Trainer)
-        smoke = SmokeTest(arguments) if verb is None and without_flag(arguments) != arguments else None
     except (OSError, ValueError) as error:
         fail(in_words(error), status=2)
     try:
         if verb is not None:
             verb(arguments[1:])
         else:
-            Cli(without_flag(arguments), smoke=smoke)
+            Cli(arguments)
     except KeyboardInterrupt as error:
         if error.args:  # where the run is saved
             print(error, file=sys.stderr)

@@ -43,10 +43,10 @@ _HOMES = {
     "rewards": "lit_rl.rewards:RewardTerm",
     "policy": "lit_rl.models:Policy",
     "critic": "lit_rl.models:Critic",
-    "teacher": "lit_rl.models:Teacher",
+    "teacher": "lit_rl.models:Policy",
     "loss": "lit_rl.losses:Loss",
     "correction": "lit_rl.losses:Correction",
-    "baseline": "lit_rl.advantages:RewardAdvantages",
+    "baseline": "lit_rl.advantages:RowAdvantages",
     "deltas": "lit_rl.advantages:RowAdvantages",
     "estimator": "lit_rl.advantages:TokenAdvantages",
     "environment": "lit_rl.rollout:Environment",
@@ -214,7 +214,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
         return no_verb(found[1])
     if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):
-        like = f"--config {found[1]}" if found[1].endswith((".yaml", ".yml")) else "--config FILE or --smoke=30"
+        like = f"--config {found[1]}" if found[1].endswith((".yaml", ".yml")) else "--config FILE"
         return f"{found[1]} belongs to no option: name one before it, such as {like}"
     if found := re.match(r"argument --(\S+): invalid (\w+) value: '(.*)'", text):
         return f"{found[1]}: expected {found[2]}, got {found[3]}"
