@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import cache, wraps
+from importlib import import_module
 from numbers import Integral, Real
 from os import PathLike
 from types import NoneType, UnionType
@@ -140,6 +141,25 @@ def seed_or_global(seed: int | None) -> int:
     return int(os.environ.get("PL_GLOBAL_SEED", 0)) if seed is None else seed
 
 
+OTHER_NAMES = {
+    "num_generations": "sampling.num_samples",
+    "max_completion_length": "sampling.max_tokens",
+    "temperature": "sampling.temperature",
+    "stop": "data.stop_strings",
+    "epsilon": "objective.loss.clip_low",
+    "loss_type": "objective.loss",
+    "beta": "objective.kl_coef",
+    "per_device_train_batch_size": "update.microbatch_size",
+    "num_iterations": "update.epochs",
+    "steps_per_generation": "update.minibatches",
+    "lr": "update.optimizer.lr",
+    "learning_rate": "update.optimizer.lr",
+    "optimizer": "update.optimizer",
+    "max_grad_norm": "update.gradient_clip_norm",
+}
+"""Names that people bring along from other libraries, and where they are here."""
+
+
 def elsewhere(name: str, known: Iterable[str] = ()) -> str:
     """Say where an argument that is unknown here is given, or which of the known ones counts so; else nothing."""
     if name == "max_rollouts" and "max_updates" in known:
@@ -183,6 +203,15 @@ def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Paramete
         return function(*args, **given)
 
     return checked
+
+
+def arguments_at(class_path: str) -> Mapping[str, inspect.Parameter]:
+    """Return the constructor arguments of a class by name; empty if the class is missing or has no signature."""
+    module, _, name = class_path.rpartition(".")
+    try:
+        return inspect.signature(getattr(import_module(module), name)).parameters
+    except (ImportError, AttributeError, ValueError, TypeError):
+        return {}
 
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -326,8 +326,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("trainer.check_val_every_n_epoch: expected at least 1, got 0",),
     ),
     "a time in words": ("--trainer.max_time tomorrow", ("trainer.max_time: expected DD:HH:MM:SS", "got tomorrow$")),
-    "a migration of nothing": ("migrate nothere.yaml", ("nothere.yaml: No such file", "give the path of a YAML file")),
-    "a migration of a folder": ("migrate .", (".: Is a directory", "give the path of a YAML file")),
     # -- values ----------------------------------------------------------------------------------------------
     "a word for a number": ("--trainer.max_epochs many", ("trainer.max_epochs: expected int, got many",)),
     "a word for the data's number": ("--data.batch_size many", ("data.batch_size: expected int, got many",)),
@@ -338,14 +336,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model.objective.loss Cliped",
         ("there is no class Cliped; did you mean Clipped or Unclipped?",),
     ),
-    "a loss by its former name": (
-        "--model.objective.loss naive",
-        ("objective.loss: there is no class naive; it is now PolicyGradient",),
-    ),
-    "a bound where it was before": (
-        "--model.objective.clip_low 0.3",
-        ("clip_low is unknown to GRPO: give model.objective.loss: {class_path: Clipped, init_args: {clip_low: ...}}",),
-    ),
     "a choice that there is not": (
         "--model.objective.kl_kind k4",
         ("objective.kl_kind: expected one of 'k1', 'k2', 'k3', 'k3_weighted', got k4",),
@@ -355,25 +345,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("there is no class Maskd; did you mean MaskedBand? (MaskedBand, SequenceMask, TruncatedWeights)",),
     ),
     "a baseline that there is not": ("--model.baseline Mediam", ("baseline: there is no class Mediam", "GroupMean")),
-    "a baseline by its former name": ("--model.baseline batch_mean", ("there is no class batch_mean; it is now",)),
-    "a scale where it was before": (
-        "--model.scale_by none",
-        ("give model.baseline: {class_path: GroupMean, init_args: {normalize: ...}}; lit-rl migrate FILE rewrites",),
-    ),
-    "a key of 0.3": ("--model.num_epochs 2", ("num_epochs is unknown to GRPO: give model.update.epochs; lit-rl mig",)),
-    "a key of 0.3 with a class": (
-        "--model.lr_scheduler torch.optim.lr_scheduler.LinearLR",
-        ("model.lr_scheduler is unknown to GRPO: give model.update.lr_scheduler",),
-    ),
-    "a key that is gone": ("--model.token_weights true", ("token_weights is unknown", "version 0.4 has removed it")),
-    "a task's key that is gone": (
-        "--data.show_public_cases true",
-        ("data.show_public_cases is unknown to Basics: this version has removed it",),
-    ),
-    "a key outside of its group": (
-        "--model.minibatches 2",
-        ("minibatches is unknown to GRPO: give model.update.minibatches",),
-    ),
     "a precision that there is not": ("--trainer.precision bf17", ("trainer.precision", "'bf16-mixed'", "got bf17")),
     "the dtype of an export": ("export run out --dtype bf16", ("bf16",)),
     "a dtype that there is not": ("--model.policy.dtype float33", ("unknown dtype 'float33'", "bfloat16")),

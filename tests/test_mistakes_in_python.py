@@ -166,24 +166,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("GRPO has no argument num_generations: give sampling=Sampling(num_samples=...)",),
     ),
     "a field of the sampling": (lambda: grpo(max_tokens=8), ("give sampling=Sampling(max_tokens=...)",)),
-    "a field of the objective": (lambda: grpo(kl_coef=0.1), ("give objective=Objective(kl_coef=...)",)),
-    "a bound of the loss": (
-        lambda: grpo(clip_low=0.1),
-        ("GRPO has no argument clip_low: give objective=Objective(loss=Clipped(clip_low=...))",),
-    ),
-    "an argument of 0.3": (lambda: grpo(num_epochs=2), ("give update=Update(epochs=...)",)),
-    "a switch of 0.3 in two groups": (
-        lambda: PPO(POLICY, truncation="mask"),  # type: ignore[call-arg]
-        ("give critic_update=CriticUpdate(bootstrap_truncated=...) or update=Update(mask_truncated=...)",),
-    ),
-    "an argument that is gone": (
-        lambda: grpo(token_weights=True),
-        ("token_weights: version 0.4 has removed it; leave it out",),
-    ),
-    "an update of texts": (
-        lambda: SFT(POLICY, optimizer=ADAM),  # type: ignore[call-arg]
-        ("give update=Optimization(optimizer=...)",),
-    ),
     "a mistyped argument": (lambda: grpo(max_rollout=3), ("no argument max_rollout; did you mean max_rollouts?",)),
     "an argument of another method": (
         lambda: DPO(POLICY, num_generations=8),  # type: ignore[call-arg]
@@ -204,7 +186,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: Objective(correction="TIS"),
         ("correction: expected", "TruncatedWeights"),
     ),  # type: ignore[arg-type]
-    "a baseline by its former name": (lambda: grpo(baseline="group_mean"), ("it is now GroupMean",)),
     "an engine by name": (lambda: Collect(engine="vllm"), ("Collect.engine: expected Engine", "VLLM(...)")),  # type: ignore[arg-type]
     "a template's file": (
         lambda: CausalLM("a", chat_template="my.jinja"),
@@ -331,10 +312,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a policy that is frozen": (
         lambda: learn(sorting(frozen=True)),
         ("no weight of the policy learns: all have requires_grad=False",),
-    ),
-    "an optimizer beside the module's": (
-        lambda: learn(sorting(configure_optimizers=lambda: ADAM)),
-        ("groups of weights have no names", "give update=Update(optimizer=...) in place of configure_optimizers"),
     ),
     "an optimizer that loses the names of groups": (
         lambda: learn(sorting(update=Update(optimizer=lambda of: torch.optim.SGD(of[0]["params"], lr=1.0)))),

@@ -13,12 +13,11 @@ from typing import Any, get_args, get_origin
 import yaml
 
 import lit_rl.data
-from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arguments_of, fits, misfit
+from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arguments_at, arguments_of, fits, misfit
 from lit_rl.cli.messages import suggestion
 from lit_rl.cli.shipped_configs import in_one_word
 from lit_rl.data.local_files import SUFFIXES
 from lit_rl.foreign_files import load_yaml
-from lit_rl.renamed import arguments_at
 from lit_rl.reports.run_files import settings_of
 
 _FLAG = "--config="

@@ -14,7 +14,7 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import UsageError, arguments_at
 from lit_rl.callbacks.named_checkpoint import described, find_in_folder
 from lit_rl.cli import options
 from lit_rl.data.task import PLACEHOLDER
@@ -22,7 +22,6 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
 from lit_rl.modules.checkpoint import only_classes_of
-from lit_rl.renamed import arguments_at, migrate
 from lit_rl.training.precision import torch_dtype
 
 _FROM = """\
@@ -106,10 +105,7 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
         raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
     config: Any = {}
     for text in texts:
-        read = yaml.safe_load(text)
-        if isinstance(read, dict):
-            migrate(read)
-        config = _laid_over(config, read)
+        config = _laid_over(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
         raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")

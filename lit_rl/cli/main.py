@@ -30,7 +30,6 @@ from lit_rl.cli.check_data import check_data
 from lit_rl.cli.config_files import check_files, check_groups, files_of, overridden
 from lit_rl.cli.export import export
 from lit_rl.cli.messages import explain, fail, in_words
-from lit_rl.cli.migrate import migrate
 from lit_rl.cli.plan import plan
 from lit_rl.cli.replay import replay
 from lit_rl.cli.report import report
@@ -83,7 +82,6 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "configs": configs,
     "docs": docs,
     "export": export,
-    "migrate": migrate,
     "replay": replay,
     "report": report,
     "show": show,

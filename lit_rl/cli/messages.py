@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, NoReturn, get_origin
 
 import yaml
 
-from lit_rl.arguments import alternatives, arguments_of, elsewhere, misfit
+from lit_rl.arguments import OTHER_NAMES, alternatives, arguments_at, arguments_of, elsewhere, misfit
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
-from lit_rl.renamed import REMOVED_LATER, arguments_at, hint_of_key, value_now
 from lit_rl.reports.run_files.row_text import printable
 
 _MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE, _MOST_TAKERS = 40, 12, 3
@@ -199,7 +198,6 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     if (found := re.match(r"Expected a dot import path string: (.+)", text)) and (group := _group_at(cause)):
         return str(misfit(where, group[0], found[1], group[1]))
     if found:
-        now = value_now(where.rpartition(".")[2], found[1])
         known = _our_classes(cause.keys)
         if {*found[1].split(",")} <= {*known}:  # of the items
             return f"{where}: expected a list, got {found[1]}; write [{found[1]}]"
@@ -209,7 +207,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
         given = f"; a folder or hub id is given as --{where} {of} --{where}.{key} {found[1]}"
         if where == "model":
             of, given = "GRPO", f"; a folder or hub id is given as --model.policy.model {found[1]}"
-        now = given if "/" in found[1] and of in known else now or suggestion(found[1], known)
+        now = given if "/" in found[1] and of in known else suggestion(found[1], known)
         return f"{where}: there is no class {found[1]}{now}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
         return no_verb(found[1])
@@ -297,11 +295,8 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
         group, _, inside = name.partition(".")
         if group.isdigit():
             return f"{where} is a list: {where}.{inside} changes its last item; give the whole list to change others"
-        former = inside if group == "objective" else group
-        if where == "model" and former not in known and (now := hint_of_key(former, known, file or "FILE")):
-            return f"model.{name if group == 'objective' else group} is unknown to {kind}{now}"
-        if f"{kind}.{group}" in REMOVED_LATER:
-            return f"{where}.{name} is unknown to {kind}: this version has removed it; leave it out"
+        if where == "model" and group in OTHER_NAMES:
+            return f"model.{group} is unknown to {kind}: it is model.{OTHER_NAMES[group]} here"
         of_group = getattr(known[group].default, "__dataclass_fields__", {}) if group in known else {}
         meant = suggestion(inside, of_group) if inside and of_group else suggestion(group, known)
         takers = _takers(cause.keys, group) if group not in known else ""

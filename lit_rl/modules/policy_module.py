@@ -39,7 +39,6 @@ from lit_rl.modules.setup_checks import (
     task_of,
 )
 from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
-from lit_rl.renamed import require_known, value_now
 from lit_rl.reports.run_files import values_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
@@ -86,14 +85,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     """Prefix of the metrics of a loss on given texts."""
     sampling: Sampling | None = None
     """Sampling settings of training; ``None`` if it does not sample."""
-    argument_hint = staticmethod(value_now)
     samples_to_train = False
     """True if training runs programs too, not only validation."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Name the argument of version 0.4 where one of 0.3 is given."""
-        require_known(cls, kwargs)
-        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,

@@ -583,8 +583,8 @@ class RolloutModule(PolicyModule):
         super().on_load_checkpoint(checkpoint)
         if self.objective.target_kl is not None:
             self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
-        if self._compared is not None and checkpoint.keys() & {"baseline", "running_baseline"}:  # before 0.3, a number
-            self._compared.load_state_dict(checkpoint.get("baseline", {"mean": checkpoint.get("running_baseline")}))
+        if self._compared is not None and "baseline" in checkpoint:
+            self._compared.load_state_dict(checkpoint["baseline"])
         self.sampler.load(checkpoint, resumes=self.is_fitting)
 
 

@@ -124,14 +124,3 @@ def test_baselines_and_deltas_sum_over_ranks() -> None:
 def test_what_cannot_be_compared_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         REINFORCE(SortingPolicy(), rewards=[EvenBytes()], **options)
-
-
-def test_a_checkpoint_written_before_baselines_were_classes_gives_its_running_mean(make_module: Make) -> None:
-    module: Any = make_module(REINFORCE, baseline=RunningMean())
-    kept: dict[str, Any] = {}
-    module.baseline.mean = 2.5
-    module.on_save_checkpoint(kept)
-    assert kept.pop("baseline") == {"mean": 2.5}
-    again: Any = make_module(REINFORCE, baseline=RunningMean())
-    again.on_load_checkpoint(kept | {"running_baseline": 1.5})
-    assert again.baseline.mean == 1.5
