@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from lit_rl import __version__
-from lit_rl.cli.messages import explain, fail, no_verb
+from lit_rl.cli.messages import fail, in_one_line, no_verb
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS, print_help
 
 LIGHT = ("configs", "docs", "report", "show")
@@ -82,7 +82,7 @@ def light(verb: str, arguments: Sequence[str]) -> None:
     except KeyboardInterrupt:
         fail("interrupted", status=130)
     except ArgumentError as error:
-        fail(explain(str(error), verb=verb), status=2)
+        fail(in_one_line(str(error)), status=2)
     except BrokenPipeError:  # `lit-rl show RUN | head`: who read has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:

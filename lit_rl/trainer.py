@@ -26,16 +26,17 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
-from lit_rl.arguments import ArgumentError, UsageError, require_arguments, require_at_least, shown
 from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
 from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.named_checkpoint import NAMES, doubt_weights, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
+from lit_rl.errors import ArgumentError, UsageError, require_at_least, shown
 from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.modules.setup_checks import check_precision
+from lit_rl.signature_check import check_keys
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem
 
@@ -89,7 +90,7 @@ class Trainer(pl.Trainer):
 
     def __init__(self, **settings: Any) -> None:
         quiet()
-        require_arguments(pl.Trainer, settings)
+        settings = check_keys(pl.Trainer, settings, "Trainer", config=False)
         check_settings(settings)
         settings = {**TRAINER_DEFAULTS, **settings}
         super().__init__(**{**settings, **dependent_settings(settings)})

@@ -14,14 +14,16 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
-from lit_rl.arguments import UsageError, arguments_at
 from lit_rl.callbacks.named_checkpoint import described, find_in_folder
 from lit_rl.cli import options
+from lit_rl.cli.config_files import class_named
 from lit_rl.data.task import PLACEHOLDER
+from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
 from lit_rl.modules.checkpoint import only_classes_of
+from lit_rl.signature_check import arguments_of
 from lit_rl.training.precision import torch_dtype
 
 _FROM = """\
@@ -42,9 +44,6 @@ policy.load()
 model, tokenizer = policy.model, policy.tokenizer
 """,
 }
-
-_HOMES = ("lit_rl.modules", "lit_rl.models")
-"""Modules of the classes that a policy's configuration calls by short names."""
 
 _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 
@@ -116,16 +115,10 @@ def _laid_over(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return over
     if under.get("init_args") and "class_path" in over:
-        under = {**under, "init_args": _taken(str(over["class_path"]), under["init_args"])}
+        cls = class_named(str(over["class_path"]))
+        taken = under["init_args"] if cls is None else arguments_of(cls)
+        under = {**under, "init_args": {name: one for name, one in under["init_args"].items() if name in taken}}
     return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
-
-
-def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments that another class takes too, as in ``fit``; all of them if the class cannot tell."""
-    paths = [class_path] if "." in class_path else [f"{home}.{class_path}" for home in _HOMES]
-    known = next(filter(None, map(arguments_at, paths)), {})
-    takes_all = not known or any(one.kind is one.VAR_KEYWORD for one in known.values())
-    return arguments if takes_all else {name: value for name, value in arguments.items() if name in known}
 
 
 def policy_of(config: Mapping[str, Any]) -> CausalLM:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import yaml
@@ -17,7 +16,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
@@ -27,9 +26,9 @@ from lit_rl.callbacks.named_checkpoint import doubt_weights
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
-from lit_rl.cli.config_files import check_files, check_groups, files_of, overridden
+from lit_rl.cli.config_files import checked
 from lit_rl.cli.export import export
-from lit_rl.cli.messages import explain, fail, in_words
+from lit_rl.cli.messages import fail, in_one_line, in_words
 from lit_rl.cli.plan import plan
 from lit_rl.cli.replay import replay
 from lit_rl.cli.report import report
@@ -88,6 +87,9 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
 }
 """Verb to function of the remaining arguments; ``plan`` needs the parser, and all other verbs are LightningCLI's."""
 
+_HOMES = {"model": PolicyModule, "data": TaskDataModule, "held_out": TaskDataModule}
+"""Sections of a configuration that describe a class, and its base."""
+
 _INTERRUPTED = (
     "interrupted: what was not saved is lost; the same command continues from the last checkpoint, if there is one"
 )
@@ -100,14 +102,11 @@ _IN_ONE_LINE = (LitRLError, ValueError, OSError, ImportError, MisconfigurationEx
 class OneLineParser(LightningArgumentParser):
     """Parser with one-line errors: what is wrong, the value, what to do; no usage dump before it."""
 
-    files: Mapping[str, Path] = MappingProxyType({})
-    """Configurations that are read, so that an error can name its own."""
-
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print the error and exit with status 2; where the parser only tries something, raise as it expects."""
         if not self.exit_on_error:
             super().error(message, ex)
-        fail(explain(message, [action.dest for action in self._actions], self.files), status=2)
+        fail(in_one_line(message), status=2)
 
 
 class Cli(LightningCLI):
@@ -115,7 +114,7 @@ class Cli(LightningCLI):
 
     def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
         quiet()
-        self._arguments, self._files, self._smoke = args, files_of(args), smoke
+        self._arguments, self._smoke = args, smoke
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
@@ -136,7 +135,6 @@ class Cli(LightningCLI):
         """A parser with one-line errors, whose help lists our own verbs too."""
         verbs = f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}."
         parser = OneLineParser(**{**kwargs, "description": ABOUT, "epilog": verbs})
-        parser.files = self._files
         parser.add_argument(
             "-c", "--config", action="config", help="Path to a configuration file in json or yaml format."
         )
@@ -186,14 +184,8 @@ class Cli(LightningCLI):
         super()._set_seed()
 
     def before_instantiate_classes(self) -> None:
-        """Check whether groups of keys got keys; fill in what the configuration leaves to the run's seed and length."""
+        """Fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
-        for section in ("model", "data"):
-            given = config.get(section)
-            if given is not None and "class_path" in given:
-                check_groups(section, given["class_path"], given.get("init_args") or {})
-        for doubt in overridden(self._files):
-            rank_zero_warn(doubt)
         settle_validation(config.get("data"), self._arguments)
         require_loggers(config["trainer"])
         settle_run_dir(config)
@@ -298,8 +290,7 @@ def main(args: Sequence[str] | None = None) -> None:
             raise UsageError(
                 f"{arguments[1]} belongs to no option: write --config {arguments[1]} if it is a configuration"
             )
-        arguments = with_nulls(with_paths(arguments))
-        check_files(files_of(arguments), arguments, Trainer)
+        arguments = with_nulls(checked(with_paths(arguments), _HOMES, Trainer))
         smoke = SmokeTest(arguments) if verb is None and without_flag(arguments) != arguments else None
     except (OSError, ValueError) as error:
         fail(in_words(error), status=2)
@@ -314,15 +305,14 @@ def main(args: Sequence[str] | None = None) -> None:
             raise SystemExit(INTERRUPT_STATUS) from None
         fail(_INTERRUPTED, status=INTERRUPT_STATUS)
     except ArgumentError as error:
-        name = arguments[0] if verb is not None else ""
-        fail(explain(str(error), files=files_of(arguments), verb=name), status=2)
+        fail(in_one_line(str(error)), status=2)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         rank = where()
         message = in_words(error)
         if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
-            message = explain(message)
+            message = in_one_line(message)
         # Our own errors are raised anew by the parser at times.
         says_enough = isinstance(error, _IN_ONE_LINE) and "\n" not in message
         what = message if says_enough else f"{type(error).__name__}: {message}\n(set {DEBUG_VARIABLE}=1 to see where)"

@@ -95,7 +95,7 @@ def settle_validation(data: Any, arguments: Sequence[str]) -> None:
     words, task, tasks_of, file = in_one_word(arguments), "", "", ""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         key, equals, value = word.partition("=")
-        if key == "--config" and Path(value).is_file():
+        if key == "--config" and value[:1] != "{" and Path(value).is_file():
             content = yaml.safe_load(Path(value).read_text("utf-8")) or {}
             section = content.get("data") or {}
             section = {"class_path": section} if isinstance(section, str) else section

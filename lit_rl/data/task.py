@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
@@ -155,6 +155,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         if type(self).load_problems is TaskDataModule.load_problems:
             raise UsageError(f"{who} is missing: write it, to return a list of Problem for each split")
         loaded: Any = self.load_problems(split)
+        loaded = list(loaded) if isinstance(loaded, Iterator) else loaded
         wrong = loaded if not isinstance(loaded, list) else next((p for p in loaded if not isinstance(p, Problem)), ())
         if wrong != ():
             raise ArgumentError(who, "a list of Problem", f"{wrong!r:.80} for {split}")
