@@ -88,6 +88,11 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     # -- before a run --------------------------------------------------------------------------------------
 
+    @property
+    def is_prepared(self) -> bool:
+        """True from :meth:`prepare` to the end of the run."""
+        return self._prepared
+
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
         """Claim the folder and say where this start begins; call it before ``trainer.fit``.
 

@@ -427,8 +427,17 @@ def find_class(name: str, home: type, path: str) -> Any:
 
 
 _KNOWN = ("lit_rl.", "lightning.", "torch.")
-_HOMES = tuple(
-    ["advantages", "callbacks", "data", "engines", "execution", "losses", "models", "modules", "rewards", "rollout"]
+_HOMES = (
+    "advantages",
+    "callbacks",
+    "data",
+    "engines",
+    "execution",
+    "losses",
+    "models",
+    "modules",
+    "rewards",
+    "rollout",
 )
 
 

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,9 @@ from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
 from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import NAMES, doubt_weights, find_named
+from lit_rl.callbacks.named_checkpoint import doubt_weights, resolve
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.errors import ArgumentError, UsageError, require_at_least, shown
-from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.modules.setup_checks import check_precision
@@ -55,9 +55,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 """Trainer defaults that rollouts change from Lightning's; the command line uses the same."""
 
-LIGHTNINGS_NAMES = ("hpc", "registry")
-"""Checkpoints that Lightning finds by name."""
-
 _NO_USE: dict[type[pl.Callback], str] = {
     GradientAccumulationScheduler: "has no effect here: use model.update.microbatch_size",
     StochasticWeightAveraging: "takes over schedules and backward passes, as modules here do: leave it out",
@@ -66,6 +63,11 @@ _NO_USE: dict[type[pl.Callback], str] = {
 
 MOST_RANKS_A_CORE = 4
 """More processes than this on each core is a mistake; a few are useful to try out what many ranks do."""
+
+
+def _as_lightnings(method: Any) -> Callable[[Any], Any]:
+    """Give a method the signature and the description of Lightning's, which the command line reads."""
+    return wraps(method)
 
 
 class Trainer(pl.Trainer):
@@ -88,6 +90,7 @@ class Trainer(pl.Trainer):
         ValueError: a strategy that cannot work here.
     """
 
+    @_as_lightnings(pl.Trainer.__init__)
     def __init__(self, **settings: Any) -> None:
         quiet()
         settings = check_keys(pl.Trainer, settings, "Trainer", config=False)
@@ -96,6 +99,7 @@ class Trainer(pl.Trainer):
         super().__init__(**{**settings, **dependent_settings(settings)})
         add_defaults(self)
 
+    @_as_lightnings(pl.Trainer.fit)
     def fit(
         self,
         model: pl.LightningModule,
@@ -105,77 +109,64 @@ class Trainer(pl.Trainer):
         ckpt_path: Any = None,
         weights_only: bool | None = None,
     ) -> None:
-        """Train; arguments as in ``lightning.pytorch.Trainer.fit``.
-
-        Raises:
-            ArgumentError: there is nothing to train on.
-        """
+        """Train; arguments as in ``lightning.pytorch.Trainer.fit``."""
         model = uncompiled(model)
         require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
         require_training(self)
-        require_useful(self.callbacks)  # type: ignore[attr-defined]  # those of a Tuner
         if isinstance(model, PolicyModule):
             add_unless_listed(self, ExecutionEvaluation)
             doubt_end(self, model)
         say_where(self)
-        start = where_to_start(self, ckpt_path)
+        start = self.where_to_start(ckpt_path)
         with raise_if_stopped(self):
             super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
 
-    def validate(
-        self,
-        model: pl.LightningModule | None = None,
-        dataloaders: Any = None,
-        ckpt_path: Any = None,
-        verbose: bool = False,
-        datamodule: pl.LightningDataModule | None = None,
-        weights_only: bool | None = None,
-    ) -> Any:
+    def where_to_start(self, ckpt_path: Any) -> Any:
+        """Return the checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for.
+
+        The folder is claimed; a second call returns what the first one did.
+        """
+        savers = savers_of(self)
+        if any(saver.is_prepared for saver in savers):
+            return ckpt_path
+        if not any(saver.run.checkpoints() for saver in savers):
+            ckpt_path = resolve(ckpt_path, self)  # before the folder is claimed, which a refusal would leave claimed
+        for saver in savers:
+            ckpt_path = saver.prepare(self, ckpt_path)
+        return resolve(ckpt_path, self)
+
+    @_as_lightnings(pl.Trainer.validate)
+    def validate(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
         """Measure on validation problems; arguments as in ``lightning.pytorch.Trainer.validate``.
 
         The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
         """
         require_validation(self)
-        model, start = self._begin("validate", model, dataloaders if datamodule is None else datamodule, ckpt_path)
-        with raise_if_stopped(self):
-            return super().validate(model, dataloaders, start, verbose, datamodule, weights_only)
+        return self._measure("validate", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 
-    def test(
-        self,
-        model: pl.LightningModule | None = None,
-        dataloaders: Any = None,
-        ckpt_path: Any = None,
-        verbose: bool = False,
-        datamodule: pl.LightningDataModule | None = None,
-        weights_only: bool | None = None,
-    ) -> Any:
+    @_as_lightnings(pl.Trainer.test)
+    def test(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
-        model, start = self._begin("test", model, dataloaders if datamodule is None else datamodule, ckpt_path)
-        with raise_if_stopped(self):
-            return super().test(model, dataloaders, start, verbose, datamodule, weights_only)
+        return self._measure("test", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 
-    def predict(
-        self,
-        model: pl.LightningModule | None = None,
-        dataloaders: Any = None,
-        datamodule: pl.LightningDataModule | None = None,
-        return_predictions: bool | None = None,
-        ckpt_path: Any = None,
-        weights_only: bool | None = None,
-    ) -> Any:
+    @_as_lightnings(pl.Trainer.predict)
+    def predict(self, model: Any = None, dataloaders: Any = None, datamodule: Any = None, **options: Any) -> Any:
         """Sample training problems and judge what is written; arguments as in ``lightning.pytorch.Trainer.predict``.
 
         Returns:
             an :class:`~lit_rl.rollout.Evaluated` per batch, on the CPU, unless ``return_predictions`` is false.
         """
-        model, start = self._begin("predict", model, dataloaders if datamodule is None else datamodule, ckpt_path)
-        with raise_if_stopped(self):
-            return super().predict(model, dataloaders, datamodule, return_predictions, start, weights_only)
+        given = {**options, "datamodule": datamodule}
+        return self._measure("predict", model, given.pop("ckpt_path", None), given, dataloaders)
 
-    def _begin(self, verb: str, model: Any, data: Any, ckpt_path: Any) -> tuple[Any, Any]:
-        """Check what a measurement is given; return the module to measure and the checkpoint to read."""
+    def _measure(self, verb: str, model: Any, ckpt_path: Any, options: dict[str, Any], dataloaders: Any) -> Any:
+        """Check what a measurement is given, and run it."""
+        data = options.get("datamodule")
+        if data is None and isinstance(dataloaders, pl.LightningDataModule):  # by position
+            data = options["datamodule"] = dataloaders
+            dataloaders = None
         model = uncompiled(model)
-        require_pair(verb, model, data)
+        require_pair(verb, model, dataloaders if data is None else data)
         if model is None and ckpt_path is None and not getattr(self.checkpoint_callback, "best_model_path", None):
             model = self.lightning_module  # Lightning would look for the best checkpoint
         if isinstance(model, PolicyModule):
@@ -183,7 +174,9 @@ class Trainer(pl.Trainer):
                 add_unless_listed(self, ExecutionEvaluation)
             if ckpt_path is None:
                 doubt_weights(self, model)
-        return model, named(self, ckpt_path)
+        run = getattr(super(), verb)
+        with raise_if_stopped(self):
+            return run(model, dataloaders, ckpt_path=resolve(ckpt_path, self), **options)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -297,37 +290,6 @@ def log_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _callbacks_of(settings: Mapping[str, Any]) -> list[pl.Callback]:
     given = settings.get("callbacks") or []
     return [given] if isinstance(given, pl.Callback) else list(given)
-
-
-def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:
-    """The checkpoint that was asked for: ``last`` and ``best`` are those of :class:`Checkpointing`, if there is one.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: there is a file of another kind.
-    """
-    if ckpt_path in NAMES:
-        found = find_named(ckpt_path, trainer.callbacks)  # type: ignore[attr-defined]
-        keeps_last = any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks)
-        if found is None and ckpt_path == "last" and not keeps_last:  # Lightning would train from the start
-            raise UsageError(
-                "ckpt_path last is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
-                "add it, or give the path of a checkpoint"
-            )
-        return found or ckpt_path
-    if ckpt_path not in LIGHTNINGS_NAMES:
-        require_checkpoint(ckpt_path)
-    return ckpt_path
-
-
-def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
-    """The checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for."""
-    savers = savers_of(trainer)
-    if not any(saver.run.checkpoints() for saver in savers):
-        ckpt_path = named(trainer, ckpt_path)  # before the folder is claimed, which a refusal would leave claimed
-    for saver in savers:
-        ckpt_path = saver.prepare(trainer, ckpt_path)
-    return ckpt_path if ckpt_path is None else named(trainer, ckpt_path)
 
 
 _LOADERS = {

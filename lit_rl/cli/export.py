@@ -14,7 +14,7 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
-from lit_rl.callbacks.named_checkpoint import described, find_in_folder
+from lit_rl.callbacks.named_checkpoint import checkpoint_in, described
 from lit_rl.cli import options
 from lit_rl.cli.config_files import class_named
 from lit_rl.data.task import PLACEHOLDER
@@ -53,7 +53,7 @@ def export(arguments: Sequence[str]) -> None:
     parsed = options.export().parse_args(list(arguments))
     wants_best = parsed.ckpt_path == "best" or Path(parsed.checkpoint).name == "best.ckpt"
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
-    path, folder = checkpoint_to_export(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
+    path, folder = checkpoint_in(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = config_of(checkpoint, parsed.config or ())
     remedy = "if you trust who made it, give the run's configuration with --config"
@@ -67,25 +67,6 @@ def export(arguments: Sequence[str]) -> None:
     what = described(path, best=wants_best)
     publish = f"hf upload ORGANISATION/NAME {shlex.quote(str(folder))}"
     print(f"{kind} of {what} written to {folder}; to publish it: {publish}")
-
-
-def checkpoint_to_export(path: Path, name: str) -> Path:
-    """The checkpoint itself, links followed, of a path and, for a run's folder, a name.
-
-    Raises:
-        FileNotFoundError: the run has no such checkpoint.
-    """
-    if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
-        return find_in_folder("best", path.parent)
-    if name == "best":
-        return find_in_folder(name, path)
-    return resolve(path).resolve()
-
-
-def resolve(path: Path) -> Path:
-    """The checkpoint that a path means: itself, or the last one of a run's folder."""
-    last = path / "last.ckpt"
-    return last if last.exists() else path
 
 
 def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:

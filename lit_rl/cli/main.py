@@ -13,16 +13,12 @@ from typing import Any, NoReturn
 import yaml
 from jsonargparse import ArgumentError
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import LitRLError, UsageError
-from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
-from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
-from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import doubt_weights
+from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
@@ -34,7 +30,6 @@ from lit_rl.cli.replay import replay
 from lit_rl.cli.report import report
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
-    checkpoint_of,
     follow_length,
     follow_seed,
     require_loggers,
@@ -52,16 +47,7 @@ from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.run_files import CONFIG_FILE, NOT_SET, changes_on_resume, located
-from lit_rl.trainer import (
-    TRAINER_DEFAULTS,
-    check_settings,
-    dependent_settings,
-    doubt_end,
-    quiet,
-    require_training,
-    require_validation,
-    say_where,
-)
+from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, quiet
 from lit_rl.training.ranks import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
@@ -121,6 +107,7 @@ class Cli(LightningCLI):
             TaskDataModule,
             subclass_mode_model=True,
             subclass_mode_data=True,
+            trainer_class=Trainer,
             trainer_defaults=TRAINER_DEFAULTS,
             # Modules build their own optimizer; a top-level --optimizer would silently replace it.
             auto_configure_optimizers=False,
@@ -167,14 +154,10 @@ class Cli(LightningCLI):
         return parser
 
     def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Check the settings first: Lightning's own messages do not say what to use instead. Add the defaults."""
-        settings = self._get(self.config_init, "trainer", default={})
-        check_settings(settings)
-        trainer = super().instantiate_trainer(**{**dependent_settings(settings), **kwargs})
+        """Have a smoke test watch the run."""
+        trainer = super().instantiate_trainer(**kwargs)
         if self._smoke is not None:
             self._smoke.watch(trainer)
-        add_unless_listed(trainer, ExecutionEvaluation)
-        add_defaults(trainer)
         return trainer
 
     def _set_seed(self) -> None:
@@ -198,46 +181,24 @@ class Cli(LightningCLI):
     def _parse_ckpt_path(self) -> None:
         """Do not read the checkpoint: Lightning would load all of it to look for arguments, which ours lack."""
 
-    def find_checkpoint(self) -> None:
-        """Turn the name of a checkpoint into its path."""
-        options = self.config_init[self.subcommand]
-        options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), self.trainer)
-        if self.subcommand != "fit" and options["ckpt_path"] is None:
-            doubt_weights(self.trainer, self.model)
-
-    def before_validate(self) -> None:
-        """Find the named checkpoint."""
-        require_validation(self.trainer)
-        self.find_checkpoint()
-
-    def before_test(self) -> None:
-        """Find the named checkpoint."""
-        self.find_checkpoint()
-
     def before_fit(self) -> None:
         """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
-        require_training(self.trainer)
-        doubt_end(self.trainer, self.model)
-        say_where(self.trainer)
         savers = savers_of(self.trainer)
         if not savers and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_info(
                 "no Checkpointing among trainer.callbacks, so nothing is saved, and the same command does not resume: "
                 "list it, or add --run_dir FOLDER"
             )
-        options = self.config_init["fit"]
+        options: Any = self.config_init["fit"]
         given = options.get("ckpt_path")
-        if options.get("validate_first"):
-            require_validation(self.trainer)
         if options.get("validate_first") and given is None and not any(one.run.checkpoints() for one in savers):
             self.trainer.validate(self.model, datamodule=self.datamodule, verbose=False)
         for callback in savers:
             callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
-            options["ckpt_path"] = callback.prepare(self.trainer, given)
-            if options["ckpt_path"] != given:
-                self._tell_changes(callback)
-        if options.get("ckpt_path") == given:
-            self.find_checkpoint()
+        trainer: Any = self.trainer
+        options["ckpt_path"] = trainer.where_to_start(given)
+        for callback in savers if options["ckpt_path"] != given else ():
+            self._tell_changes(callback)
 
     def _tell_changes(self, callback: Checkpointing) -> None:
         """Print which settings differ from those of the start before, and release the folder if one is refused.
@@ -262,13 +223,7 @@ class Cli(LightningCLI):
     def before_predict(self) -> None:
         """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
-        self.find_checkpoint()
         require_writer(self.trainer)
-
-    def _run_subcommand(self, subcommand: str) -> None:
-        """Run a verb; exit with a status that says whether a signal stopped it and it can be resumed."""
-        with raise_if_stopped(self.trainer):
-            super()._run_subcommand(subcommand)
 
     def after_fit(self) -> None:
         """Check a trial that ran to its end."""

@@ -16,11 +16,8 @@ from lightning.pytorch.cli import SaveConfigCallback
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.cli.export import resolve
 from lit_rl.cli.shipped_configs import in_one_word
-from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.runs import MEASURED_ALONE
 
@@ -195,39 +192,6 @@ def _listed(chosen: Any) -> list[Any]:
 
 def _short_name(chosen: Any) -> str:
     return str(getattr(chosen, "class_path", "")).rpartition(".")[2]
-
-
-def checkpoint_of(name: str | None, trainer: Any) -> str | None:
-    """The checkpoint that ``--ckpt_path`` means: a path, a run's folder (its last), ``last`` or ``best``.
-
-    Args:
-        name: as given.
-        trainer: ``last`` and ``best`` are those of its :class:`Checkpointing`.
-
-    Raises:
-        ValueError: ``last`` or ``best`` without a folder of checkpoints to look into.
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: there is a file of another kind.
-    """
-    found = name
-    if name in NAMES:
-        named = find_named(name, trainer.callbacks)
-        if named is None:
-            raise UsageError(
-                f"--ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this configuration does "
-                "not have: give a path or the folder of a run"
-            )
-        found = str(named)
-    elif name is not None and "://" not in name:
-        path = resolve(Path(name))
-        if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
-            find_in_folder("best", path.parent)
-        require_checkpoint(str(path))
-        if path != Path(name) or path.is_symlink():
-            rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
-        found = str(path)
-    require_checkpoint(found)
-    return found
 
 
 class SaveConfigInTraining(SaveConfigCallback):

@@ -215,6 +215,9 @@ def _count_of(item: Mapping[str, Any]) -> int:
 # -- reading --------------------------------------------------------------------------------------------------
 
 
+_SCALAR = str | bool | int | float | None
+
+
 def read_metrics(folder: str | Path) -> RecordedMetrics:
     """The metrics, description and diagnoses of a run; empty without a file.
 
@@ -230,7 +233,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
         with _named(file, frame.line):
             if "start" in item:
                 start = item
-                require_fields("start", start["start"], dict.fromkeys(start["start"], str | bool | int | float | None))
+                require_fields("start", start["start"], dict.fromkeys(start["start"], _SCALAR | Mapping[str, _SCALAR]))
             if said := item.get("diagnosis"):  # a condition began to hold, or it ended
                 held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
                 if said.get("ended") and held:
