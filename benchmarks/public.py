@@ -21,15 +21,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+import lightning.pytorch as pl
 import torch
-from ladder import Budget, Kept, fit, write
+from bare_trainer import bare_trainer
 from on_gpu.measuring import as_markdown
 
 from lit_rl import GRPO, SFT, CausalLM, LoRA, Objective, Optimization, Sampling, Sandbox, TestsReward, Update, evaluate
+from lit_rl.callbacks import Checkpointing
 from lit_rl.data import MBPP, HumanEval, MBPPPlus
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.losses import Clipped
+from lit_rl.models.loading.checkpoints import write_model
 from lit_rl.rewards import LintReward
 from lit_rl.types import Problem
 
@@ -55,6 +59,68 @@ ASKED: Cell = {
     "extraction": "definitions",
 }
 """The chat of EvalPlus, with the answer begun."""
+
+
+class Spent(pl.Callback):
+    """Rollouts, sampled tokens and CPU seconds over all starts.
+
+    Args:
+        samples: completions of a problem.
+    """
+
+    def __init__(self, samples: int = 1) -> None:
+        self.samples = samples
+        self.spent: Cell = {"rollouts": 0, "tokens": 0, "cpu_seconds": 0.0, "pass_rates": []}
+        self.since = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.since = time.process_time()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        metrics, now = trainer.callback_metrics, time.process_time()
+        self.spent["rollouts"] += 1
+        self.spent["cpu_seconds"] += now - self.since
+        self.since = now
+        if "completion/length" in metrics:
+            self.spent["tokens"] += round(float(metrics["completion/length"]) * len(batch) * self.samples)
+            self.spent["pass_rates"].append(round(float(metrics["execution/pass_rate"]), 4))
+            print({name: value for name, value in self.spent.items() if name != "pass_rates"}, flush=True)
+
+    def state_dict(self) -> Cell:
+        return self.spent
+
+    def load_state_dict(self, state_dict: Cell) -> None:
+        self.spent = dict(state_dict)
+
+
+class Kept(TaskDataModule):
+    """Demonstrations to imitate: completions that passed."""
+
+    def __init__(self, demonstrations: Sequence[Problem], **options: Unpack[TaskOptions]) -> None:
+        super().__init__(**options)
+        self.demonstrations = list(demonstrations)
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        return self.demonstrations if split == "train" else []
+
+
+def fit(module: Any, data: TaskDataModule, spent: Spent, folder: Path, every_minutes: float) -> Cell:
+    """Train from the last checkpoint, if there is one, and save its adapters."""
+    saving = Checkpointing(str(folder / "run"), every_n_rollouts=None, every_minutes=every_minutes)
+    trainer = bare_trainer(spent, saving, accelerator="auto", enable_checkpointing=True, default_root_dir=folder)
+    trainer.fit(module, data, ckpt_path=saving.prepare(trainer))
+    if saving.exit_status:
+        raise SystemExit(saving.how_to_go_on())
+    write_model(module.policy, folder / "model", merge=False, overwrite=True)
+    return spent.spent
+
+
+def write(path: Path, cell: Cell) -> None:
+    """Replace a file whole, so that a kill leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(cell, indent=1))
+    part.replace(path)
 
 
 def mbpp(given: argparse.Namespace, split: str, **options: Any) -> MBPP:
@@ -89,7 +155,7 @@ def grpo(given: argparse.Namespace, folder: Path) -> Cell:
         max_rollouts=given.rollouts,
         seed=given.seed,
     )
-    return fit(module, mbpp(given, "validation", seed=given.seed), Budget(float("inf"), SAMPLES), folder, 0.01)
+    return fit(module, mbpp(given, "validation", seed=given.seed), Spent(SAMPLES), folder, 0.01)
 
 
 def rejection(given: argparse.Namespace, folder: Path) -> Cell:
@@ -133,7 +199,7 @@ def rejection(given: argparse.Namespace, folder: Path) -> Cell:
         optimizer=partial(torch.optim.AdamW, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.0), microbatch_size=16
     )
     module = SFT(policy_of(given, given.model, trained=True), max_updates=updates, seed=given.seed, update=update)
-    spent = fit(module, Kept(shown, batch_size=16, seed=given.seed), Budget(float("inf"), 1), folder, 1)
+    spent = fit(module, Kept(shown, batch_size=16, seed=given.seed), Spent(), folder, 1)
     sampled = {"tokens": sum(one["tokens"] for one in batches), "rollouts": len(batches), "kept": len(shown)}
     cpu = spent["cpu_seconds"] + sum(one["cpu_seconds"] for one in batches)
     return sampled | {"optimizer_steps": updates, "cpu_seconds": cpu}
@@ -276,7 +342,7 @@ def main() -> None:
     """Train what is not trained, measure what is not measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=["half", "small"], default="small", help="0.5B or 135M, for the file's name")
-    parser.add_argument("--model", help="hub id, folder or GGUF file")
+    parser.add_argument("--model", help="hub id or folder")
     parser.add_argument("--arm", choices=ARMS, default="base")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rollouts", type=int, default=ROLLOUTS)

@@ -479,7 +479,8 @@ def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
     Raises:
         UsageError: nothing logs one. A module or callback of the user's own may, so that there it is a warning.
     """
-    every, clock, validates = trainer.val_check_interval, pl_module.clock, trainer.limit_val_batches != 0
+    clock, validates = pl_module.clock, trainer.limit_val_batches != 0
+    every = getattr(trainer, "val_check_interval", None)  # Lightning has none if the interval is a time
     often = not isinstance(every, int) or every <= (clock.limit or every)
     if validates and trainer.check_val_every_n_epoch is None and not often:
         rank_zero_warn(

@@ -12,7 +12,7 @@ import numpy as np
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
 from lit_rl.arguments import TypedArguments, require_at_least
-from lit_rl.reports.diagnosis.stop_strings import Decode
+from lit_rl.reports.diagnosis.history import Decode
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, FinishedRollout, Rollout
 from lit_rl.rollout.records import TrainedModule

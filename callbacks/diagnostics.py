@@ -4,140 +4,136 @@ from __future__ import annotations
 
 import logging
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from lightning.pytorch.cli import SaveConfigCallback
+from torch import Tensor
 
-from lit_rl.arguments import TypedArguments, UsageError, require_at_least
+from lit_rl.arguments import TypedArguments, require_at_least
 from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.callbacks.tensorboard_layout import boards_of
-from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunHistory
-from lit_rl.reports.diagnosis.run_history import Where
+from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, Rule, RunSettings
+from lit_rl.reports.diagnosis.failures import cut_rows
+from lit_rl.reports.diagnosis.history import CUT, GROUPS, HIGHEST, LAG, LOWEST, MOVED, REWARD, ROWS, WEIGHT_SIZE
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.records import TrainedModule
 
 _log = logging.getLogger("lit_rl.diagnostics")
+_NUM_TENSORS, _NUM_WEIGHTS = 16, 256
 
 
 class Diagnostics(pl.Callback, TypedArguments):
     """Names likely causes of a run that does not learn, each in one line with what to do.
 
-    Looks at the numbers of the last ``patience`` rollouts after each rollout and each validation. A rule speaks once,
-    with what was measured, what it means, and the likeliest causes with a command for each, and again only after its
-    condition was gone; causes come before symptoms, and what another rule's condition explains is not said. What it
-    reports goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and into ``metrics.jsonl``, from which
-    ``lit-rl report`` and ``show`` have it; it stays in :attr:`found`, and in :attr:`open` as long as it holds. It
-    changes nothing and stops nothing. docs/monitoring.md has an entry for each rule.
+    Asks the rules of :mod:`lit_rl.reports.diagnosis` after each rollout and each validation. Each rule reports once
+    until its condition has been clear for ``patience`` rollouts. If several hold, only the first in their order is
+    reported: causes come before symptoms. A report goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and
+    into ``metrics.jsonl``, which ``lit-rl report`` and ``show`` read; it stays in :attr:`found`, and in :attr:`open` as
+    long as it holds. The callback changes nothing and stops nothing. docs/monitoring.md has an entry for each rule.
 
     Args:
-        patience: rollouts that a condition must hold; all rules look at means over these.
-        rules: with other thresholds, or of your own: a rule takes the place of the one with its name. The others stay.
+        patience: rollouts that rules take means over.
+        rules: of your own, asked after those of the package.
         leave_out: names of rules that are not asked.
     """
 
     def __init__(self, patience: int = 10, rules: Sequence[Rule] = (), leave_out: Sequence[str] = ()) -> None:
         require_at_least(1, self, patience=patience)
         self.patience = patience
-        self.rules = chosen_rules(rules, leave_out)
+        self.rules = {rule.__name__: rule for rule in (*RULES, *rules) if rule.__name__ not in leave_out}
+        self._begin()
+
+    def _begin(self) -> None:
         self.found: list[Diagnosis] = []
-        self._run = RunHistory(patience)
-        self._spoken: set[str] = set()
+        self._metrics = MetricHistory(self.patience)
+        self._held: dict[str, int] = {}  # by reported rule, the last rollout in which its condition held
+        self._last: LastRollout | None = None
+        self._version: int | None = None  # of the weights that the next rollout should be sampled with
+        self._weights = torch.zeros(0)
 
     @property
     def open(self) -> list[Diagnosis]:
         """Diagnoses that still hold, in the order in which they were made."""
         last = {one.rule: one for one in self.found}
-        return [one for one in self.found if one.rule in self._spoken and one is last[one.rule]]
+        return [one for one in self.found if one.rule in self._held and one is last[one.rule]]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Look at the weights, and where the run's files are; all ranks call."""
-        groups = trainer.optimizers[0].param_groups if trainer.optimizers else [{}]
-        self._run.begin(pl_module, where_of(trainer), {k: v for k, v in groups[0].items() if k != "params"})
+        """Read the settings, and some of the weights."""
+        self._settings, self._weights = settings_of(trainer, pl_module), some_weights(pl_module)
 
-    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
-        """Look at the last rollouts; on every rank, since a rule's trials may need all of them."""
-        self._run.add_rollout(module, finished)
-        self._look(trainer)
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+        """Add a rollout, and ask the rules about the last ones."""
+        rollout, experience = finished.rollout, finished.experience
+        rows, num_rows = rollout.completions, len(rollout.completions)
+        numbers = {ROWS: num_rows, GROUPS: len(rows.groups()), CUT: len(cut_rows(rollout)) / max(1, num_rows)}
+        known = finished.rewards.rewards[finished.rewards.valid].tolist()
+        if known:
+            numbers |= {HIGHEST: max(known), LOWEST: min(known)}
+        due = self._version or 0
+        numbers[LAG] = sum(max(0, due - one) for one in rows.weights_versions) / max(1, num_rows)
+        before, self._weights, self._version = self._weights, some_weights(module), module.policy.version
+        if len(before):
+            numbers |= {WEIGHT_SIZE: _size(self._weights), MOVED: _size(self._weights - before)}
+        self._metrics.add(module.clock.count, {**finished.metrics, **numbers})
+        logprobs = module.trace.found.get("logprobs") if experience.old_logprobs is None else experience.old_logprobs
+        self._last = LastRollout(rollout, finished.rewards, logprobs, module.policy.codec.decode)
+        self._look(trainer, self._last)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Check validation metrics against the rewards of training."""
-        if trainer.state.fn != "fit" or not self._run.rollout_step:
+        """Add a validation, with the reward of training at that time, and ask the rules."""
+        reward = self._metrics.level(REWARD)
+        if trainer.state.fn == "fit" and self._last is not None and reward is not None:
+            earned = {REWARD: reward.mean, "reward/error": reward.error}
+            self._metrics.add_validation(validation_metrics(trainer) | earned)
+            self._look(trainer, self._last)
+
+    def _look(self, trainer: pl.Trainer, last: LastRollout) -> None:
+        if not trainer.is_global_zero:
             return
-        reward = self._run.level("reward/mean")
-        trained = {} if reward is None else {"reward/mean": reward.mean, "reward/error": reward.error}
-        self._run.add_validation(validation_metrics(trainer) | trained)
-        self._look(trainer)
+        metrics = self._metrics
+        rules = self.rules if metrics.is_known else {n: rule for n, rule in self.rules.items() if n == "not_finite"}
+        found = {name: text for name, rule in rules.items() if (text := rule(metrics, last, self._settings))}
+        self._held |= dict.fromkeys(found.keys() & self._held.keys(), metrics.rollout)
+        for name in [one for one, held in self._held.items() if metrics.rollout - held >= self.patience]:
+            del self._held[name]
+            for record in records_of(trainer):
+                record.on_diagnosis_end(metrics.rollout, name)
+        name = next((one for one in rules if one in found or one in self._held), "")
+        if name in found and name not in self._held:
+            self._held[name] = metrics.rollout
+            self._report(trainer, name, found[name])
 
-    def _look(self, trainer: pl.Trainer) -> None:
-        run, rules = self._run, [rule for rule in self.rules if self._run.is_known or rule.at_once]
-        rules = [rule for rule in rules if "*" in rule.explains and rule.look(run)] or rules
-        messages = {rule.name: rule.look(run) for rule in rules}
-        holding = [r for r in rules if messages[r.name] or (r.name in self._spoken and r.persists(run))]
-        explained = {name for rule in rules if rule in holding or rule.suspects(run) for name in rule.explains}
-        for rule in rules:
-            message, known = messages[rule.name], rule.name in self._spoken
-            if message and not known and rule.name not in explained:
-                self._spoken.add(rule.name)
-                if trainer.is_global_zero:
-                    page = f" ({rule.page}#{rule.name})" if rule.page else ""
-                    diagnosis = Diagnosis(run.rollout_step, rule.name, f"{message}{page}", rule.details(run))
-                    self._report(trainer, diagnosis)
-            elif known and rule not in holding:
-                self._spoken.discard(rule.name)
-                for record in records_of(trainer):
-                    record.on_diagnosis_end(run.rollout_step, rule.name)
-
-    def _report(self, trainer: pl.Trainer, diagnosis: Diagnosis) -> None:
+    def _report(self, trainer: pl.Trainer, name: str, text: str) -> None:
+        message, _, details = text.partition("\n")
+        if self.rules[name] in RULES:
+            message += f" (lit-rl docs monitoring#{name})"
+        diagnosis = Diagnosis(self._metrics.rollout, name, message, details)
         self.found.append(diagnosis)
-        _log.warning("rollout %d: %s", diagnosis.rollout, diagnosis.message)
-        text = diagnosis.message
-        if diagnosis.details:
-            _log.warning("%s", diagnosis.details)
-            text += f"\n\n```\n{diagnosis.details}\n```"
+        _log.warning("rollout %d: %s", diagnosis.rollout, "\n".join(filter(None, [message, details])))
         for logger in boards_of(trainer):
-            logger.experiment.add_text(f"diagnosis/{diagnosis.rule}", text, diagnosis.rollout)
+            shown = f"{message}\n\n```\n{details}\n```" if details else message
+            logger.experiment.add_text(f"diagnosis/{name}", shown, diagnosis.rollout)
         for record in records_of(trainer):
             record.on_diagnosis(diagnosis)
-
-    # -- state -----------------------------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Begin anew; a checkpoint is loaded after this."""
         if stage == "fit":
-            self.found, self._run, self._spoken = [], RunHistory(self.patience), set()
-            for rule in self.rules:
-                rule.reset()
+            self._begin()
 
     def state_dict(self) -> dict[str, Any]:
         """The metrics and diagnoses so far."""
-        return {
-            "run": self._run.state_dict(),
-            "spoken": sorted(self._spoken),
-            "found": [tuple(one) for one in self.found],
-        }
+        found = [tuple(one) for one in self.found]
+        return {"metrics": self._metrics.state_dict(), "held": dict(self._held), "found": found}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore them, so that a resumed run repeats no diagnosis."""
-        self._run.load_state_dict(state_dict["run"])
-        self._spoken = set(state_dict["spoken"])
+        self._metrics.load_state_dict(state_dict["metrics"])
+        self._held = dict(state_dict["held"])
         self.found = [Diagnosis(*one) for one in state_dict["found"]]
-
-
-def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
-    """The package's rules with their defaults, replaced by given rules of the same name, then other given rules.
-
-    Raises:
-        ValueError: a name that is left out is no rule's.
-    """
-    by_name: dict[str, Rule] = {rule.name: rule for rule in (*(kind() for kind in RULES), *given)}
-    unknown = sorted(set(leave_out) - set(by_name))
-    if unknown:
-        raise UsageError(f"leave_out names {', '.join(unknown)}, which is no rule: there are {', '.join(by_name)}")
-    return [rule for name, rule in by_name.items() if name not in leave_out]
 
 
 def open_diagnoses(trainer: Any) -> list[Diagnosis]:
@@ -150,31 +146,59 @@ def records_of(trainer: Any) -> list[Any]:
     return [callback for callback in trainer.callbacks if hasattr(callback, "on_diagnosis")]
 
 
-def where_of(trainer: Any) -> Where:
-    """Commands and places for this run's messages; all ranks call."""
-    logs, saved = trainer.log_dir, any(isinstance(one, SaveConfigCallback) for one in trainer.callbacks)
+def settings_of(trainer: Any, module: Any) -> RunSettings:
+    """Settings that rules compare, and commands that messages name; all ranks call."""
+    logs, task, commands = trainer.log_dir, getattr(trainer, "datamodule", None), dict[str, str]()
     folder = next((one.folder or logs for one in records_of(trainer)), None)
-    show = f"lit-rl show {shlex.quote(str(folder))}" if folder else Where().show
-    at = f"--config {shlex.quote(str(Path(logs or '.') / 'config.yaml'))}"
-    fit = f"lit-rl fit {at} --run_dir NEW" if saved else Where().fit
-    if getattr(trainer, "datamodule", None) is None:
-        return Where(show=show, fit=fit)
-    task = type(trainer.datamodule)
-    check_data = f"lit-rl check-data {at if saved else f'--data {place_of(task)}'}"
-    strings = f"stop_strings are set where {task.__qualname__}.load_problems makes its problems"
-    if getattr(trainer.datamodule, "stop_strings", None) is not None:
-        strings = "data.stop_strings sets them"
-    return Where(check_data, strings, show, fit)
+    if folder:
+        commands["show"] = f"lit-rl show {shlex.quote(str(folder))}"
+    config = f"--config {shlex.quote(str(Path(logs or '.') / 'config.yaml'))}"
+    saved = any(isinstance(one, SaveConfigCallback) for one in trainer.callbacks)
+    if saved:
+        commands["fit"] = f"lit-rl fit {config} --run_dir NEW"
+    if task is not None:
+        kind = type(task)
+        place = "my_task" if kind.__module__ == "__main__" else kind.__module__
+        commands["check_data"] = f"lit-rl check-data {config if saved else f'--data {place}.{kind.__qualname__}'}"
+        commands["stop_strings"] = f"stop_strings are set where {kind.__qualname__}.load_problems makes its problems"
+        if getattr(task, "stop_strings", None) is not None:
+            commands["stop_strings"] = "data.stop_strings sets them"
+    groups = trainer.optimizers[0].param_groups if trainer.optimizers else [{}]
+    learning = [p for p in module.policy.parameters() if p.requires_grad]
+    model, codec = getattr(module.policy, "model", None), module.policy.codec
+    options = vars(getattr(model, "config", object)) if model is not None else {}
+    tokens = getattr(getattr(codec, "tokenizer", None), "added_tokens_decoder", {})
+    collect, sampling, rewards = module.sampler.settings, module.sampling, getattr(module, "rewards", None)
+    return RunSettings(
+        **commands,
+        optimizer={name: value for name, value in groups[0].items() if name != "params"},
+        steps=module.update.steps,
+        clip_norm=module.update.gradient_clip_norm,
+        num_weights=sum(p.numel() for p in learning),
+        staleness=collect.staleness,
+        filtered=bool(sampling.top_k) or sampling.top_p < 1,
+        precision=f"precision {trainer.precision}, weights in {', '.join({str(p.dtype) for p in learning})}",
+        dropout=[name for name, value in options.items() if ("drop" in name) and value],
+        term_weights={} if rewards is None else {one.name: one.weight for one in rewards.terms},
+        special_tokens={n: str(one) for n, one in tokens.items() if one.special and n not in codec.eos_ids},
+    )
 
 
-def place_of(task: type) -> str:
-    """The name by which a command imports a task, with what to do first where it has none."""
-    name = task.__qualname__.rpartition(".")[2]
-    if task.__module__ != "__main__" and "<locals>" not in task.__qualname__:
-        return f"{task.__module__}.{task.__qualname__}"
-    script = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
-    found = script.suffix == ".py" and script.stem.isidentifier() and script.resolve().parent == Path.cwd()
-    # Without `if __name__ == "__main__"`, importing the script would start what it starts.
-    if found and name == task.__qualname__ and "__name__" in script.read_text(encoding="utf-8"):
-        return f"{script.stem}.{name}"
-    return f"my_task.{name}  # with {name} moved to my_task.py"
+def some_weights(module: Any) -> Tensor:
+    """[W] some of this rank's weights that learn, copied to the CPU: enough to see how far they move.
+
+    Of matrices where there are any: the weights of norms are about 1, and would hide how far the others move.
+    """
+    learning = [p for p in module.policy.parameters() if p.requires_grad]
+    learning = [p for p in learning if p.ndim > 1] or learning
+    chosen = []
+    for parameter in learning[:: max(1, len(learning) // _NUM_TENSORS)]:
+        local: Any = parameter.detach()
+        local = local.to_local() if hasattr(local, "to_local") else local
+        chosen.append(local.flatten()[:_NUM_WEIGHTS].double().cpu())
+    return torch.cat(chosen) if chosen else torch.zeros(0, dtype=torch.float64)
+
+
+def _size(weights: Tensor) -> float:
+    """Root mean square."""
+    return float(weights.square().mean().sqrt())

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from lit_rl.callbacks.completion_log import message_after
 from lit_rl.execution.interface import Outcome
-from lit_rl.reports.diagnosis.stop_strings import Decode, string_that_ended
+from lit_rl.reports.diagnosis.failures import string_that_ended
+from lit_rl.reports.diagnosis.history import Decode
 from lit_rl.reports.run_files import RecordedRow, RecordedTurn
 from lit_rl.reports.run_files.files import SURROGATES, to_json
 from lit_rl.reports.run_files.records import finite, item_of

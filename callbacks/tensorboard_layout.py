@@ -39,7 +39,6 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
         "groups that teach nothing, rows that train": _lines(
             "group/zero_advantage_fraction", "update/trained_fraction"
         ),
-        "updates that do what advantages and rewards say (1)": _lines("update/.*_agreement"),
         "cut by the token limit, no program found, no reward": _lines(
             "completion/truncated_fraction", "reward/invalid_fraction", "completion/program_rate"
         ),

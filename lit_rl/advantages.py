@@ -1,18 +1,17 @@
-"""Advantages: what a completion, a turn or a token was worth beyond what was expected of it.
+"""Advantages: what a completion or a token was worth beyond what was expected of it.
 
 A kind of advantage is a class whose method is the formula. Row advantages compare one score per completion, with those
-of its group, of the whole rollout or of rollouts before; turn advantages do so turn by turn; token advantages come from
-rewards and a critic's values.
+of its group or of the whole rollout; token advantages come from rewards and a critic's values.
 
-Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens, K turns that a row can have. A
-row that is not valid has no score of its own (the sandbox failed, not the program): it leaves the baseline and gets
-advantage 0, and its score never matters, not even NaN.
+Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens. A row that is not valid has no
+score of its own (the sandbox failed, not the program): it leaves the baseline and gets advantage 0, and its score never
+matters, not even NaN.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -29,12 +28,8 @@ from lit_rl.functional.masking import (
     require_no_grad,
     require_same_shape,
     shape_of,
-    spread_over_turns,
     statistics_dtype,
-    sum_over_turns,
-    turn_starts,
 )
-from lit_rl.functional.returns import reward_to_go
 
 __all__ = [
     "GAE",
@@ -43,15 +38,9 @@ __all__ = [
     "GroupMean",
     "LeaveOneOut",
     "MaxRewards",
-    "Murphy",
     "NoBaseline",
-    "RewardAdvantages",
     "RowAdvantages",
-    "RunningMean",
     "TokenAdvantages",
-    "TurnAdvantages",
-    "TurnGAE",
-    "TurnReturns",
     "decoupled_advantages",
 ]
 
@@ -59,16 +48,7 @@ Normalize = Literal["std", "batch_std", "mean", "none"]
 """Divisor of centred scores: their standard deviation (n - 1), that of the rollout's scores, their mean, or none."""
 
 
-class RewardAdvantages(TypedArguments, ABC):
-    """Advantages from rewards alone, without a critic: of whole rows, or of their turns."""
-
-    @property
-    @abstractmethod
-    def comparison(self) -> RowAdvantages:
-        """The object that compares scores: this one, or that by which it compares turns."""
-
-
-class RowAdvantages(RewardAdvantages):
+class RowAdvantages(TypedArguments, ABC):
     """One advantage per completion from one score per completion; one of your own implements :meth:`advantages`.
 
     Constructor arguments are what YAML gives under ``init_args``.
@@ -80,11 +60,6 @@ class RowAdvantages(RewardAdvantages):
     sum_over_ranks: SumOverRanks | None = None
     """Sums a small tensor over all ranks, for formulas that look at the whole rollout; every rank calls it equally
     often. The module that uses the object sets it. None: the rows given are all there are."""
-
-    @property
-    def comparison(self) -> RowAdvantages:
-        """The object itself."""
-        return self
 
     @abstractmethod
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -101,11 +76,7 @@ class RowAdvantages(RewardAdvantages):
         """
 
     def __call__(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """:meth:`advantages`, checked, with 0 for rows of groups that are too small.
-
-        Raises:
-            ValueError: a valid score is not finite, or the result is not one number per row.
-        """
+        """:meth:`advantages`, checked, with 0 for rows of groups that are too small."""
         num_bad = int((valid & ~torch.isfinite(scores)).sum())
         if num_bad:
             raise UsageError(
@@ -132,9 +103,6 @@ class RowAdvantages(RewardAdvantages):
         Args:
             num_samples: completions of each problem in training.
             argument: what the user calls this object.
-
-        Raises:
-            ValueError: it has fewer.
         """
         if num_samples < self.smallest_group:
             raise UsageError(
@@ -164,11 +132,7 @@ class Baseline(RowAdvantages):
         """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`."""
 
     def baselines(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] :meth:`expected`, checked.
-
-        Raises:
-            ArgumentError: it is not one number per row.
-        """
+        """[N] :meth:`expected`, checked."""
         return self._one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -394,178 +358,9 @@ class BatchMean(Baseline):
         return mean.expand_as(scores)
 
 
-@dataclass(eq=False)
-class RunningMean(Baseline):
-    """Exponential mean of the scores of earlier rollouts; the first rollout has none.
-
-        b' = decay * b + (1 - decay) * mean r        b: baseline of this rollout, b': of the next
-
-    Over a baseline that already held its scores the advantages of a rollout would be biased.
-
-    Args:
-        decay: weight of the old mean, in [0, 1).
-
-    Raises:
-        ValueError: ``decay`` is out of range.
-
-    Source:
-        reinforcement comparison in Williams 1992, https://doi.org/10.1007/BF00992696
-
-    Example:
-        >>> baseline, valid, ids = RunningMean(decay=0.75), torch.ones(2).bool(), torch.tensor([7, 7])
-        >>> baseline(torch.tensor([4.0, 4.0]), valid, ids), baseline(torch.tensor([7.0, 9.0]), valid, ids)
-        (tensor([4., 4.]), tensor([3., 5.]))
-    """
-
-    decay: float = 0.9
-    mean: float | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        require_share(self, decay=self.decay)
-        if self.decay == 1:
-            raise ArgumentError("RunningMean.decay", "a number below 1", "1", "it would stay the first rollout's")
-
-    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] the mean before this rollout, which is then counted."""
-        before = self.mean
-        now = float(masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[0])
-        self.mean = now if before is None else self.decay * before + (1 - self.decay) * now
-        return torch.full_like(scores, 0.0 if before is None else before, dtype=torch.float64)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The mean so far."""
-        return {"mean": self.mean}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore it."""
-        self.mean = state.get("mean")
-
-
 def _result_dtype(scores: Tensor) -> torch.dtype:
     """Never narrower than float32: scores may come as counts or half precision."""
     return torch.float64 if scores.dtype == torch.float64 else torch.float32
-
-
-class TurnAdvantages(RewardAdvantages):
-    """One advantage per turn; one of your own implements :meth:`returns`.
-
-    The returns of the turns with the same number in rows of one problem are compared, by a baseline of this module. A
-    turn that no other row of its problem has is alone in its group and gets advantage 0 where completions are compared.
-    With ``LeaveOneOut(normalize="none")`` the baseline of a turn holds other rows only, and whether they have that turn
-    was decided before it: the expected gradient of a turn is that of its expected return, times the probability that
-    there is another row to compare with.
-
-    Constructor arguments are what YAML gives under ``init_args``.
-    """
-
-    judges_every_turn: ClassVar[bool] = False
-    """True if :meth:`returns` reads each turn's own reward, as if the row had ended there; else the parts of the row's
-    reward that each turn earned."""
-
-    baseline: RowAdvantages = GroupMean()
-    """Compares the returns of turns."""
-
-    @property
-    def comparison(self) -> RowAdvantages:
-        """The baseline of turns."""
-        return self.baseline
-
-    @abstractmethod
-    def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
-        """[N, K] worth of each turn, reward units; values where there is no turn do not matter.
-
-        Args:
-            rewards: [N, K] reward units, see :attr:`judges_every_turn`; 0 where there is no turn, NaN where a turn
-                could not be judged.
-            turns: [N, K] bool, turns that a row has: the first ones.
-        """
-
-    def __call__(self, rewards: Tensor, turns: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N, K] advantages, 0 where there is no turn; ``valid`` and ``group_ids`` as of :class:`RowAdvantages`."""
-        returns = self.returns(rewards, turns)
-        rows, numbers = turns.nonzero(as_tuple=True)
-        groups = group_ids[rows] * turns.shape[1] + numbers
-        advantages = self.baseline(returns[turns], valid[rows], groups)
-        return advantages.new_zeros(turns.shape).masked_scatter(turns, advantages)
-
-
-@dataclass(eq=False)
-class TurnReturns(TurnAdvantages):
-    """Discounted reward from each turn on, compared turn by turn.
-
-        G_k = r_k + gamma * G_{k+1}        r_k: part of the reward that turn k earned
-        A_k = G_k over the baseline of turns k of the problem
-
-    A reward that a term gives to a turn (``turn_values``) counts from that turn backwards, the rest is earned by the
-    last turn. With ``gamma`` 1 and nothing given to turns every turn has the row's reward, against a baseline of the
-    rows that came as far.
-
-    Args:
-        gamma: discount per turn.
-        baseline: compares the returns of turns; the default divides by their standard deviation.
-
-    Raises:
-        ValueError: ``gamma`` is not from 0 to 1.
-
-    Source:
-        Ding et al. 2025 (GTPO), https://arxiv.org/abs/2511.14846
-
-    Example:
-        >>> rewards, turns = torch.tensor([[-1.0, 2.0], [3.0, 0.0]]), torch.tensor([[True, True], [True, False]])
-        >>> one_problem = torch.ones(2).bool(), torch.tensor([7, 7])
-        >>> TurnReturns(gamma=0.5, baseline=NoBaseline())(rewards, turns, *one_problem)
-        tensor([[0., 2.],
-                [3., 0.]])
-    """
-
-    gamma: float = 1.0
-    baseline: RowAdvantages = field(default_factory=GroupMean)
-
-    def __post_init__(self) -> None:
-        require_share(self, gamma=self.gamma)
-
-    def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
-        """[N, K] discounted sums."""
-        return reward_to_go(rewards, turns, gamma=self.gamma)
-
-
-@dataclass(eq=False)
-class Murphy(TurnAdvantages):
-    """Reward of each turn's own program, raised to the best of later turns (Murphy's MaRS).
-
-        R_k = max(r_k, R_{k+1})                                best program from this turn on
-        A_k = R_k over the baseline of turns k of the problem
-
-    r_k is the reward that the row would have had, had it ended with turn k; a turn that could not be judged passes on
-    R_{k+1}. The paper samples a tree, several next turns of each failed program, and takes the maximum over them too; a
-    row here has one next turn. Where a row ends with its first pass and rewards are 0 and 1, every turn has the row's
-    reward.
-
-    Args:
-        baseline: compares the returns of turns; the default divides by their standard deviation.
-
-    Source:
-        Ekbote et al. 2025, https://arxiv.org/abs/2511.07833
-
-    Example:
-        >>> rewards, turns = torch.tensor([[0.0, 1.0], [0.5, 0.25]]), torch.ones(2, 2).bool()
-        >>> Murphy().returns(rewards, turns)
-        tensor([[1.0000, 1.0000],
-                [0.5000, 0.2500]])
-    """
-
-    judges_every_turn: ClassVar[bool] = True
-
-    baseline: RowAdvantages = field(default_factory=GroupMean)
-
-    def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
-        """[N, K] rewards after those of later turns were passed on."""
-        returns = rewards.clone()
-        for k in reversed(range(turns.shape[1] - 1)):
-            here, later = rewards[:, k], returns[:, k + 1]
-            raised = torch.where(here.isnan(), later, torch.maximum(here, later))
-            returns[:, k] = torch.where(turns[:, k + 1], raised, here)
-        return returns
 
 
 class TokenAdvantages(TypedArguments, ABC):
@@ -594,10 +389,6 @@ class TokenAdvantages(TypedArguments, ABC):
             Advantages [N, T] and the critic's targets [N, T], reward units, 0 outside the mask.
         """
 
-    def targets(self, mask: Tensor) -> Tensor:
-        """[N, T] bool: tokens before which the critic has a target; by default all that the policy chose."""
-        return mask
-
 
 @dataclass(eq=False)
 class GAE(TokenAdvantages):
@@ -615,9 +406,6 @@ class GAE(TokenAdvantages):
             reaches its beginning: 0.95 ** 200 is 3.5e-5.
         critic_lambda: that of the critic's targets; ``None`` for the same.
         whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
-
-    Raises:
-        ValueError: a number is not from 0 to 1.
 
     Source:
         Schulman et al. 2016, eq. 16, https://arxiv.org/abs/1506.02438
@@ -639,11 +427,7 @@ class GAE(TokenAdvantages):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Advantages and returns [N, T].
-
-        Raises:
-            ValueError: shapes differ, ``mask`` is not bool, or an input requires grad.
-        """
+        """Advantages and returns [N, T]."""
         require_mask(mask, token_rewards)
         require_same_shape(token_rewards=token_rewards, values=values)
         require_no_grad(token_rewards=token_rewards, values=values, bootstrap_values=bootstrap_values)
@@ -674,45 +458,3 @@ class GAE(TokenAdvantages):
             next_value = torch.where(here, values[:, t], next_value)
             advantages[:, t] = next_advantage
         return torch.where(mask, advantages, torch.zeros_like(advantages))
-
-
-@dataclass(eq=False)
-class TurnGAE(GAE):
-    """Generalised advantage estimation over whole turns: a turn is one action, and the critic values prompts.
-
-        delta_k  = R_k + gamma * V_{k+1} - V_k         R_k: all rewards of turn k; V_k: value before its first token
-        A_k      = delta_k + gamma * gae_lambda * A_{k+1}
-        return_k = A_k + V_k
-
-    A turn is a run of tokens in the mask. All of them have its advantage, and the critic learns only where it begins.
-    With gamma and lambda 1 A_k is the sum of R from k on, less V_k. The KL of a turn, if it is subtracted from the
-    reward, is the sum over its tokens (the paper takes their mean).
-
-    Args:
-        gamma: discount per turn.
-        gae_lambda: 1, as in the paper, trusts the rewards alone, 0 the next turn's value.
-        whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
-
-    Source:
-        Gehring et al. 2024 (RLEF), section 2.2, https://arxiv.org/abs/2410.02089
-
-    Example:
-        >>> rewards, values = torch.tensor([[0.0, -0.5, 0.0, 1.0]]), torch.tensor([[0.25, 7.0, 7.0, 0.75]])
-        >>> TurnGAE().estimate(rewards, values, torch.tensor([[True, True, False, True]]), torch.zeros(1))
-        (tensor([[0.2500, 0.2500, 0.0000, 0.2500]]), tensor([[0.5000, 0.0000, 0.0000, 1.0000]]))
-    """
-
-    def estimate(
-        self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Advantages [N, T], the same at every token of a turn; returns [N, T], 0 except where a turn begins."""
-        require_same_shape(token_rewards=token_rewards, values=values, mask=mask)
-        starts = self.targets(mask)
-        of_turns = sum_over_turns(token_rewards, mask), sum_over_turns(torch.where(starts, values, 0.0), mask)
-        turns = sum_over_turns(starts.long(), mask).bool()  # [N, K]
-        advantages, returns = super().estimate(*of_turns, turns, bootstrap_values)
-        return spread_over_turns(advantages, mask), spread_over_turns(returns, mask) * starts
-
-    def targets(self, mask: Tensor) -> Tensor:
-        """[N, T] bool: where turns begin."""
-        return turn_starts(mask)

@@ -16,13 +16,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip, require_share
-from lit_rl.functional.masking import SumOverRanks, masked_mean, masked_moments, require_no_grad, shape_of
-from lit_rl.functional.ratios import BeyondCap, RatioLevel, importance_weights, log_ratio
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip
+from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
+from lit_rl.functional.ratios import RatioLevel, importance_weights, log_ratio
 
 __all__ = [
     "CISPO",
-    "ClipCov",
     "Clipped",
     "Correction",
     "ImportanceSampling",
@@ -47,9 +46,6 @@ class Tokens:
         advantages: [n, T] or [n, 1]. No gradient.
         mask: [n, T] bool, tokens that count.
         level: what a ratio is about, see :func:`lit_rl.functional.ratios.log_ratio`.
-
-    Raises:
-        ValueError: advantages of another shape, which would broadcast, or that carry a gradient.
     """
 
     logprobs: Tensor
@@ -161,9 +157,6 @@ class Clipped(Loss):
         clip_high: distance of its upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
         dual_clip: largest ratio that counts where the advantage is negative, above 1 + ``clip_high``; ``None``: any.
 
-    Raises:
-        ValueError: bounds out of range.
-
     Source:
         Schulman et al. 2017, eq. 7, https://arxiv.org/abs/1707.06347
         separate bounds: Yu et al. 2025, eq. 10, https://arxiv.org/abs/2503.14476
@@ -219,9 +212,6 @@ class CISPO(Loss):
         clip_high: distance of the weight's upper bound from 1. The paper tunes it and names no value.
         clip_low: distance of its lower bound from 1; ``None`` for none, as in the paper's runs.
 
-    Raises:
-        ValueError: bounds out of range.
-
     Source:
         MiniMax 2025, eq. 4 and 5, https://arxiv.org/abs/2506.13585
 
@@ -255,10 +245,6 @@ class ImportanceSampling(Loss):
 
     Args:
         cap: largest weight; ``None`` for none.
-        beyond_cap: weights above the cap are cut to it (``truncate``) or their tokens dropped (``mask``).
-
-    Raises:
-        ValueError: ``cap`` is not above 0.
 
     Source:
         truncation: Ionides 2008, https://doi.org/10.1198/106186008X320456
@@ -273,7 +259,6 @@ class ImportanceSampling(Loss):
     reads_sampler_logprobs: ClassVar[bool] = True
 
     cap: float | None = None
-    beyond_cap: BeyondCap = "truncate"
 
     def __post_init__(self) -> None:
         require_above(0, self, cap=self.cap)
@@ -284,7 +269,6 @@ class ImportanceSampling(Loss):
             tokens.logprobs,
             tokens.sampler_logprobs.to(tokens.logprobs.dtype),
             cap=self.cap,
-            beyond_cap=self.beyond_cap,
             level=tokens.level,
             mask=tokens.mask,
         )
@@ -319,9 +303,6 @@ class TruncatedWeights(Correction):
         cap: largest weight.
         level: ratio of each ``token``; of the ``sequence_product``, the whole completion, which is unbiased without the
             cap; or of the ``sequence``, its geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
-
-    Raises:
-        ValueError: ``cap`` is not above 0.
 
     Source:
         Ionides 2008, https://doi.org/10.1198/106186008X320456
@@ -358,9 +339,6 @@ class MaskedBand(Correction):
         level: ratio of each ``token``, of the ``sequence_product``, the whole completion, or of the ``sequence``, its
             geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
         negative_only: drop only tokens with a negative advantage; others outside the band have its nearest border.
-
-    Raises:
-        ValueError: a band without 1 in it.
 
     Source:
         IcePop: Ling Team 2025, https://arxiv.org/abs/2510.18855
@@ -405,9 +383,6 @@ class SequenceMask(Correction):
         cap: weigh the tokens of a completion that is kept by p / q up to this; ``None`` weighs them all 1.
         negative_only: drop only tokens with a negative advantage.
 
-    Raises:
-        ValueError: a band without 1 in it, or ``cap`` is not above 0.
-
     Source:
         negative_only: DeepSeek-AI 2025 (V3.2), https://arxiv.org/abs/2512.02556
 
@@ -435,73 +410,6 @@ class SequenceMask(Correction):
         kept = _kept(mean, self, tokens)
         weights = torch.ones_like(mean) if self.cap is None else _off_policy_weights(tokens, self.cap, "token")
         return torch.where(kept, weights, torch.zeros_like(weights))
-
-
-@dataclass(frozen=True)
-class ClipCov(TypedArguments):
-    """Leave out a few of the tokens that lower the entropy most, those whose covariance lies in a band (Clip-Cov).
-
-        cov_t = (A_t - mean A) * (log q_t - mean log q)        means over the rollout's tokens, on all ranks
-        A_t   = 0 for a random part of the tokens with low <= cov_t <= high
-
-    A likely token with a large advantage takes probability from all others. Its part of the loss has no gradient then;
-    the token still counts in the mean. Tokens are chosen once per rollout, by the log-probabilities that the sampler
-    reported (in the paper at each update, by the policy's), so that no split into micro-batches or ranks changes them.
-
-    Args:
-        share: of all tokens, that is left out on average; at most all in the band are.
-        low: smallest covariance of the band, nats times the advantage's unit.
-        high: largest.
-
-    Raises:
-        ValueError: ``share`` is not above 0 and at most 1, or the band is empty.
-
-    Source:
-        Cui et al. 2025, https://arxiv.org/abs/2505.22617
-
-    Example:
-        >>> advantages, logprobs = torch.tensor([[2.0, -2.0, 0.0]]), torch.tensor([[-0.5, -3.5, -2.0]])  # 3, 3, 0
-        >>> every, draws = torch.ones(1, 3).bool(), torch.tensor([[0.1, 0.9, 0.1]])
-        >>> ClipCov(share=1 / 3).kept(advantages, logprobs, every, draws)  # one of three, so half of the two
-        tensor([[False,  True,  True]])
-    """
-
-    share: float = 2e-4
-    low: float = 1.0
-    high: float = 5.0
-
-    def __post_init__(self) -> None:
-        require_share(self, share=self.share)
-        require_above(0, self, share=self.share)
-        if not self.low < self.high:
-            raise UsageError(
-                f"ClipCov.low must be below high, got low={self.low} and high={self.high}: the band has no covariance"
-            )
-
-    def kept(
-        self,
-        advantages: Tensor,
-        logprobs: Tensor,
-        mask: Tensor,
-        draws: Tensor,
-        sum_over_ranks: SumOverRanks | None = None,
-    ) -> Tensor:
-        """[N, T] bool: tokens whose advantage stays; all ranks call together.
-
-        Args:
-            advantages: [N, T].
-            logprobs: [N, T] nats, of the sampled tokens under the policy that sampled.
-            mask: [N, T] bool, tokens that count.
-            draws: [N, T] uniform random numbers in [0, 1).
-            sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`.
-        """
-        mean_advantage, _, count = masked_moments(advantages, mask, sum_over_ranks=sum_over_ranks)
-        mean_logprob, _, _ = masked_moments(logprobs, mask, sum_over_ranks=sum_over_ranks)
-        covariance = (advantages - mean_advantage) * (logprobs - mean_logprob)
-        in_band = mask & (covariance >= self.low) & (covariance <= self.high)
-        candidates = in_band.sum().to(count.dtype).reshape(1)
-        candidates = candidates if sum_over_ranks is None else sum_over_ranks(candidates)
-        return ~(in_band & (draws * candidates < self.share * count))
 
 
 def _off_policy_weights(tokens: Tokens, cap: float | None, level: RatioLevel) -> Tensor:

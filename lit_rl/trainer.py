@@ -15,6 +15,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import (
+    BatchSizeFinder,
     Checkpoint,
     EarlyStopping,
     GradientAccumulationScheduler,
@@ -59,6 +60,7 @@ _NO_USE: dict[type[pl.Callback], str] = {
     GradientAccumulationScheduler: "has no effect here: use model.update.microbatch_size",
     StochasticWeightAveraging: "takes over schedules and backward passes, as modules here do: leave it out",
     LearningRateFinder: "needs one loss that falls, which rollouts do not have: set model.update.optimizer's lr",
+    BatchSizeFinder: "changes how many problems a rollout has: set model.update.microbatch_size for the memory",
 }
 
 MOST_RANKS_A_CORE = 4
@@ -401,7 +403,6 @@ _WARNINGS = (
     ".*in eval mode at the start of training.*",
     ".*Checkpoint directory .* exists and is not empty.*",
     ".*`is_gradient_checkpointing` is deprecated.*",  # peft asks for it
-    ".*Could not find a config file in .* vocabulary was not modified.*",  # peft, where the base is a GGUF file
 )
 """Beginnings, as regular expressions, of warnings that a user can do nothing about."""
 

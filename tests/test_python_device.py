@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SOME = "weights_of_the_cpu and grpo and not lora and not packed or seldom and grpo or looks or mix"
+SOME = "weights_of_the_cpu and grpo and not lora or seldom and grpo or looks or mix"
 
 
 @pytest.mark.parametrize("chosen", [SOME, pytest.param("", marks=pytest.mark.slow)], ids=["some", "all"])

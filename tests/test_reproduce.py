@@ -67,8 +67,8 @@ def errands(parts: dict[str, Any]) -> list[Any]:
 def test_each_errand_has_a_mistake_that_ends_as_its_family_says(errands: list[Any]) -> None:
     """One errand with its mistake, the other without: the program fails as that mistake fails, and as no other does."""
     from reproductions.places import mistaken
+    from reproductions.robot_tasks import one_program
 
-    from lit_rl.data.robots.robot_tasks import one_program
     from lit_rl.execution import Sandbox
 
     intended = {  # by a part of the errand's program

@@ -582,14 +582,6 @@ def test_each_change_says_whether_it_is_in_force(changes: dict[str, Any], name: 
     assert ("in force" in line, "ignored" in line) == (in_force, not in_force)
 
 
-def test_a_coefficient_that_a_target_moved_is_the_checkpoints() -> None:
-    before, now = (config(objective={"kl_coef": coef, "kl_in": "reward", "target_kl": 0.1}) for coef in (0.1, 0.2))
-    (line,) = changes_on_resume(before, now)
-    assert "0.1 -> 0.2, ignored" in str(line)
-    before, now = (config(objective={"kl_coef": coef}) for coef in (0.1, 0.2))
-    assert "0.1 -> 0.2, in force" in str(changes_on_resume(before, now)[0])
-
-
 @pytest.mark.parametrize(
     ("changes", "name"),
     [

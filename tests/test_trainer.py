@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ class Validations(pl.Callback):
         ({"val_check_interval": 1.0}, [3, 6, 8]),
         ({"check_val_every_n_epoch": 2}, [6]),
         ({"val_check_interval": 2, "check_val_every_n_epoch": 1}, [2, 5, 8]),
+        ({"val_check_interval": timedelta(0)}, [1, 2, 3, 4, 5, 6, 7, 8]),
     ],
 )
 def test_an_interval_counts_rollouts_over_all_epochs(settings: dict[str, Any], after: list[int]) -> None:
@@ -204,10 +206,23 @@ def test_a_compiled_module_runs_as_it_is(verb: str) -> None:
     assert inner._compiler_ctx is None and inner.clock.count == (2 if verb == "fit" else 0)
 
 
-def test_the_search_for_a_rate_is_refused_and_leaves_the_trainer_as_it_was() -> None:
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ("lr_find", "LearningRateFinder, which needs one loss that falls"),
+        ("scale_batch_size", "BatchSizeFinder, which changes how many problems a rollout has"),
+    ],
+)
+def test_a_search_of_lightnings_is_refused_and_leaves_the_trainer_as_it_was(search: str, said: str) -> None:
     trainer = Trainer(**QUIET, logger=False, limit_val_batches=0)
-    with pytest.raises(UsageError, match="LearningRateFinder, which needs one loss that falls"):
-        Tuner(trainer).lr_find(module(2), datamodule=Sorting())
+    with pytest.raises(UsageError, match=said):
+        getattr(Tuner(trainer), search)(module(2), datamodule=Sorting())
     trained = module(2)
     trainer.fit(trained, Sorting())
     assert trained.clock.count == 2
+
+
+def test_a_trial_run_of_lightnings_is_not_blamed_for_its_limit(recwarn: pytest.WarningsRecorder) -> None:
+    trained = module(4)
+    Trainer(**QUIET, logger=False, fast_dev_run=2).fit(trained, three_an_epoch())
+    assert trained.clock.count == 2 and not [one for one in recwarn if "max_steps" in str(one.message)]

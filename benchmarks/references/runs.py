@@ -172,7 +172,9 @@ def repair(run: Run) -> Fitted:
 
 
 def distillation(run: Run) -> Fitted:
-    teacher, distil = find("ModelTeacher")(run.policy("teacher")), find("Distil")(find("JSD")(), reward_weight=0.5)
+    teacher, distil = run.policy("teacher"), find("Distil")(find("JSD")(), reward_weight=0.5)
+    with contextlib.suppress(ImportError):  # a policy was wrapped once
+        teacher = find("ModelTeacher")(teacher)
     module = find("Distillation")(run.policy(), teacher=teacher, distil=distil, **run.sampled())
     return run.fit(module, run.task())
 

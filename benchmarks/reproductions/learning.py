@@ -46,7 +46,7 @@ def imitate(
     """
     schedule = one_cycle(lr, updates, rise=0.15)
     new = {"config": MODEL, "tokenizer": tokenizer, "init_seed": 0}
-    policy = CausalLM(pack_tokens=192, **(new if begin is None else {"model": str(begin)}))
+    policy = CausalLM(**(new if begin is None else {"model": str(begin)}))
     module = SFT(
         policy, max_updates=updates, update=Optimization(optimizer=adamw(lr, weight_decay=0.01), lr_scheduler=schedule)
     )

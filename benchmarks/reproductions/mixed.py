@@ -6,16 +6,22 @@ as often. Greedy pass@1 on held-out problems is measured every five rollouts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.data import Basics, PreferMixed
+from lit_rl.data import Basics
+from lit_rl.data.mixture import spread
+from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.execution import Verdict
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO
 from lit_rl.rewards import TestsReward
+from lit_rl.rollout import FinishedRollout
 from lit_rl.types import Problem, Sampling
 from reproductions.groups import EQUAL, MAX_TOKENS, prepare
 from reproductions.learning import Seen, learn, measured, shared
@@ -23,6 +29,54 @@ from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, curves
 
 EVERY, GOALS = 5, (0.85, 0.9)
+UNIT = 1000  # weight of a problem that is not taken less often
+
+
+class PreferMixed(pl.Callback):
+    """Takes problems less often whose last completions all passed, or none of which did.
+
+    Decided anew at the beginning of each epoch, of one process. An epoch keeps its length: places that become free go
+    to the other problems, which then come more than once, never twice in one rollout. Problems that were not seen yet
+    count as mixed, and the verdicts of an epoch's last rollout count one epoch later.
+
+    Args:
+        rarely: how often such a problem is sampled, compared to the others, in (0, 1].
+    """
+
+    def __init__(self, rarely: float) -> None:
+        self.rarely = rarely
+        self.known: dict[str, bool] = {}  # by task id, whether some passed and some did not
+        self.last: dict[str, bool] = {}  # the same of the last rollout
+
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+        self.known |= self.last
+        self.last = {}
+        judgements = finished.rollout.judgements
+        for rows in finished.rollout.completions.groups().values():
+            verdicts = [judgements[row].outcome.verdict for row in rows]
+            passed, failed = verdicts.count(Verdict.PASSED), verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
+            if failed < len(verdicts):
+                self.last[judgements[rows[0]].problem.task_id] = 0 < passed < len(verdicts) - failed
+
+    def arrange(self, task_ids: Sequence[str], batch_size: int, shuffled: Sequence[int]) -> Sequence[int]:
+        """The order of an epoch, from its order without preference."""
+        rare = ceil(UNIT * max(self.rarely, 1 / (len(shuffled) // batch_size)))
+        weights = [UNIT if self.known.get(task_ids[i], True) else rare for i in shuffled]
+        return shuffled if min(weights) == max(weights) else spread(shuffled, weights, batch_size)
+
+
+class Mixed(Basics):
+    """The embedded task with or without preference."""
+
+    def __init__(self, rarely: float | None, **options: Any) -> None:
+        super().__init__(**options)
+        self.preference = PreferMixed(rarely or 1.0)
+
+    def train_dataloader(self) -> ProblemLoader:
+        loader = super().train_dataloader()
+        task_ids = [problem.task_id for problem in loader.problems]
+        loader.arrange = partial(self.preference.arrange, task_ids, self.batch_size)
+        return loader
 
 
 class Measured(pl.Callback):
@@ -51,11 +105,11 @@ class Measured(pl.Callback):
 def run(seed: int, folder: Path, problems: int = 260, rarely: float | None = None, rollouts: int = 80) -> Numbers:
     """Train from the imitation on this many problems, with and without preference."""
     policy, equal = CausalLM(str(folder.parent / "start")), Seen(EQUAL)
-    data = Basics(
+    data = Mixed(
+        rarely,
         batch_size=16,
         num_train_problems=problems,
         num_validation_problems=260,
-        prefer=None if rarely is None else PreferMixed(rarely),
         seed=seed,
     )
     module = GRPO(
@@ -65,7 +119,7 @@ def run(seed: int, folder: Path, problems: int = 260, rarely: float | None = Non
         **shared(seed, rollouts, lr=6e-4),
     )
     greedy = Measured(policy, data.problems("validation"))
-    learn(module, data, folder, equal, greedy)
+    learn(module, data, folder, equal, greedy, data.preference)
     reached = {f"to_{goal}": greedy.rollouts_to(goal) for goal in GOALS}
     return {
         **{name: value for name, value in reached.items() if value is not None},

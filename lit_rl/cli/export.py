@@ -36,13 +36,6 @@ tokenizer = AutoTokenizer.from_pretrained("FOLDER_OR_HUB_ID")
 _LOAD = {
     "model": _FROM.format(package="transformers", kind="AutoModelForCausalLM"),
     "adapter": _FROM.format(package="peft", kind="AutoPeftModelForCausalLM"),
-    "adapter for a GGUF file": """\
-from lit_rl import CausalLM  # peft does not read GGUF files
-
-policy = CausalLM("FOLDER_OR_HUB_ID")
-policy.load()
-model, tokenizer = policy.model, policy.tokenizer
-""",
 }
 
 _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")

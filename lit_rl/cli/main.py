@@ -42,7 +42,6 @@ from lit_rl.cli.run_config import (
 from lit_rl.cli.shipped_configs import configs, with_paths
 from lit_rl.cli.shipped_docs import docs
 from lit_rl.cli.show import show
-from lit_rl.cli.smoke import SmokeTest, shrink, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
@@ -98,9 +97,9 @@ class OneLineParser(LightningArgumentParser):
 class Cli(LightningCLI):
     """LightningCLI with modules and tasks chosen by ``class_path`` and errors in one line."""
 
-    def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
+    def __init__(self, args: Sequence[str], run: bool = True) -> None:
         quiet()
-        self._arguments, self._smoke = args, smoke
+        self._arguments = args
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
@@ -153,13 +152,6 @@ class Cli(LightningCLI):
             parser.set_defaults(verbose=False)
         return parser
 
-    def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Have a smoke test watch the run."""
-        trainer = super().instantiate_trainer(**kwargs)
-        if self._smoke is not None:
-            self._smoke.watch(trainer)
-        return trainer
-
     def _set_seed(self) -> None:
         """Refuse the seed that Lightning calls random."""
         if self._get(self.config, "seed_everything") is True:
@@ -173,8 +165,6 @@ class Cli(LightningCLI):
         require_loggers(config["trainer"])
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))
-        if self._smoke is not None:
-            shrink(config, self._smoke.rollouts, self._smoke.folder)
         follow_seed(config)
         follow_length(config)
 
@@ -225,11 +215,6 @@ class Cli(LightningCLI):
         self.config_init["predict"]["return_predictions"] = False
         require_writer(self.trainer)
 
-    def after_fit(self) -> None:
-        """Check a trial that ran to its end."""
-        if self._smoke is not None and not any(one.exit_status for one in savers_of(self.trainer)):
-            self._smoke.finish(self.trainer, self.model, self.datamodule)
-
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of ``lit-rl``."""
@@ -246,14 +231,13 @@ def main(args: Sequence[str] | None = None) -> None:
                 f"{arguments[1]} belongs to no option: write --config {arguments[1]} if it is a configuration"
             )
         arguments = with_nulls(checked(with_paths(arguments), _HOMES, Trainer))
-        smoke = SmokeTest(arguments) if verb is None and without_flag(arguments) != arguments else None
     except (OSError, ValueError) as error:
         fail(in_words(error), status=2)
     try:
         if verb is not None:
             verb(arguments[1:])
         else:
-            Cli(without_flag(arguments), smoke=smoke)
+            Cli(arguments)
     except KeyboardInterrupt as error:
         if error.args:  # where the run is saved
             print(error, file=sys.stderr)

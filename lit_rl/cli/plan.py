@@ -111,7 +111,7 @@ def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node
         updates=module.update.steps,
         passes=module.update.epochs,
         forward_passes=kl + (critic is not None) + (not on_policy or module.objective.penalises_rewards),
-        shares_prompts=policy.share_prompts and policy.pack_tokens is None and not sharded,
+        shares_prompts=policy.share_prompts and not sharded,
         computes_again=policy.gradient_checkpointing or (sharded and strategy.activation_checkpointing),
         chunk_tokens=policy.chunk_tokens or tokens_per_chunk(shape.vocabulary),
         engine=_PLACES.get(type(module.sampler.engine).__name__, "in_process"),  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 ABOUT = "Train and measure language models that write code."
 
 RUNS = {
-    "fit": "train; rerun to resume; --smoke does a short trial run",
+    "fit": "train; rerun to resume",
     "validate": "sample and run what a policy writes for the validation problems",
     "test": "the same for the test problems",
     "predict": "sample, run and reward several completions of each training problem",

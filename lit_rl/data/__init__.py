@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit
     from lit_rl.data.open_code_instruct import OpenCodeInstruct
     from lit_rl.data.preferences import PreferencePairs
-    from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
-    from lit_rl.data.robots.robo_instruct import RoboInstruct
-    from lit_rl.data.robots.roboeval import RoboEval
-    from lit_rl.data.robots.robot_tasks import RobotTasks
+    from lit_rl.data.problem_loader import ProblemLoader
+    from lit_rl.data.robots.robot_tasks import RoboEval, RoboInstruct
     from lit_rl.data.task import TaskDataModule
     from lit_rl.data.toys.toy_tasks import Corridor, Sorting
     from lit_rl.data.translated_tasks import HumanEvalX, MultiPLE
@@ -37,12 +35,10 @@ __all__ = [
     "Mixture",
     "MultiPLE",
     "OpenCodeInstruct",
-    "PreferMixed",
     "PreferencePairs",
     "ProblemLoader",
     "RoboEval",
     "RoboInstruct",
-    "RobotTasks",
     "Sorting",
     "TaskDataModule",
 ]
@@ -60,10 +56,8 @@ __getattr__, __dir__ = load_when_used(
         "lit_rl.data.numerical.einstein_toolkit": ("EinsteinToolkit",),
         "lit_rl.data.open_code_instruct": ("OpenCodeInstruct",),
         "lit_rl.data.preferences": ("PreferencePairs",),
-        "lit_rl.data.problem_loader": ("PreferMixed", "ProblemLoader"),
-        "lit_rl.data.robots.robo_instruct": ("RoboInstruct",),
-        "lit_rl.data.robots.roboeval": ("RoboEval",),
-        "lit_rl.data.robots.robot_tasks": ("RobotTasks",),
+        "lit_rl.data.problem_loader": ("ProblemLoader",),
+        "lit_rl.data.robots.robot_tasks": ("RoboEval", "RoboInstruct"),
         "lit_rl.data.task": ("TaskDataModule",),
         "lit_rl.data.toys.toy_tasks": ("Corridor", "Sorting"),
         "lit_rl.data.translated_tasks": ("HumanEvalX", "MultiPLE"),

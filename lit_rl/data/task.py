@@ -21,7 +21,7 @@ from lit_rl.arguments import (
     shown,
     typed_arguments,
 )
-from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
+from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.execution.program import Extraction
 from lit_rl.types import Problem
 
@@ -44,8 +44,6 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         seed: seed of the order of training problems; that of Lightning's ``seed_everything`` unless set, else 0.
         max_train_problems: at most this many training problems, the first ones.
         max_validation_problems: at most this many problems of the validation split, and of the test split.
-        prefer: take training problems more often that are solved now and then, see
-            :class:`lit_rl.data.PreferMixed`; by default all come alike.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
         extraction: ``answer`` takes the block of a completion that defines what is asked for, ``definitions`` what its
@@ -69,7 +67,6 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         max_validation_problems: int | None = None,
         validation_tasks: list[TaskDataModule] | None = None,
         extraction: Extraction | None = None,
-        prefer: PreferMixed | None = None,
         chat: list[dict[str, str]] | None = None,
         stop_strings: list[str] | None = None,
     ) -> None:
@@ -84,7 +81,6 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         self.max_validation_problems = max_validation_problems
         self.validation_tasks = validation_tasks
         self.extraction = extraction
-        self.prefer = prefer
         if chat is not None and not any(PLACEHOLDER in message.get("content", "") for message in chat):
             raise ArgumentError("chat", f"a message with {PLACEHOLDER} in its content", shown(chat))
         self.chat = chat
@@ -102,7 +98,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
 
     def __getattr__(self, name: str) -> Any:
         """Say that ``super().__init__`` was not called, where an attribute that it sets is missing."""
-        if name in ("prefer", "validation_tasks", "_problems"):
+        if name in ("validation_tasks", "_problems"):
             own = type(self).__name__
             raise UsageError(f"{own} has no {name}: have {own}.__init__ call super().__init__(**options)")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -208,36 +204,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                 f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room to write in: "
                 "take a policy with more positions, or raise the environment's max_row_tokens"
             )
-        if self.prefer is not None and self.prefer.reads_verdicts:
-            self._require_programs(problems)
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
         return self._loader(problems, self.batch_size, training=True, shuffle=not overfits)
-
-    # -- state -----------------------------------------------------------------------------------------------
-
-    def setup(self, stage: str) -> None:
-        """Begin anew; a checkpoint is loaded after this."""
-        if stage == "fit" and self.prefer is not None:
-            self.prefer.reset()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the preference's state; empty without one. Loaders keep their own position."""
-        return {} if self.prefer is None else {"prefer": self.prefer.state_dict()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore it."""
-        if self.prefer is not None:
-            self.prefer.load_state_dict(state_dict["prefer"])
-
-    # -- checks ----------------------------------------------------------------------------------------------
-
-    def _require_programs(self, problems: Sequence[Problem]) -> None:
-        """Require problems that run programs: the preference depends on verdicts."""
-        if not any(problem.check.runs_program for problem in problems):
-            raise UsageError(
-                f"{self.name}: prefer goes by verdicts on programs, and this task runs none: leave it out"
-                " (in a Mixture also least)"
-            )
 
     def _loader(
         self, problems: list[Problem], batch_size: int, *, training: bool = False, shuffle: bool = False
@@ -251,7 +219,6 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             seed=self.seed,
             rank=trainer.global_rank if trainer else 0,
             world_size=trainer.world_size if trainer else 1,
-            prefer=self.prefer if training else None,
         )
 
 
@@ -273,7 +240,6 @@ class SmallTaskOptions(TypedDict, total=False):
     max_validation_problems: int | None
     validation_tasks: list[TaskDataModule] | None
     extraction: Extraction | None
-    prefer: PreferMixed | None
     chat: list[dict[str, str]] | None
     stop_strings: list[str] | None
 

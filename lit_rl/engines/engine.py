@@ -30,15 +30,12 @@ An engine deals in ids and log-probabilities alone: it sees no problems, no text
 from __future__ import annotations
 
 import math
-import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from itertools import chain
-from typing import Any
 
-from lit_rl.arguments import ArgumentError, LitRLError, TypedArguments, UsageError
+from lit_rl.arguments import LitRLError, TypedArguments, UsageError
+from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
@@ -117,11 +114,7 @@ class Engine(TypedArguments, ABC):
         """
 
     def require_ready(self) -> None:  # most engines need nothing else
-        """Check whether what the engine needs is installed; called before the policy's weights are loaded.
-
-        Raises:
-            ImportError: it is not; the message says how to install it.
-        """
+        """Check whether what the engine needs is installed; called before the policy's weights are loaded."""
 
     def mark_stale(self) -> None:  # most engines share the weights
         """Called after each optimizer step: the weights have changed, so the next session renews any copy of them."""
@@ -130,122 +123,36 @@ class Engine(TypedArguments, ABC):
         """Release what the engine holds; called once, after the last session."""
 
 
-_SECONDS_OF_SILENCE = 600.0
 _ROUNDING = 1e-3
 """Log-probabilities of certain tokens come out above 0 by this much at most, in half precision."""
 
 
-class CheckedSession(Session):
-    """An engine's session whose every answer is checked.
+def check_answer(answer: Generation, request: Request | None, codec: Codec, name: str) -> None:
+    """Raise if an engine's answer is not what was asked for.
 
     Args:
-        session: of the engine.
-        eos_ids: every id that ends a completion; empty if the policy knows none.
-        seconds: without an answer, with requests open, after which a warning says that the engine may hang.
-        num_ids: ids that the policy knows, from 0 on; ``None`` if unknown.
+        answer: a generation.
+        request: the open request of its row; ``None`` if there is none.
+        codec: of the policy; knows the ids and which of them end a completion.
+        name: of the session, for the message.
     """
-
-    def __init__(
-        self,
-        session: Session,
-        eos_ids: frozenset[int] = frozenset(),
-        seconds: float = _SECONDS_OF_SILENCE,
-        num_ids: int | None = None,
-    ) -> None:
-        self._session = session
-        self._name = type(session).__name__
-        self._eos_ids = eos_ids
-        self._num_ids = num_ids
-        self._open: dict[int, Request] = {}
-        self._seconds = seconds
-        self._last_answer = time.monotonic()
-
-    def submit(self, requests: Sequence[Request]) -> None:
-        """Pass requests on; a row may be requested again once it has been answered."""
-        if requests:
-            self._session.submit(requests)
-            self._open |= {request.row: request for request in requests}
-            self._last_answer = time.monotonic()
-
-    def step(self) -> list[Generation]:
-        """Step the engine's session and return the generations it has finished.
-
-        Raises:
-            ValueError: it answers what was not requested, forgets a request, exceeds a limit, or returns something
-                other than generations.
-        """
-        finished: Any = self._session.step()
-        if not isinstance(finished, Sequence) or not all(isinstance(one, Generation) for one in finished):
-            raise ArgumentError(f"{self._name}.step", "a list of Generation, often empty", f"{finished!r:.80}")
-        for generation in finished:
-            self._take(generation)
-        self._require_count()
-        self._warn_of_silence(bool(finished))
-        return list(finished)
-
-    @property
-    def num_unfinished(self) -> int:
-        """Requests not yet answered."""
-        return len(self._open)
-
-    def _take(self, generation: Generation) -> None:
-        """Close the request that a generation answers."""
-        request = self._open.pop(generation.row, None)
-        if request is None:
-            raise UsageError(
-                f"{self._name}.step answered row {generation.row}, which is not being asked for: answer each request "
-                "once, with its own row"
-            )
-        fault = self._fault(generation, request)
-        if fault:
-            raise UsageError(f"{self._name}.step answered row {generation.row} with {fault}")
-
-    def _fault(self, answer: Generation, request: Request) -> str:
-        """Return the fault of an answer; empty if it has none."""
-        ids = answer.ids
-        if not 1 <= len(ids) <= request.max_tokens:
-            return f"{len(ids)} ids, but 1 to {request.max_tokens} were asked for: keep to Request.max_tokens"
-        if len(answer.logprobs) != len(ids):
-            return f"{len(answer.logprobs)} log-probabilities for {len(ids)} ids: give one for each, EOS included"
-        types = dict.fromkeys(chain(map(type, ids), map(type, answer.logprobs)))
-        odd = [one for one in types if not issubclass(one, int | float)]
-        if odd:
-            return f"numbers of type {odd[0].__name__}: give plain int and float, as .tolist() does"
-        if min(ids) < 0 or (self._num_ids is not None and max(ids) >= self._num_ids):
-            odd_id = min(ids) if min(ids) < 0 else max(ids)
-            return f"the id {odd_id}: give ids of the policy's vocabulary, from 0 to {(self._num_ids or 0) - 1}"
-        wrong = next((one for one in answer.logprobs if not -math.inf < one <= _ROUNDING), None)
-        if wrong is not None:
-            return f"the log-probability {wrong}: give the natural logarithm of the probability of each sampled id"
-        if not isinstance(answer.reason, StopReason):
-            return (
-                f"the reason {answer.reason!r}: give one of {', '.join(f'StopReason.{one.name}' for one in StopReason)}"
-            )
-        if answer.reason is StopReason.EOS and self._eos_ids and ids[-1] not in self._eos_ids:
-            return f"the reason eos, but its last id is {ids[-1]}: keep the id of EOS, one of {sorted(self._eos_ids)}"
-        if not self._eos_ids.isdisjoint(ids[:-1]):
-            return f"ids after EOS: end a completion at each of {sorted(self._eos_ids)}"
-        return ""
-
-    def _require_count(self) -> None:
-        """Check the session's own count of open requests: callers loop until it is 0."""
-        says, left = self._session.num_unfinished, len(self._open)
-        if says != left:
-            rows = ", ".join(map(str, list(self._open)[:5])) + (", ..." if left > 5 else "")
-            raise UsageError(
-                f"{self._name}.num_unfinished is {says}, but {left} requests are not answered yet"
-                f"{f' (rows {rows})' if left else ''}: answer every request and count those that wait"
-            )
-
-    def _warn_of_silence(self, answered: bool) -> None:
-        """Warn when nothing has been answered for long; no error, because an engine may be slow for good reason."""
-        now = time.monotonic()
-        if answered:
-            self._last_answer = now
-        elif now - self._last_answer > self._seconds:
-            warnings.warn(
-                f"{self._name}.step has answered none of {len(self._open)} requests for {self._seconds:.0f} seconds: "
-                "does it make progress each time?",
-                stacklevel=3,
-            )
-            self._last_answer = now
+    ids, eos_ids = answer.ids, codec.eos_ids
+    if request is None:
+        fault = "which is not being asked for: answer each request once, with its own row"
+    elif not 1 <= len(ids) <= request.max_tokens:
+        fault = f"with {len(ids)} ids, but 1 to {request.max_tokens} were asked for"
+    elif len(answer.logprobs) != len(ids):
+        fault = f"with {len(answer.logprobs)} log-probabilities for {len(ids)} ids: give one for each, EOS included"
+    elif odd := {type(one) for one in (*ids, *answer.logprobs) if not isinstance(one, int | float)}:
+        fault = f"with numbers of type {odd.pop().__name__}: give plain int and float, as .tolist() does"
+    elif not all(-math.inf < one <= _ROUNDING for one in answer.logprobs):
+        fault = "with a log-probability that is no number of at most 0"
+    elif min(ids) < 0 or (codec.num_ids is not None and max(ids) >= codec.num_ids):
+        fault = f"with an id outside the policy's vocabulary of {codec.num_ids}"
+    elif answer.reason is StopReason.EOS and eos_ids and ids[-1] not in eos_ids:
+        fault = f"with the reason eos, but its last id is {ids[-1]}: keep the id of EOS, one of {sorted(eos_ids)}"
+    elif not eos_ids.isdisjoint(ids[:-1]):
+        fault = f"with ids after EOS: end a completion at each of {sorted(eos_ids)}"
+    else:
+        return
+    raise UsageError(f"{name}.step answered row {answer.row}, {fault}")

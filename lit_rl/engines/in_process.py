@@ -70,16 +70,13 @@ class InProcessSession(Session):
         self._waiting: deque[Request] = deque()
         self._steps_waiting = 0
         self._batches: list[RunningBatch] = []
-        self._is_over = False
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Add requests to the queue; see :meth:`Session.submit`."""
-        self._require_open()
         self._waiting.extend(requests)
 
     def step(self) -> list[Generation]:
         """Start waiting requests if it is time, then sample one token for each row; see :meth:`Session.step`."""
-        self._require_open()
         count = self._num_to_start()
         if count:
             requests = [self._waiting.popleft() for _ in range(count)]
@@ -101,11 +98,6 @@ class InProcessSession(Session):
         """Drop what was not answered, caches included; the weights may be sharded again from here on."""
         self._waiting.clear()
         self._batches.clear()
-        self._is_over = True
-
-    def _require_open(self) -> None:
-        if self._is_over:
-            raise RuntimeError("the session is over, its weights may be gone: open another one with engine.session")
 
     def _num_to_start(self) -> int:
         """Return the number of waiting requests to start now."""

@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import UsageError, require_at_least, require_share
-from lit_rl.engines.engine import Engine, EngineError, Session
+from lit_rl.arguments import require_at_least, require_share
+from lit_rl.engines.engine import Engine, Session
 from lit_rl.engines.vllm_package import (
     adapter_arguments,
     add_adapter,
@@ -23,7 +23,6 @@ from lit_rl.engines.vllm_package import (
     keeping_process_group,
     own_random_numbers,
     reload,
-    repack_tied_heads,
     require_vllm,
     sampling_params,
     start,
@@ -76,11 +75,6 @@ class VLLM(Engine):
     Attributes:
         arrivals: how often weights have arrived.
         bytes_sent: size of the tensors of the last arrival.
-
-    Raises:
-        ModuleNotFoundError: when a run starts: vllm is not installed.
-        ImportError: when a run starts: vllm is too old.
-        ValueError: at the first session: vLLM does not know the policy's architecture, or cannot run it here.
     """
 
     def __init__(
@@ -124,8 +118,7 @@ class VLLM(Engine):
             self._start(model)
             self._renew(model)
             engine = self._llm.llm_engine
-            most_tokens = int(engine.model_config.max_model_len)
-            session = VLLMSession(engine, model.codec, sampling, model.version, most_tokens, self._adapter)
+            session = VLLMSession(engine, model.codec, sampling, model.version, self._adapter)
             try:
                 yield session
             finally:
@@ -176,7 +169,7 @@ class VLLM(Engine):
         if self.cache_gigabytes is not None:
             arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
         if travels_alone(policy, self.merge_adapters):
-            arguments |= adapter_arguments(largest_rank(policy), str(arguments["dtype"]), policy.device.type)
+            arguments |= adapter_arguments(largest_rank(policy))
         return arguments | self.options
 
     def _renew(self, policy: CausalLM) -> None:
@@ -212,15 +205,9 @@ class VLLM(Engine):
         # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
         # gathered from shards is gone by then.
         given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
-        missing: list[list[str]] = self._llm.collective_rpc(reload, args=(self._counted(given),))
+        self._llm.collective_rpc(reload, args=(self._counted(given),))
         for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
             pass
-        if missing[0]:
-            raise EngineError(
-                f"vllm's model has weights that the policy has not, {', '.join(missing[0][:3])}: it runs another "
-                "architecture than the policy's; use the engine InProcess"
-            )
-        self._llm.collective_rpc(repack_tied_heads)
 
     def _counted(self, weights: Iterator[Named]) -> Iterator[Named]:
         for name, tensor in weights:
@@ -236,31 +223,21 @@ class VLLMSession(Session):
         codec: of the policy; says what ends a row.
         sampling: of all requests.
         version: of the weights that sample.
-        most_tokens: of a row.
         adapter: vLLM's request for the adapter that samples; ``None`` for the weights as they are.
     """
 
     _numbers = count()
 
-    def __init__(
-        self, engine: Any, codec: Codec, sampling: Sampling, version: int, most_tokens: int, adapter: Any = None
-    ) -> None:
+    def __init__(self, engine: Any, codec: Codec, sampling: Sampling, version: int, adapter: Any = None) -> None:
         self._engine = engine
         self._codec = codec
         self._sampling = sampling
         self._version = version
-        self._most_tokens = most_tokens
         self._adapter = adapter
         self._open: dict[str, Row] = {}
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand requests to vLLM's scheduler; see :meth:`Session.submit`."""
-        for request in requests:
-            if len(request.prompt_ids) >= self._most_tokens:
-                raise UsageError(
-                    f"the prompt of row {request.row} has {len(request.prompt_ids)} tokens, and a row of vllm holds "
-                    f"{self._most_tokens}: raise max_row_tokens of the engine, or leave the problem out"
-                )
         for request in requests:
             name = f"{next(self._numbers)}"
             self._open[name] = Row(request)

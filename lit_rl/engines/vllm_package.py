@@ -35,12 +35,7 @@ _DEFAULTS = {
 
 
 def require_vllm(engine: str) -> None:
-    """Check whether vLLM is installed and new enough, without importing it.
-
-    Raises:
-        ModuleNotFoundError: it is not here.
-        ImportError: it is too old.
-    """
+    """Check whether vLLM is installed and new enough, without importing it."""
     if find_spec("vllm") is None:
         raise ModuleNotFoundError(f"the engine {engine} needs the package vllm: {_INSTALL}", name="vllm")
     version = next((found for name in _DISTRIBUTIONS if (found := _version_of(name))), "unknown")
@@ -48,11 +43,7 @@ def require_vllm(engine: str) -> None:
 
 
 def require_release(version: str, what: str) -> None:
-    """Check whether a release of vLLM is new enough; one whose number cannot be read (a build of its sources) passes.
-
-    Raises:
-        ImportError: it is too old.
-    """
+    """Check whether a release of vLLM is new enough; one without a number (a build of its sources) passes."""
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if len(numbers) == 2 and numbers < OLDEST and "dev" not in version:
         oldest = ".".join(map(str, OLDEST))
@@ -84,9 +75,6 @@ def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
     Args:
         folder: with the model's ``config.json``.
         arguments: of ``vllm.LLM``.
-
-    Raises:
-        ValueError: vLLM does not know the architecture, or refuses the arguments.
     """
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # add_request and step are then calls, not messages
     for name, value in _DEFAULTS.items():
@@ -106,31 +94,25 @@ def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
                 **arguments,
             )
         except (ValueError, RuntimeError, NotImplementedError, TypeError) as error:
-            raise UsageError(f"vllm cannot start with this model: {_first_sentence(error)}") from error
+            raise UsageError(f"vllm cannot start with this model: {_in_one_line(error)}") from error
 
 
-def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> list[str]:
-    """Have a worker load weights in place; return those it was not given, which vLLM only logs.
+def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
+    """Have a worker load weights in place.
+
+    On a CPU vLLM (0.32) computes logits from a packed copy of the output matrix, which its reload renews for layers
+    with weights of their own only: one that is tied to the embedding would silently stay what it was.
 
     Args:
         worker: vLLM's.
         weights: whole, by their names in a checkpoint.
     """
-    model = worker.model_runner.get_model()
-    needed = {name.replace(".base_layer.", ".") for name, _ in model.named_parameters()}
-    load, told = model.load_weights, []
+    from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 
-    def load_and_tell(given: Any) -> Any:
-        told.append(load(given))
-        return told[-1]
-
-    model.load_weights = load_and_tell
-    try:
-        worker.reload_weights(weights_iterator=weights, is_checkpoint_format=True)
-    finally:
-        del model.load_weights
-    # Architectures that do not tell what they loaded are left to the probe of the sampler.
-    return sorted(needed - told[0]) if told and told[0] is not None else []
+    worker.reload_weights(weights_iterator=weights, is_checkpoint_format=True)
+    for layer in worker.model_runner.get_model().modules():
+        if isinstance(layer, ParallelLMHead) and hasattr(layer, "cpu_linear"):
+            layer.quant_method.process_weights_after_loading(layer)
 
 
 def sampling_params(request: Request, sampling: Sampling, eos_ids: Collection[int]) -> dict[str, Any]:
@@ -148,87 +130,29 @@ def sampling_params(request: Request, sampling: Sampling, eos_ids: Collection[in
 
 
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-_MERGE = "or set merge_adapters to true"
 
 
-def adapter_rank(rank: int) -> int:
-    """Return the smallest limit on ranks that vLLM can be started with.
-
-    Raises:
-        ValueError: the rank is above all of them.
-    """
-    if rank > _RANKS[-1]:
-        raise UsageError(f"LoRA.rank: vllm runs adapters up to rank {_RANKS[-1]}, got {rank}; lower it {_MERGE}")
-    return next(limit for limit in _RANKS if limit >= rank)
-
-
-def require_adapter_dtype(dtype: str, device: str) -> None:
-    """Check whether vLLM has kernels for adapters in this dtype.
-
-    Raises:
-        ValueError: it has none.
-    """
-    if device != "cpu" and "float32" in dtype:
-        raise UsageError(f"vllm runs adapters on {device} in bfloat16 or float16, got float32: set its dtype {_MERGE}")
-
-
-def adapter_arguments(rank: int, dtype: str, device: str) -> dict[str, Any]:
-    """Return the arguments for a ``vllm.LLM`` that runs an adapter."""
-    require_adapter_dtype(dtype, device)
-    return {"enable_lora": True, "max_loras": 1, "max_lora_rank": adapter_rank(rank)}
+def adapter_arguments(rank: int) -> dict[str, Any]:
+    """Return the arguments for a ``vllm.LLM`` that runs an adapter; there are limits of some ranks only."""
+    return {"enable_lora": True, "max_loras": 1, "max_lora_rank": next((one for one in _RANKS if one >= rank), rank)}
 
 
 def add_adapter(llm: Any, folder: str) -> Any:
-    """Have an ``LLM`` load an adapter in place of the one it has; return the object by which requests name it.
-
-    Raises:
-        ValueError: vLLM cannot run it.
-    """
+    """Have an ``LLM`` load an adapter in place of the one it has; return the object by which requests name it."""
     from vllm.lora.request import LoRARequest
 
     try:
         llm.llm_engine.add_lora(LoRARequest("policy", 1, folder, load_inplace=True))
     except (ValueError, RuntimeError) as error:
         raise UsageError(
-            f"vllm cannot run the policy's adapter: {_first_sentence(error)}; use InProcess {_MERGE}"
+            f"vllm cannot run the policy's adapter: {_in_one_line(error)}; use InProcess or set merge_adapters to true"
         ) from error
-    left_out = llm.collective_rpc(layers_left_out)[0]
-    if left_out:
-        raise UsageError(
-            f"vllm's model has no layers for the policy's adapter, {', '.join(left_out[:3])}: use InProcess {_MERGE}"
-        )
     # Not in place: a request that says so has the adapter read again in each of its steps.
     return LoRARequest("policy", 1, folder)
 
 
-def layers_left_out(worker: Any) -> list[str]:
-    """Names of adapted layers that vLLM's model does not have; vLLM skips them silently."""
-    manager = worker.model_runner.lora_manager._adapter_manager
-    return sorted(manager.get_adapter(1).loras.keys() - manager.modules.keys())
-
-
-def repack_tied_heads(worker: Any) -> None:
-    """Update output matrices tied to the embedding after a reload, on a CPU.
-
-    There vLLM (0.32) computes logits from a packed copy, which its reload renews for layers with weights of their own
-    only: a tied output matrix would silently stay what it was.
-
-    Args:
-        worker: vLLM's.
-    """
-    from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
-
-    for layer in worker.model_runner.get_model().modules():
-        if isinstance(layer, ParallelLMHead) and hasattr(layer, "cpu_linear"):
-            layer.quant_method.process_weights_after_loading(layer)
-
-
-def _first_sentence(error: Exception) -> str:
-    """Return the message of a refusal, without the two heading lines and the link that validation adds."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if "Value error" in line or "Assertion" in line), lines[0] if lines else "")
-    text = re.sub(r"^(Value|Assertion) error,\s*", "", told)
-    return re.sub(r"\s*\[type=.*$", "", text)[:400] or type(error).__name__
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:400] or type(error).__name__
 
 
 @contextmanager

@@ -17,14 +17,13 @@ import torch.distributed as dist
 
 from lit_rl.arguments import UsageError, require_above, require_at_least
 from lit_rl.engines.engine import Engine, EngineError, Session
-from lit_rl.engines.vllm_client import ReadBack, VLLMClient, noting_zeros, require_same_model, rpc
-from lit_rl.engines.vllm_package import adapter_rank, require_adapter_dtype, sampling_params
+from lit_rl.engines.vllm_client import VLLMClient
+from lit_rl.engines.vllm_package import sampling_params
 from lit_rl.engines.whole_weights import (
     Named,
     adapter_weights,
     agree,
     hand_over,
-    largest_rank,
     require_copyable,
     travels_alone,
     whole_weights,
@@ -34,7 +33,6 @@ from lit_rl.engines.whole_weights import (
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
 from lit_rl.training.ranks import evaluating, gather_over_ranks, phase, world_size
 from lit_rl.types import Generation, Request, Sampling, StopReason
@@ -42,7 +40,6 @@ from lit_rl.types import Generation, Request, Sampling, StopReason
 _MODE = "processed_logprobs"
 _SECONDS_OF_A_STEP = 0.05
 _ADAPTER = "adapter"  # folder inside that of the weights
-_UPDATING = "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
 
 
 class VLLMServer(Engine):
@@ -52,8 +49,7 @@ class VLLMServer(Engine):
     the first one writes them into ``folder``: with adapters the base once, and afterwards the adapter alone. Only when
     that is done are the servers told to read them, so no rank waits for another while it waits for a server. Each
     server then says which weights it has, and says so again with every completion: rows of other weights end the run.
-    The first time, the digests of its weights tell whether all of them arrived. How a server is started is in
-    ``docs/engines.md``.
+    How a server is started is in ``docs/engines.md``.
 
     A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback
     Checkpointing is used, and resumes when the command is run again.
@@ -103,8 +99,6 @@ class VLLMServer(Engine):
         self.arrivals = self.bytes_sent = 0
         self._run = ""
         self._label = ""
-        self._zeros: set[str] = set()
-        self._read_back: set[str] = set()  # servers that were seen to take every weight
         self._holds: tuple[int, int] | None = None
         self._base: int | None = None  # which policy's base, without adapters, the servers have
 
@@ -146,7 +140,7 @@ class VLLMServer(Engine):
         """Have the weights arrive unless the servers hold them; all ranks alike, and all fail together."""
         if not self._run:
             with phase("waiting for vllm servers"):
-                self._on_first_rank(lambda server: self._check(server, policy))
+                self._on_first_rank(self._check)
             self._run = gather_over_ranks(uuid.uuid4().hex[:8])[0]
         if self._holds == (id(policy), policy.version):
             return
@@ -158,9 +152,8 @@ class VLLMServer(Engine):
         with phase("gathering weights for vllm"):
             self.bytes_sent = 0
             if with_base:
-                self._zeros.clear()
                 weights = whole_weights(policy, with_tied=True, merge=not alone)
-                self._hand_over(weights, lambda given: write_weights(noting_zeros(given, self._zeros), self.folder))
+                self._hand_over(weights, lambda given: write_weights(given, self.folder))
             if alone:
                 place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
                 self._hand_over(adapter_weights(policy), lambda given: write_adapter(given, place, config))
@@ -183,38 +176,16 @@ class VLLMServer(Engine):
                 fault = str(error)
         agree(fault)
 
-    def _check(self, server: VLLMClient, policy: CausalLM) -> None:
-        """Check whether a server is up, new enough, and serves a model of this shape the way that training needs."""
+    def _check(self, server: VLLMClient) -> None:
+        """Check whether a server is up, new enough, and reports the distribution that is sampled from."""
         server.wait_until_ready(self.start_seconds)
-        info = server.ask("/server_info?config_format=json", 60.0)
-        told = info.get("vllm_config", {})
-        told = told if isinstance(told, dict) else {}
-        model = told.get("model_config", {})
-        mode = model.get("logprobs_mode", _MODE)
+        config = server.ask("/server_info?config_format=json", 60.0).get("vllm_config", {})
+        mode = config.get("model_config", {}).get("logprobs_mode", _MODE) if isinstance(config, dict) else _MODE
         if mode != _MODE:
             raise EngineError(
                 f"the server at {server.url} reports {mode}, not those of the distribution that was sampled from: "
                 f"start it with --logprobs-mode {_MODE}"
             )
-        longest, needed = int(model.get("max_model_len") or 0), policy.codec.max_positions
-        if 0 < longest < min(needed, 1 << 30):
-            raise EngineError(
-                f"a row of the server at {server.url} has at most {longest} tokens, the policy reads {needed}: start "
-                f"it with --max-model-len {needed}"
-            )
-        if travels_alone(policy, self.merge_adapters):
-            own = largest_rank(policy)
-            rank = adapter_rank(own)
-            can = int((told.get("lora_config") or {}).get("max_lora_rank") or 0)
-            if can < rank or not info.get("vllm_env", {}).get(_UPDATING):
-                raise EngineError(
-                    f"the server at {server.url} cannot load an adapter of rank {own} while it runs: start it with "
-                    f"{_UPDATING}=1 and --enable-lora --max-lora-rank {rank}, or set merge_adapters to true"
-                )
-            device = told.get("device_config", {}).get("device_type", "cpu")
-            require_adapter_dtype(str(model.get("dtype")), str(device))
-        base = base_of(policy.model)
-        require_same_model(server, type(base).__name__, base.config.get_text_config(), 60.0)
 
     def _send(self, server: VLLMClient, before: str, *, with_base: bool, adapter: bool) -> None:
         """Have a server load what the folder holds, and ask which weights it has now."""
@@ -232,27 +203,25 @@ class VLLMServer(Engine):
             try:
                 server.ask("/v1/load_lora_adapter", seconds, content, tries=1)
             except EngineError as error:
-                raise EngineError(f"{error}. If its vllm cannot run this adapter, set merge_adapters to true") from None
+                raise EngineError(
+                    f"{error}. Start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank N, "
+                    "or set merge_adapters to true"
+                ) from None
         server.ask("/reset_prefix_cache", seconds, {})
         server.ask("/update_weight_version", seconds, {"new_version": self._label})
         server.ask("/resume", seconds, {})
         self._require_label(server, self._label, "does another run use it?")
 
     def _reload(self, server: VLLMClient) -> None:
-        seconds = self.weights_seconds
-        first = None if server.url in self._read_back else ReadBack(server, seconds)
         try:
             # A server that was started with --load-format dummy would refuse to read files.
-            rpc(server, "update_config", seconds, overrides={"load_config": {"load_format": "auto"}})
-            rpc(server, "reload_weights", seconds, weights_path=str(self.folder))
+            server.call("update_config", self.weights_seconds, overrides={"load_config": {"load_format": "auto"}})
+            server.call("reload_weights", self.weights_seconds, weights_path=str(self.folder))
         except EngineError as error:
             raise EngineError(
                 f"{error}. It could not read the weights in {self.folder}: does it see that folder, and was it started "
                 "with the policy's model? Start it again, for it may have lost those it had"
             ) from None
-        if first is not None:
-            first.require_all(self._zeros)
-            self._read_back.add(server.url)
 
     def _require_label(self, server: VLLMClient, label: str, question: str) -> None:
         has = server.ask("/weight_info", self.weights_seconds).get("weight_version")
@@ -268,7 +237,6 @@ class VLLMServer(Engine):
         if self._run and _is_first():
             shutil.rmtree(self.folder, ignore_errors=True)
         self._run = ""
-        self._read_back.clear()
 
 
 def _is_first() -> bool:
@@ -316,11 +284,7 @@ class VLLMServerSession(Session):
             self._threads.submit(self._ask, request)
 
     def step(self) -> list[Generation]:
-        """Wait a moment for answers.
-
-        Raises:
-            EngineError: the server failed, or answered with other weights.
-        """
+        """Wait a moment for answers."""
         done: list[Generation] = []
         while self._open:
             try:
@@ -359,11 +323,7 @@ class VLLMServerSession(Session):
         return sampling_params(request, self._sampling, self._codec.eos_ids) | others | stop
 
     def _read(self, request: Request, answer: dict[str, Any]) -> Generation:
-        """The answer to a request.
-
-        Raises:
-            EngineError: it is none, or of other weights.
-        """
+        """The answer to a request."""
         try:
             choice = answer["choices"][0]
             ids = [int(index) for index in choice["token_ids"]]

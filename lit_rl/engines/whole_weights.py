@@ -41,10 +41,6 @@ def require_copyable(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
         policy: loaded or not; its adapters are looked at once it is.
         engine: name of the engine, for messages.
         merge: whether adapters are added to their base, rather than handed on alone.
-
-    Raises:
-        ValueError: it is a toy, its adapters cannot be added to their base from outside, or it learns more than the
-            low-rank matrices of linear layers and is to hand on its adapters alone.
     """
     if not isinstance(policy, CausalLM):
         raise ArgumentError(
@@ -202,11 +198,7 @@ def write_adapter(weights: Iterable[Named], folder: Path, config: Any) -> int:
 
 
 def agree(fault: str) -> None:
-    """Fail on all ranks together if one failed, so that none waits for it.
-
-    Raises:
-        EngineError: one failed; the message says which and in which phase.
-    """
+    """Fail on all ranks together if one failed, so that none waits for it."""
     faults = gather_over_ranks(f"{where()}: {fault}" if fault and where() else fault)
     told = next((one for one in faults if one), "")
     if told:
@@ -229,9 +221,6 @@ def hand_over(
 
     Returns:
         Bytes that this rank wrote.
-
-    Raises:
-        EngineError: a rank could not write, on all ranks.
     """
     from safetensors import SafetensorError
 

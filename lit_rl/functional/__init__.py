@@ -1,6 +1,6 @@
 """Pure math: tensors in, tensors out; imports torch and nothing else."""
 
-from lit_rl.functional.kl import adaptive_kl_coef, kl_estimate, kl_penalised_rewards
+from lit_rl.functional.kl import kl_estimate, kl_penalised_rewards
 from lit_rl.functional.logprobs import (
     chunked_logprobs_and_entropy,
     completion_logprobs,
@@ -18,7 +18,6 @@ from lit_rl.functional.ratios import approximate_kl, importance_weights, log_rat
 from lit_rl.functional.returns import reward_to_go, treat_truncation
 
 __all__ = [
-    "adaptive_kl_coef",
     "aggregate",
     "approximate_kl",
     "chunked_logprobs_and_entropy",

@@ -50,9 +50,6 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
     Returns:
         Shape of ``logprobs``, nats.
 
-    Raises:
-        ValueError: shapes differ, a constant requires grad, or ``k3_weighted`` has no ``old_logprobs``.
-
     Source:
         Schulman 2020, "Approximating KL Divergence", http://joschu.net/blog/kl-approx.html
         k3_weighted: "unbiased KL estimate" of DeepSeek-AI 2025 (V3.2), https://arxiv.org/abs/2512.02556
@@ -112,9 +109,6 @@ def kl_penalised_rewards(
     Returns:
         [N, T] token rewards, reward units, 0 outside the mask. No gradient.
 
-    Raises:
-        ValueError: shapes differ, ``mask`` is not bool, or a log-probability requires grad.
-
     Source:
         Ziegler et al. 2019, eq. 2, https://arxiv.org/abs/1909.08593
 
@@ -130,45 +124,3 @@ def kl_penalised_rewards(
     require_no_grad(logprobs=logprobs)
     penalised = credit - coef * kl_estimate(logprobs, ref_logprobs, kind="k1")
     return torch.where(mask, penalised, torch.zeros_like(penalised))
-
-
-def adaptive_kl_coef(
-    coef: float, observed_kl: float, *, target_kl: float, num_completions: int, horizon_completions: int
-) -> float:
-    """One step of the controller that holds the KL at a target by moving its coefficient.
-
-        error = clip(observed_kl / target_kl - 1, -0.2, 0.2)
-        coef' = coef * (1 + error * num_completions / horizon_completions)
-
-    Args:
-        coef: the coefficient that was used, > 0.
-        observed_kl: mean KL of the rollout, nats, over all ranks.
-        target_kl: wanted KL in the same count (per token or per completion), > 0.
-        num_completions: completions of this rollout, over all ranks.
-        horizon_completions: completions over which the full correction is spread; at least
-            0.2 * ``num_completions``, else the coefficient could turn negative.
-
-    Returns:
-        The coefficient for the next rollout.
-
-    Raises:
-        ValueError: a target or horizon out of range, or ``observed_kl`` is not a finite number.
-
-    Source:
-        Ziegler et al. 2019, section 2.2, https://arxiv.org/abs/1909.08593
-
-    Example:
-        >>> adaptive_kl_coef(0.5, 12.0, target_kl=6.0, num_completions=100, horizon_completions=1000)
-        0.51
-    """
-    if not target_kl > 0:
-        raise ValueError(f"target_kl must be > 0, got {target_kl}")
-    if not horizon_completions > 0.2 * num_completions:
-        raise ValueError(
-            f"horizon_completions must exceed 0.2 * num_completions = {0.2 * num_completions:g}, "
-            f"got {horizon_completions}"
-        )
-    if not abs(observed_kl) < float("inf"):
-        raise ValueError(f"observed_kl must be finite, got {observed_kl}; check the log-probabilities")
-    error = min(max(observed_kl / target_kl - 1.0, -0.2), 0.2)
-    return coef * (1.0 + error * num_completions / horizon_completions)

@@ -55,9 +55,6 @@ def completion_positions(num_prompt_tokens: int, num_completion_tokens: int) -> 
     Returns:
         A slice of length T.
 
-    Raises:
-        ValueError: P < 1: without a prompt token nothing predicts completion token 0.
-
     Example:
         >>> sequence = ["prompt0", "prompt1", "a", "b"]
         >>> sequence[completion_positions(num_prompt_tokens=2, num_completion_tokens=2)]
@@ -97,9 +94,6 @@ def completion_logprobs(
 
     Returns:
         logprobs [N, T] and entropy [N, T] (or None), nats, 0 outside the mask.
-
-    Raises:
-        ValueError: shapes that do not fit, or an impossible temperature or chunk.
 
     Example:
         >>> hidden = torch.zeros(1, 3, 4)  # two prompt tokens, one completion token
@@ -145,16 +139,13 @@ def completion_divergences(
         completion_ids: [N, T] int64.
         mask: [N, T] bool with M tokens that count.
         teacher: the teacher's logits of the M tokens, row by row. No gradient.
-        compare: a divergence, such as :class:`lit_rl.divergences.ReverseKL`.
+        compare: a divergence, such as :class:`lit_rl.divergences.JSD`.
         temperature: the sampler's, > 0.
         chunk_tokens: at least 1.
         with_entropy: also return the entropy.
 
     Returns:
         logprobs [N, T], entropy [N, T] (or None) and divergences [N, T], nats, 0 outside the mask.
-
-    Raises:
-        ValueError: shapes that do not fit.
     """
     states, counted = counted_states(hidden, completion_ids, mask)
     targets = completion_ids[counted]
@@ -180,9 +171,6 @@ def counted_states(hidden: Tensor, completion_ids: Tensor, mask: Tensor) -> tupl
 
     Returns:
         [M, H], row by row, and the row [M] and column [M] of each.
-
-    Raises:
-        ValueError: shapes that do not fit.
     """
     if hidden.dim() != 3 or completion_ids.dim() != 2 or hidden.shape[0] != completion_ids.shape[0]:
         raise ValueError(
@@ -229,9 +217,6 @@ def chunked_logprobs_and_entropy(
 
     Returns:
         logprobs [M] and entropy [M] (or None), nats, float32 or float64.
-
-    Raises:
-        ValueError: shapes that do not fit, ``temperature`` <= 0, ``chunk_tokens`` < 1.
 
     Example:
         >>> logits = torch.log(torch.tensor([[0.25, 0.75]]))

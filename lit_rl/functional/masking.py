@@ -25,11 +25,7 @@ def shape_of(tensor: Tensor) -> str:
 
 
 def require_same_shape(**tensors: Tensor) -> None:
-    """Raise unless all tensors, given by name, have one shape.
-
-    Raises:
-        ValueError: two shapes differ; [N] against [N, T] would silently broadcast to [N, N] or [T, T].
-    """
+    """Raise unless all tensors, given by name, have one shape."""
     (first_name, first), *others = tensors.items()
     for name, tensor in others:
         if tensor.shape != first.shape:
@@ -37,11 +33,7 @@ def require_same_shape(**tensors: Tensor) -> None:
 
 
 def require_mask(mask: Tensor, like: Tensor, *, name: str = "mask") -> None:
-    """Raise unless ``mask`` is bool and has the shape of ``like``.
-
-    Raises:
-        ValueError: a 0/1 number mask would index instead of choosing; a wrong shape would broadcast.
-    """
+    """Raise unless ``mask`` is bool and has the shape of ``like``."""
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be bool with True = counts, got {mask.dtype}; use {name}.bool()")
     if mask.shape != like.shape:
@@ -49,11 +41,7 @@ def require_mask(mask: Tensor, like: Tensor, *, name: str = "mask") -> None:
 
 
 def require_no_grad(**tensors: Tensor) -> None:
-    """Raise if one of the tensors, given by name, carries a gradient.
-
-    Raises:
-        ValueError: it is a constant of the formula; a gradient through it would change the algorithm.
-    """
+    """Raise if one of the tensors, given by name, carries a gradient."""
     for name, tensor in tensors.items():
         if tensor.requires_grad:
             raise ValueError(f"{name} is a constant here, got a tensor that requires grad; detach it")
@@ -89,9 +77,6 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     Returns:
         Scalar. Unit of ``x``.
 
-    Raises:
-        ValueError: ``mask`` is not bool or has another shape.
-
     Example:
         >>> masked_mean(torch.tensor([1.0, 3.0, 100.0]), torch.tensor([True, True, False]))
         tensor(2.)
@@ -118,9 +103,6 @@ def masked_whiten(x: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | Non
 
     Returns:
         Shape and dtype of ``x``, unitless, 0 outside the mask.
-
-    Raises:
-        ValueError: ``mask`` is not bool or has another shape.
 
     Source:
         advantage normalisation, detail 7 of Huang et al. 2022,
@@ -151,9 +133,6 @@ def masked_moments(
     Returns:
         Three scalars in float64: mean, variance (0 for fewer than two entries), count.
 
-    Raises:
-        ValueError: ``mask`` is not bool or has another shape.
-
     Example:
         >>> mean, variance, count = masked_moments(torch.tensor([1.0, 3.0]), torch.tensor([True, True]))
         >>> mean.item(), variance.item(), count.item()
@@ -180,9 +159,6 @@ def last_tokens(mask: Tensor) -> Tensor:
     Returns:
         [N, T] bool, one True per row; none in a row where nothing counts.
 
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T].
-
     Example:
         >>> last_tokens(torch.tensor([[True, False, True, False], [False, False, False, False]])).long()
         tensor([[0, 0, 1, 0],
@@ -190,86 +166,6 @@ def last_tokens(mask: Tensor) -> Tensor:
     """
     _require_token_mask(mask)
     return mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
-
-
-def turn_starts(mask: Tensor) -> Tensor:
-    """Mark the first entry of each run of entries that count: where a turn begins.
-
-    Args:
-        mask: [N, T] bool.
-
-    Returns:
-        [N, T] bool.
-
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T].
-
-    Example:
-        >>> turn_starts(torch.tensor([[True, True, False, True], [False, True, False, False]])).long()
-        tensor([[1, 0, 0, 1],
-                [0, 1, 0, 0]])
-    """
-    _require_token_mask(mask)
-    starts = mask.clone()
-    starts[:, 1:] &= ~mask[:, :-1]
-    return starts
-
-
-def sum_over_turns(values: Tensor, mask: Tensor, num_turns: int = 0) -> Tensor:
-    """Sum of each turn's entries that count.
-
-    Args:
-        values: [N, T].
-        mask: [N, T] bool; a turn is a run of entries that count.
-        num_turns: smallest number of columns.
-
-    Returns:
-        [N, K], 0 where a row has no more turns; K is the most turns of a row, or ``num_turns`` if that is more.
-
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T], or has another shape.
-
-    Example:
-        >>> mask = torch.tensor([[True, True, False, True], [False, True, False, False]])
-        >>> sum_over_turns(torch.tensor([[1.0, 2.0, 9.0, 4.0], [9.0, 5.0, 9.0, 9.0]]), mask)
-        tensor([[3., 4.],
-                [5., 0.]])
-    """
-    require_mask(mask, values)
-    starts = turn_starts(mask)
-    longest = int(starts.sum(-1).max()) if mask.numel() else 0
-    kept = torch.where(mask, values, torch.zeros_like(values))
-    sums = kept.new_zeros(len(mask), max(longest, num_turns))
-    return sums.scatter_add(1, _turn_numbers(starts), kept) if longest else sums
-
-
-def spread_over_turns(per_turn: Tensor, mask: Tensor) -> Tensor:
-    """Give each entry that counts the value of its turn.
-
-    Args:
-        per_turn: [N, K], K at least the most turns of a row.
-        mask: [N, T] bool; a turn is a run of entries that count.
-
-    Returns:
-        [N, T], 0 where the mask does not hold.
-
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T].
-
-    Example:
-        >>> spread_over_turns(torch.tensor([[3.0, 4.0]]), torch.tensor([[True, True, False, True]]))
-        tensor([[3., 3., 0., 4.]])
-    """
-    starts = turn_starts(mask)
-    if not per_turn.shape[1]:
-        return per_turn.new_zeros(mask.shape)
-    spread = per_turn.gather(1, _turn_numbers(starts))
-    return torch.where(mask, spread, torch.zeros_like(spread))
-
-
-def _turn_numbers(starts: Tensor) -> Tensor:
-    """[N, T] number of the turn that each entry is in, or follows."""
-    return (starts.cumsum(-1) - 1).clamp(min=0)
 
 
 def ends(mask: Tensor) -> Tensor:
@@ -280,9 +176,6 @@ def ends(mask: Tensor) -> Tensor:
 
     Returns:
         [N] int64; 0 for a row where nothing counts.
-
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T].
 
     Example:
         >>> ends(torch.tensor([[True, False, True, False], [False, False, False, False]]))
@@ -311,9 +204,6 @@ def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int 
 
     Returns:
         Scalar float64 (float32 on a device without it); 0 for an empty mask. No gradient.
-
-    Raises:
-        ValueError: ``mask`` is not a bool [N, T]; ``constant_tokens`` missing, below 1, or not wanted.
 
     Example:
         >>> mask = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
@@ -355,9 +245,6 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
 
     Returns:
         Scalar in the unit of ``token_loss``; the sum over micro-batches is the update's loss.
-
-    Raises:
-        ValueError: shapes differ, ``mask`` is not bool, or ``denominator`` is not one number.
 
     Source:
         sequence_mean: Shao et al. 2024, eq. 3, https://arxiv.org/abs/2402.03300
@@ -406,9 +293,6 @@ def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, column
     Returns:
         [B, G], or [B, ``columns``] if that is more. Equals ``values.view(B, G)`` if groups have one size and are
         contiguous and in order.
-
-    Raises:
-        ValueError: shapes differ.
 
     Example:
         >>> lay_out(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([7, 4, 7]))

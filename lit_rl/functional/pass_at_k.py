@@ -28,9 +28,6 @@ def pass_at_k(num_samples: int | Tensor, num_correct: int | Tensor, k: int) -> f
     Returns:
         A float, or [Q] float64, each in [0, 1]. Average over problems for the benchmark's number.
 
-    Raises:
-        ValueError: fewer than k samples, c outside 0 .. n, k < 1, or shapes that differ.
-
     Source:
         Chen et al. 2021, eq. 1, https://arxiv.org/abs/2107.03374
 

@@ -7,7 +7,7 @@ sampled them and do not.
 
 from __future__ import annotations
 
-from typing import Literal, assert_never
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -23,9 +23,6 @@ from lit_rl.functional.masking import (
 
 RatioLevel = Literal["token", "sequence", "sequence_product"]
 """Unit that a ratio is computed for; see :func:`log_ratio`."""
-
-BeyondCap = Literal["truncate", "mask"]
-"""Treatment of an importance weight above its cap; see :func:`importance_weights`."""
 
 
 def log_ratio(
@@ -51,9 +48,6 @@ def log_ratio(
 
     Returns:
         [N, T] nats.
-
-    Raises:
-        ValueError: shapes differ, ``old_logprobs`` requires grad, or a sequence level has no mask.
 
     Source:
         sequence: Zheng et al. 2025, eq. 7 (ratio) and section 4.3 (token gradient), https://arxiv.org/abs/2507.18071
@@ -88,15 +82,12 @@ def importance_weights(
     sampler_logprobs: Tensor,
     *,
     cap: float | None = None,
-    beyond_cap: BeyondCap = "truncate",
     level: RatioLevel = "token",
     mask: Tensor | None = None,
 ) -> Tensor:
     """Weights p / q that correct the sampler's tokens to the policy's distribution; constants.
 
-        w = exp(log_ratio(logprobs, sampler_logprobs))
-        truncate:  min(w, cap)
-        mask:      w if w <= cap else 0
+        w = min(exp(log_ratio(logprobs, sampler_logprobs)), cap)
 
     No gradient flows into the weight, and the cap applies to what is returned: to compute a capped weight and then
     use the other one is the classic mistake.
@@ -105,15 +96,11 @@ def importance_weights(
         logprobs: [N, T] nats, p: the policy of the training forward.
         sampler_logprobs: [N, T] nats, q: what the sampler itself reported.
         cap: largest weight, > 0; None: only the clamp of :func:`log_ratio`.
-        beyond_cap: ``truncate`` keeps the token at the cap (biased, low variance), ``mask`` drops it.
         level: token weights, or one per completion.
         mask: [N, T] bool for the sequence levels.
 
     Returns:
         [N, T] weights, unitless. No gradient.
-
-    Raises:
-        ValueError: shapes differ, a sequence level has no mask, or ``cap`` <= 0.
 
     Source:
         truncation: Ionides 2008, https://doi.org/10.1198/106186008X320456
@@ -126,15 +113,7 @@ def importance_weights(
     if cap is not None and not cap > 0:
         raise ValueError(f"cap must be > 0, got {cap}; use None for no cap")
     weights = log_ratio(logprobs.detach(), sampler_logprobs.detach(), level=level, mask=mask).exp()
-    if cap is None:
-        return weights
-    match beyond_cap:
-        case "truncate":
-            return weights.clamp(max=cap)
-        case "mask":
-            return torch.where(weights <= cap, weights, torch.zeros_like(weights))
-        case _:
-            assert_never(beyond_cap)
+    return weights if cap is None else weights.clamp(max=cap)
 
 
 def approximate_kl(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tensor:
@@ -149,9 +128,6 @@ def approximate_kl(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tens
 
     Returns:
         Scalar, nats per token, at least 0, without gradient.
-
-    Raises:
-        ValueError: shapes that do not fit.
 
     Source:
         k3 of Schulman 2020, http://joschu.net/blog/kl-approx.html, with the old policy as the sampler

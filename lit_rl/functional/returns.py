@@ -32,9 +32,6 @@ def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> 
     Returns:
         [N, T] returns, reward units, 0 outside the mask.
 
-    Raises:
-        ValueError: shapes differ, ``mask`` is not bool, or ``gamma`` is out of range.
-
     Example:
         >>> rewards, mask = torch.tensor([[1.0, 9.0, 2.0]]), torch.tensor([[True, False, True]])
         >>> reward_to_go(rewards, mask, gamma=0.5)
@@ -79,9 +76,6 @@ def treat_truncation(
     Returns:
         The mask [N, T] for advantages and loss, and the ``bootstrap_values`` [N] of
         :meth:`lit_rl.advantages.TokenAdvantages.estimate`.
-
-    Raises:
-        ValueError: shapes do not fit, or a mask is not bool.
 
     Source:
         Pardo et al. 2018, https://arxiv.org/abs/1712.00378

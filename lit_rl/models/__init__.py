@@ -7,7 +7,7 @@ from lit_rl.models.adapters import LoRA
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.critic import Critic, SeparateCritic, SharedCritic
 from lit_rl.models.policy import Policy
-from lit_rl.models.teacher import ModelTeacher, PolicyTeacher, ReferenceTeacher, Teacher
+from lit_rl.models.reference import FrozenScorer
 from lit_rl.training.strategy import FSDP2Strategy
 
 if TYPE_CHECKING:
@@ -19,15 +19,12 @@ __all__ = [
     "CorridorPolicy",
     "Critic",
     "FSDP2Strategy",
+    "FrozenScorer",
     "LoRA",
-    "ModelTeacher",
     "Policy",
-    "PolicyTeacher",
-    "ReferenceTeacher",
     "SeparateCritic",
     "SharedCritic",
     "SortingPolicy",
-    "Teacher",
 ]
 
 __getattr__, __dir__ = load_when_used(

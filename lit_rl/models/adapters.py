@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor, nn
 
 from lit_rl.arguments import UsageError, require_above, require_at_least, require_share, typed_group
@@ -42,8 +41,7 @@ class LoRA:
         alpha: the update is scaled by ``alpha / rank``.
         dropout: share of the adapters' input that is dropped in the updates of SFT. The other algorithms compare
             log-probabilities of several forward passes, so their updates are without dropout.
-        target_modules: layers that get one; ``all-linear`` for every linear layer but the output and those that
-            :func:`not_adaptable` names.
+        target_modules: layers that get one; ``all-linear`` for every linear layer but the output.
     """
 
     rank: int = 16
@@ -57,33 +55,8 @@ class LoRA:
         require_share(self, dropout=self.dropout)
 
 
-# PEFT refuses both names there: Mamba's kernels read the weights without calling the layers.
-_MAMBA_TYPES = ("falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h")
-_MAMBA_LAYERS = ("out_proj", "conv1d")
-
-
-def not_adaptable(model: nn.Module) -> list[str]:
-    """Names of the linear layers of a model that low-rank adapters cannot wrap.
-
-    Routers of some mixtures of experts are linear layers that return several tensors, and PEFT refuses two layers of
-    Mamba blocks.
-    """
-    inner = base_of(model)
-    mamba = getattr(inner.config, "model_type", None) in _MAMBA_TYPES
-    return [
-        name
-        for name, layer in inner.named_modules()
-        if (mamba and name.rpartition(".")[2] in _MAMBA_LAYERS)
-        or (isinstance(layer, nn.Linear) and "Router" in type(layer).__name__)
-    ]
-
-
 def require_targets(lora: LoRA, model: nn.Module) -> None:
-    """Check whether each layer that LoRA names is in the model: PEFT silently leaves out those of a list that are not.
-
-    Raises:
-        ValueError: one is not; the message names the linear layers that there are.
-    """
+    """Check whether each layer that LoRA names is in the model: PEFT silently leaves out the others of a list."""
     wanted = lora.target_modules
     if wanted == "all-linear":
         return
@@ -109,9 +82,6 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
         base: loaded.
         home: folder or hub id of the base.
         source: the adapter's folder.
-
-    Raises:
-        ValueError: it cannot be read, or its weights are not those of layers of this base, which PEFT only warns about.
     """
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
@@ -130,13 +100,8 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
         saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
     try:
         model = PeftModel.from_pretrained(base, source, adapter_name=POLICY, is_trainable=True)
-    except RuntimeError as error:
-        example = re.search(r"size mismatch for (\S+?):", str(error))
-        if example is None:
-            raise
-        raise UsageError(other.format(f"weights differ in shape, for example {example[1]}")) from error
-    except ValueError as error:
-        raise UsageError(other.format(str(error).partition(". ")[0])) from error
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(other.format(" ".join(str(error).split())[:200])) from error
     held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
     wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
     if wrong:
@@ -149,13 +114,11 @@ def lora_config(lora: LoRA, model: Any) -> Any:
     from peft import LoraConfig
 
     require_targets(lora, model)
-    left_out = not_adaptable(model) if lora.target_modules == "all-linear" else []
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
         target_modules=lora.target_modules,
-        exclude_modules=left_out or None,
         task_type="CAUSAL_LM",
     )
 
@@ -237,21 +200,11 @@ def move(old: Tensor, new: Tensor, share: float) -> None:
         old.lerp_(new, share)
 
 
-def is_on_gguf(model: Any) -> bool:
-    """Return whether a model's weights were read from a GGUF file, which lit_rl reads again and peft does not."""
-    return str(base_of(model).config.name_or_path).endswith(".gguf")
-
-
 def save_adapter(model: Any, folder: Path) -> None:
     """Write the policy's adapter as a folder that ``peft`` loads.
 
     By itself it would write into a folder below, named like the adapter.
     """
-    if is_on_gguf(model):
-        rank_zero_info(
-            f"the adapter in {folder} is for a GGUF file, which peft does not read; to have a model that transformers "
-            "loads, write it with lit-rl export --merge true, or write_model(policy, folder, merge=True)"
-        )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         model.save_pretrained(scratch, selected_adapters=[POLICY])

@@ -27,26 +27,26 @@ from lit_rl.models.adapters import (
     save_adapter,
 )
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.models.decoding import CachedDecoding, SharedDecoding
-from lit_rl.models.family import check_projection, counts_pads, eos_token_ids, most_positions, projection, text_config
+from lit_rl.models.decoding import Decoding, SharedDecoding
+from lit_rl.models.family import check_projection, eos_token_ids, most_positions, projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
-from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, warn_of_another_tokenizer, without_bars
-from lit_rl.models.padding import can_share_prompts, check_packing, completion_states
+from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_bars
+from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_share, probe
-from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
+from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import compute_again, layers_of
 from lit_rl.types import Completions
 
 
 class CausalLM(Policy):
-    """A causal language model: from a hub id, a local folder, a GGUF file, a PEFT adapter folder, or from scratch.
+    """A causal language model: from a hub id, a local folder, a PEFT adapter folder, or from scratch.
 
     Args:
-        model: hub id, folder of a model, GGUF file or folder with one, or folder of a PEFT adapter (its base is loaded
-            with it). ``package:NAME`` and ``package:NAME/PATH`` name the folder of an installed package and what is
-            inside. In Python also a model of transformers, which is trained itself and not copied.
+        model: hub id, folder of a model, or folder of a PEFT adapter (its base comes with it). ``package:NAME/PATH``
+            names a folder inside an installed package. In Python also a model of transformers, which is trained itself
+            and not copied.
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
         tokenizer: source of the tokenizer; by default that of the model.
@@ -60,11 +60,9 @@ class CausalLM(Policy):
             ``seed_everything`` unless set, else 0.
         chunk_tokens: tokens whose logits exist at the same time; by default as many as fit in 256 MiB
             of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
-        pack_tokens: put several rows in one sequence of at most this many tokens: no padding, the same numbers;
-            ``None`` gives each row a sequence of its own.
         share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.padding`; the
-            numbers are the same up to rounding. ``false`` gives each row its own prompt, as do ``pack_tokens``, sharded
-            weights, and a model that turns out not to be able to share.
+            numbers are the same up to rounding. ``false`` gives each row its own prompt, as do sharded weights, and a
+            model that turns out not to be able to share.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
         gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
         probe: compare, after loading, the log-probabilities of sampling with those of training on a few tokens; see
@@ -84,7 +82,6 @@ class CausalLM(Policy):
         attention: str | None = None,
         init_seed: int | None = None,
         chunk_tokens: int | None = None,
-        pack_tokens: int | None = None,
         share_prompts: bool = True,
         quantization: Literal["4bit"] | None = None,
         gradient_checkpointing: bool = False,
@@ -119,9 +116,8 @@ class CausalLM(Policy):
         self.dtype = dtype
         self.attention = attention
         self.init_seed = seed_or_global(init_seed)
-        require_at_least(1, self, chunk_tokens=chunk_tokens, pack_tokens=pack_tokens)
+        require_at_least(1, self, chunk_tokens=chunk_tokens)
         self.chunk_tokens = chunk_tokens
-        self.pack_tokens = pack_tokens
         self.share_prompts = share_prompts
         self.quantization = quantization
         self.gradient_checkpointing = gradient_checkpointing
@@ -129,7 +125,7 @@ class CausalLM(Policy):
         self.model: Any = None
         self.tokenizer: Any = None
         self.frozen_reference: Any = None
-        self._decoding: type[CachedDecoding] | None = None
+        self._decoding: type[Decoding] | None = None
 
     def load(self) -> None:
         """Build the model and its tokenizer; see :mod:`lit_rl.models.loading`."""
@@ -142,25 +138,18 @@ class CausalLM(Policy):
                 compute_again(layer)
         if not next(self.model.parameters()).is_meta:
             (probe if self.probe else check_projection)(self.model)
-            if self.pack_tokens is not None:
-                check_packing(self.model)
-            elif self.share_prompts:
+            if self.share_prompts:
                 self.shares_prompts = can_share_prompts(self.model)
         self.codec = TextCodec(
             self.tokenizer,
             eos_token_ids(self.model, self.tokenizer),
             most_positions(self.model) or 1 << 30,
-            counts_pads=counts_pads(self.model),
             template_arguments=self.template_arguments,
         )
         self.codec.num_ids = text_config(self.model).vocab_size
 
     def named_parameters(self, *args: Any, **given: Any) -> Iterator[tuple[str, nn.Parameter]]:
-        """Weights by name, as :meth:`parameters` and :meth:`requires_grad_` find them; not before there are any.
-
-        Raises:
-            UsageError: the model is not loaded, so that nothing would be frozen or trained.
-        """
+        """Weights by name, as :meth:`parameters` and :meth:`requires_grad_` find them; not before there are any."""
         if self.model is None:
             raise UsageError(
                 f"{type(self).__name__} has no weights yet: call its load() first (the optimizer of a run gets them by "
@@ -174,16 +163,6 @@ class CausalLM(Policy):
             raise UsageError(f"{type(self).__name__} has no weights to convert yet: give it dtype='bfloat16'")
         converted: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return converted
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Take weights; not before there are any to replace.
-
-        Raises:
-            UsageError: the model is not loaded.
-        """
-        if self.model is None:
-            raise UsageError("the policy has no weights before it is loaded: call its load() before load_state_dict")
-        return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
     def arguments(self) -> dict[str, Any] | None:
         """All that decides which weights there are; ``None`` for a subclass and for a model that was given."""
@@ -207,10 +186,10 @@ class CausalLM(Policy):
             if self.chat_template is not None:
                 self.tokenizer.chat_template = self.chat_template
 
-    def decoding(self) -> CachedDecoding:
+    def decoding(self) -> Decoding:
         """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""
         if self._decoding is None:
-            self._decoding = SharedDecoding if can_share(self.model) else CachedDecoding
+            self._decoding = SharedDecoding if can_share(self.model) else Decoding
         return self._decoding(self.model, self.codec)
 
     def forward(
@@ -228,7 +207,7 @@ class CausalLM(Policy):
         its weights in this call.
         """
         model = self.model if model is None else model
-        hidden = completion_states(model, completions, self.pack_tokens, self.shares_prompts)
+        hidden = completion_states(model, completions, self.shares_prompts)
         if head is not None:
             return head(hidden)
         return completion_logprobs(
@@ -274,7 +253,7 @@ class CausalLM(Policy):
         found: tuple[Tensor, Tensor | None, Tensor] = self(completions, head=head)
         return found
 
-    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
         """A frozen copy; with adapters the base without them, or a frozen adapter. See :class:`Policy`."""
         if self.lora is not None or has_adapter(self.model):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.
@@ -298,11 +277,7 @@ class CausalLM(Policy):
             self.frozen_reference = self.frozen_reference or frozen_copy(self.model)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included.
-
-        Raises:
-            UsageError: nothing is loaded yet.
-        """
+        """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""
         if self.model is None:
             raise UsageError(f"{type(self).__name__} has no weights to save yet: train it, or call its load() first")
         path = Path(folder)
@@ -312,4 +287,3 @@ class CausalLM(Policy):
             else:
                 self.model.save_pretrained(path)
         self.tokenizer.save_pretrained(path)
-        warn_of_another_tokenizer(path)

@@ -136,11 +136,7 @@ class SharedCritic(Critic):
         self._policy: list[CausalLM] = []
 
     def load(self, policy: Policy) -> None:
-        """Add an adapter to the policy's model.
-
-        Raises:
-            ValueError: the policy has no adapters, so its base is not frozen.
-        """
+        """Add an adapter to the policy's model."""
         if self._policy:
             return
         if not isinstance(policy, CausalLM) or not hasattr(policy.model, "peft_config"):

@@ -1,6 +1,6 @@
 """Decoding of causal language models of transformers from a cache of what they have read.
 
-:class:`CachedDecoding` copies a prompt's keys and values for each row and copies all of them again with each token.
+:class:`Decoding` copies a prompt's keys and values for each row and copies all of them again with each token.
 :class:`SharedDecoding` holds them once, and rows may join others that are being written. The queries of all rows of a
 prompt are multiplied with its keys at once; each row attends to its own tokens, which it writes into a buffer, and the
 two results are weighed by their normalizers. Numbers differ by rounding.
@@ -24,29 +24,29 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import (
-    UnsupportedModelError,
-    cache_name,
-    counts_pads,
-    most_positions,
-    replaced,
-    takes,
-    text_config,
-)
+from lit_rl.models.family import UnsupportedModelError, cache_name, most_positions, replaced, takes, text_config
 from lit_rl.models.padding import pad_left
-from lit_rl.models.sampling import Decoding
 from lit_rl.types import StopReason
 
 _NO_LIMIT = 1 << 30
 
 
-class CachedDecoding(Decoding):
-    """Rows with their cache, attention mask and positions. Prompts are padded on the left.
+class Decoding:
+    """Rows that are written side by side, one token each at a time, from a cache of what the model has read.
+
+    A policy makes a new one for each batch of rows. :meth:`read` comes first; then the caller chooses a token per row
+    and appends them, again and again. Used in eval mode and without gradients. Prompts are padded on the left.
 
     Args:
         model: a causal LM of transformers, in eval mode.
         codec: of the policy; says what pads prompts and what ends a row. ``None``: id 0, and nothing.
     """
+
+    can_join = False
+    """True if :meth:`read` may be called again between two tokens, to append new rows."""
+
+    room: Sequence[int]
+    """Tokens that each row of the last :meth:`read` may write before the policy's positions are full."""
 
     def __init__(self, model: nn.Module, codec: Codec | None = None) -> None:
         self.model = model
@@ -58,14 +58,22 @@ class CachedDecoding(Decoding):
         self._cache: Any = None
 
     def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
-        """One forward pass over all prompts, then a copy of its cache for each row; see :meth:`Decoding.read`."""
+        """Read each prompt once, then begin the rows that continue it.
+
+        Args:
+            prompts: ids of B distinct prompts, none of them empty.
+            copies: [n] int64 on the CPU: the prompt that each row continues.
+            most_tokens: no row writes more than this.
+
+        Returns:
+            [n, V] logits of the first token of each of these rows.
+        """
         pad_id = 0 if self.codec is None else self.codec.pad_id
         prompt_ids, prompt_mask = pad_left(prompts, pad_id, next(self.model.parameters()).device)
         positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
         here = copies.to(logits.device)
-        padded = prompt_mask.shape[1] if counts_pads(self.model) else 0
-        self.room = [max(1, self._max_positions - max(padded, len(prompts[i]))) for i in copies.tolist()]
+        self.room = [max(1, self._max_positions - len(prompts[i])) for i in copies.tolist()]
         self._begin_rows(copies, prompt_mask, positions[here, -1], most_tokens)
         return logits[here]
 
@@ -79,7 +87,7 @@ class CachedDecoding(Decoding):
         self._mask[:, : self._length] = prompt_mask[copies.to(prompt_mask.device)].long()
 
     def append(self, tokens: Tensor) -> Tensor:
-        """One forward pass over a token per row; see :meth:`Decoding.append`."""
+        """Append a token [n] to each row; return the logits [n, V] of the tokens after them."""
         self._length += 1
         self._advance()
         return self._forward(tokens[:, None], self._mask[:, : self._length], self._positions[:, None])
@@ -89,14 +97,14 @@ class CachedDecoding(Decoding):
         self._positions = (self._positions + 1).clamp(max=self._max_positions - 1)
 
     def keep(self, rows: Tensor) -> None:
-        """Drop the other rows from every state."""
+        """Keep only these of the present rows, in this order; their numbers are on the CPU."""
         rows = rows.to(self._mask.device)
         self._cache.reorder_cache(rows)
         self._mask = self._mask[rows]
         self._positions = self._positions[rows]
 
     def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
-        """By an id of EOS, or by the token that completes a stop string."""
+        """Return the reason a row ends with its last token, if it does; token limits are the caller's."""
         if self.codec is None:
             return None
         if ids[-1] in self.codec.eos_ids:
@@ -303,12 +311,12 @@ def _part(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> t
 _NAME = "lit_rl_shared_prompts"
 
 
-class SharedDecoding(CachedDecoding):
+class SharedDecoding(Decoding):
     """Rows of a causal LM of transformers whose cache is keys and values of all tokens, and nothing else.
 
     Args:
         model: a causal LM that :func:`can_share`, in eval mode.
-        codec: see :class:`CachedDecoding`.
+        codec: see :class:`Decoding`.
     """
 
     can_join = True

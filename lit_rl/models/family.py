@@ -8,7 +8,6 @@ the result is compared with the model's own logits once, when the model is loade
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -32,11 +31,7 @@ class UnsupportedModelError(UsageError):
 
 @contextmanager
 def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
-    """Shorten transformers' error to one line when it refuses to build a model.
-
-    Raises:
-        UnsupportedModelError: the model is not a causal language model, or lacks the attention implementation.
-    """
+    """Shorten transformers' error to one line when it refuses to build a model."""
     try:
         yield
     except ValueError as error:
@@ -75,11 +70,7 @@ def text_config(model: Any) -> Any:
 
 def decoder_of(model: Any) -> nn.Module:
     """The part of a causal LM below its output matrix."""
-    inner = base_of(model)
-    decoder: nn.Module = inner.get_decoder()
-    if decoder is inner or isinstance(decoder, nn.Linear):
-        # Llama 4 looks under a name that its text model does not use; ModernBERT calls its output matrix that way.
-        decoder = getattr(inner, "model", inner)
+    decoder: nn.Module = base_of(model).get_decoder()
     return decoder
 
 
@@ -128,11 +119,6 @@ def most_positions(model: Any) -> int | None:
     return min((int(limit) for limit in limits if limit), default=None)
 
 
-def counts_pads(model: Any) -> bool:
-    """Return whether a model has causal masks only for its positions, so that left pads use some of them up."""
-    return text_config(model).model_type in ("gpt_neo", "mpt")
-
-
 def eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """Every id that ends a completion: generation config, model config and tokenizer together."""
     ids: set[int] = set()
@@ -158,12 +144,10 @@ def projection(model: Any) -> Projection:
     """
     head, scale, cap = model.get_output_embeddings(), 1.0, None
     config = text_config(model)
-    if (factor := getattr(base_of(model), "logit_scale", None)) is not None:  # Cohere; MPT ignores its configuration's
+    if (factor := getattr(base_of(model), "logit_scale", None)) is not None:  # Cohere
         scale *= factor
-    if (factor := getattr(config, "lm_head_multiplier", None)) is not None:  # Falcon H1
-        scale *= factor
-    if (divisor := getattr(config, "logits_scaling", None)) is not None:  # Granite; HyperCLOVA X multiplies by it
-        scale *= divisor if config.model_type == "hyperclovax" else 1 / divisor
+    if (divisor := getattr(config, "logits_scaling", None)) is not None:  # Granite
+        scale /= divisor
     if (bound := getattr(config, "final_logit_softcapping", None)) is not None:  # Gemma 2 and 3
         cap = bound
     if is_plain(head) and not any(isinstance(module, FSDPModule) for module in model.modules()):
@@ -221,28 +205,3 @@ def tolerance(model: Any, exact: float, rounded: float) -> float:
 def has_experts(model: Any) -> bool:
     """Return whether a model chooses among experts for each token."""
     return any("Experts" in type(module).__name__ for module in model.modules())
-
-
-def free_time_steps(model: Any) -> bool:
-    """Take the limits off the time steps of Mamba 2's blocks; return whether there were any.
-
-    transformers applies them where it reads a sequence, not where it writes from a cache
-    (https://github.com/huggingface/transformers/pull/48989), so sampling and training differ. Zamba2 and Nemotron-H
-    take the limit from ``time_step_min``, which is for initial weights: their published weights were trained without.
-    Only the modules are changed; an export has the configuration that was read.
-
-    Raises:
-        UnsupportedModelError: the configuration itself asks for limits, so neither side can be left out.
-    """
-    free = (0.0, math.inf)
-    limited = [m for m in model.modules() if tuple(getattr(m, "time_step_limit", None) or free) != free]
-    asked = getattr(text_config(model), "time_step_limit", None) or free
-    if limited and tuple(asked) != free:
-        raise UnsupportedModelError(
-            f"{text_config(model).model_type} with time_step_limit {list(asked)}: transformers ignores the limit when "
-            "it writes from a cache, so sampling and training would differ; set it to [0, Infinity] in the model's "
-            "configuration if the weights were trained without, or use another model"
-        )
-    for module in limited:
-        module.time_step_limit = free
-    return bool(limited)

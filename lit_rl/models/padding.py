@@ -1,8 +1,4 @@
-"""Rows of unequal length: padded to one tensor, packed into fewer sequences, or with their prompts computed once.
-
-Packing puts several short rows in one sequence, so that no padding goes through the model. Attention is block-diagonal
-and positions start again with each row, so a row attends only to itself. Models of transformers tell packed rows apart
-by their positions; whether a model really does is checked when it is loaded.
+"""Rows of unequal length: padded to one tensor, or with their prompts computed once.
 
 A prompt is computed once, forward and backward, however many completions follow it. Each distinct prompt goes through
 the model once and its keys and values are kept, with their gradients. The completions then read on, each from the keys
@@ -12,8 +8,8 @@ over a group. Completions of similar length are read together, so that a single 
 long. Whether a model can be read in two steps is tried when it is loaded. Those with a recurrent state cannot: they
 keep more than keys and values.
 
-Letters: N rows of S columns, P prompt tokens (padded left), T completion tokens (padded right), K distinct prompts or
-packed sequences, L columns of a sequence, H hidden size.
+Letters: N rows of S columns, P prompt tokens (padded left), T completion tokens (padded right), K distinct prompts,
+H hidden size.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
-from lit_rl.arguments import UsageError
 from lit_rl.models.family import base_of, cache_name, decoder_of, takes, text_config, tolerance
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions
@@ -91,88 +86,26 @@ def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
     return divided(sorted(range(len(lengths)), key=lengths.__getitem__))
 
 
-def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None = None) -> Tensor:
+def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = None) -> Tensor:
     """Run a causal LM's decoder over rows.
 
     Args:
         model: a causal LM of transformers (inside PEFT or not).
         ids: [N, S] int64.
-        mask: [N, S] bool; the real tokens of a row are contiguous. On the CPU it need not be waited for.
-        pack_tokens: put rows together in sequences of at most this many tokens (or the longest row); ``None`` gives
-            each row a sequence of its own.
+        mask: [N, S] bool, or of what the cache holds and the rows; on the CPU it need not be waited for.
+        cache: of what the rows continue.
 
     Returns:
         [N, S, H] last hidden states; outside the mask they mean nothing.
     """
-    # Positions count real tokens: left padding must not move a row.
-    positions = (mask.long().cumsum(-1) - 1).clamp(min=0)
-    if pack_tokens is None or len(ids) < 2:
-        return _read(model, ids, mask, positions)
-    sequence, column = first_fit(mask.sum(-1).tolist(), pack_tokens)
-    row, token = mask.nonzero(as_tuple=True)
-    k = torch.tensor(sequence, device=mask.device)[row]
-    at = torch.tensor(column, device=mask.device)[row] + positions[row, token]
-    shape = (max(sequence) + 1, int(at.max()) + 1)
-    # Every empty column has position 0: rows of one token that are never read.
-    packed_positions = positions.new_zeros(shape)
-    packed_positions[k, at] = positions[row, token]
-    row, token, k, at = (places.to(ids.device) for places in (row, token, k, at))
-    packed_ids = ids.new_zeros(shape)
-    packed_ids[k, at] = ids[row, token]
     decoder = decoder_of(model)
-    output = decoder(input_ids=packed_ids, position_ids=packed_positions.to(ids.device), use_cache=False)
-    packed: Tensor = output.last_hidden_state
-    hidden = packed.new_zeros(*ids.shape, packed.shape[-1])
-    hidden[row, token] = packed[k, at]
+    given: dict[str, Any] = {} if cache is None else {cache_name(decoder): cache}
+    if takes(decoder, "position_ids"):
+        # Positions count real tokens: left padding must not move a row.
+        given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :].to(ids.device)
+    mask = mask.to(ids.device).long()
+    hidden: Tensor = decoder(input_ids=ids, attention_mask=mask, use_cache=cache is not None, **given).last_hidden_state
     return hidden
-
-
-def first_fit(lengths: list[int], pack_tokens: int) -> tuple[list[int], list[int]]:
-    """Place each row, longest first, into the first sequence that has room.
-
-    Args:
-        lengths: tokens of N rows.
-        pack_tokens: room of a sequence; at least the longest row.
-
-    Returns:
-        N numbers of sequences and N first columns.
-
-    Example:
-        >>> first_fit([3, 5, 2], 5)
-        ([1, 0, 1], [0, 0, 3])
-    """
-    room = max(pack_tokens, *lengths)
-    used: list[int] = []
-    sequences, columns = [0] * len(lengths), [0] * len(lengths)
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        fitting = (k for k, tokens in enumerate(used) if tokens + lengths[row] <= room)
-        k = next(fitting, len(used))
-        if k == len(used):
-            used.append(0)
-        sequences[row], columns[row] = k, used[k]
-        used[k] += lengths[row]
-    return sequences, columns
-
-
-@torch.no_grad()
-def check_packing(model: Any) -> None:
-    """Raise unless a model keeps packed rows apart.
-
-    Raises:
-        ValueError: packed rows differ from rows alone; training would silently mix them.
-    """
-    device = next(model.parameters()).device
-    ids = torch.arange(1, 25, device=device).view(4, 6) % text_config(model).vocab_size
-    mask = torch.arange(6, device=device) < torch.tensor([[6], [4], [3], [5]], device=device)
-    with evaluating(model):
-        alone = hidden_states(model, ids, mask)[mask].float()
-        packed = hidden_states(model, ids, mask, pack_tokens=10)[mask].float()
-    difference = float((alone - packed).abs().max() / alone.abs().max())
-    if difference > tolerance(model, 1e-3, 0.02):
-        raise UsageError(
-            f"{type(model).__name__} with attention {model.config._attn_implementation} does not keep packed rows "
-            f"apart (they differ by {difference:.1%}): leave pack_tokens out, or use attention: sdpa"
-        )
 
 
 _COLUMNS_PER_PASS = 64
@@ -212,15 +145,12 @@ def of_each_row(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
     return of_prompts.index_select(0, prompt_of_row) if of_prompts.device.type == "cpu" else of_prompts[prompt_of_row]
 
 
-def completion_states(
-    model: Any, completions: Completions, pack_tokens: int | None = None, share: bool = False
-) -> Tensor:
+def completion_states(model: Any, completions: Completions, share: bool = False) -> Tensor:
     """Run a causal LM's decoder over prompts and completions, what the environment said included.
 
     Args:
         model: a causal LM of transformers (inside PEFT or not).
         completions: N rows.
-        pack_tokens: see :func:`lit_rl.models.padding.hidden_states`; packed rows share nothing.
         share: compute equal prompts once, for models that :func:`can_share_prompts`. Where no two rows have the same
             prompt it changes nothing.
 
@@ -228,7 +158,7 @@ def completion_states(
         [N, 1 + T, H] last hidden states: after the prompt, and after each token of the completion.
     """
     prompt_ids, prompt_mask, host = completions.prompt_ids, completions.prompt_mask, completions.on_host
-    if share and pack_tokens is None:
+    if share:
         prompts = host.prompt_ids.where(host.prompt_mask, -1)
         distinct, prompt_of_row = torch.unique(prompts, dim=0, return_inverse=True)
         if len(distinct) < len(prompts):
@@ -239,7 +169,7 @@ def completion_states(
             return _in_two_steps(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([host.prompt_mask, host.token_mask], 1)
-    return hidden_states(model, ids, mask, pack_tokens)[:, prompt_ids.shape[1] - 1 :]
+    return hidden_states(model, ids, mask)[:, prompt_ids.shape[1] - 1 :]
 
 
 def _in_two_steps(
@@ -253,8 +183,7 @@ def _in_two_steps(
 ) -> Tensor:
     """States [N, 1 + T, H] of completions [N, T], of these lengths, that read on from prompts [K, P]."""
     kept = Cache(layer_class_to_replicate=_Kept)
-    positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
-    after_prompt = _read(model, prompt_ids, prompt_mask, positions, kept)[:, -1:]
+    after_prompt = hidden_states(model, prompt_ids, prompt_mask, kept)[:, -1:]
     after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])
     worth = _COLUMNS_PER_PASS if ids.device.type == "cpu" else 4 * _COLUMNS_PER_PASS
     for batch in of_similar_length(lengths, worth):
@@ -262,20 +191,8 @@ def _in_two_steps(
         of_prompt = prompt_of_row[rows]
         read = Cache(layers=[_Read(layer, of_prompt) for layer in kept.layers])
         whole_mask = torch.cat([prompt_mask[of_prompt], mask[rows, :width]], 1)
-        positions = whole_mask.long().cumsum(-1)[:, prompt_mask.shape[1] :] - 1
-        after_tokens[rows, :width] = _read(model, ids[rows, :width], whole_mask, positions, read)
+        after_tokens[rows, :width] = hidden_states(model, ids[rows, :width], whole_mask, read)
     return torch.cat([of_each_row(after_prompt, prompt_of_row), after_tokens], 1)
-
-
-def _read(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache | None = None) -> Tensor:
-    """Last hidden states of rows that read on from a cache, if there is one."""
-    decoder = decoder_of(model)
-    given: dict[str, Any] = {} if cache is None else {cache_name(decoder): cache}
-    if takes(decoder, "position_ids"):
-        given["position_ids"] = positions.to(ids.device)
-    mask = mask.to(ids.device).long()
-    hidden: Tensor = decoder(input_ids=ids, attention_mask=mask, use_cache=cache is not None, **given).last_hidden_state
-    return hidden
 
 
 def can_share_prompts(model: Any) -> bool:

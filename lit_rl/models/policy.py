@@ -17,8 +17,9 @@ from lit_rl.arguments import TypedArguments, UsageError, typed_arguments
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.reference import Reference
-from lit_rl.models.sampling import Decoding, RunningBatch, StreamKey, requests_of
+from lit_rl.models.decoding import Decoding
+from lit_rl.models.reference import FrozenScorer
+from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem, Sampling
 
@@ -93,9 +94,6 @@ class Policy(nn.Module, TypedArguments, ABC):
         Args:
             completions: N rows.
             model: weights to use in place of the policy's own.
-
-        Raises:
-            UsageError: this class of policy has none.
         """
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
@@ -110,14 +108,11 @@ class Policy(nn.Module, TypedArguments, ABC):
             compare: a divergence.
             temperature: the one that the rows were sampled at; 0 (greedy) counts as 1.
             with_entropy: also return the entropy.
-
-        Raises:
-            UsageError: this class of policy cannot be compared.
         """
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
     @abstractmethod
-    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
         """A reference: the policy as it is now. Later calls return the same one.
 
         Called after :meth:`load` and before the policy is sharded.

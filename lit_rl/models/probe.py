@@ -9,20 +9,15 @@ Letters: B rows, P prompt tokens, T tokens after the prompt, V vocabulary.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from lit_rl.models.adapters import using_adapter
-from lit_rl.models.decoding import CachedDecoding, SharedDecoding
+from lit_rl.models.decoding import Decoding, SharedDecoding
 from lit_rl.models.family import (
     UnsupportedModelError,
-    base_of,
     check_projection,
     projection,
     relative_gap,
@@ -30,25 +25,19 @@ from lit_rl.models.family import (
     tolerance,
 )
 from lit_rl.models.padding import hidden_states
-from lit_rl.models.sampling import Decoding
 from lit_rl.training.ranks import evaluating
 
 _PROMPT_TOKENS = (3, 11)
 """A row after eight pads and one without any."""
 _DECODED = 3
 """Tokens after the prompt: two decode steps, the second of them without a row that has left the batch."""
-_NATS = 1e-4
-"""Largest difference of a log-probability that is rounding whatever the model; a larger one is measured in float64."""
-_MOST_IN_DOUBLE = 2**29
-"""Parameters of the largest model that is computed in float64, which takes 8 bytes more for each."""
 
 
 @torch.no_grad()
 def probe(model: Any) -> None:
     """Raise unless sampling and training agree on logits, with adapters and without.
 
-    Costs five forward passes over some 30 tokens, and five more where there are adapters; as many again in float64 if
-    log-probabilities differ by more than 1e-4 nats.
+    Costs five forward passes over some 30 tokens, and five more where there are adapters.
 
     Args:
         model: a causal LM of transformers (inside PEFT or not), with real weights.
@@ -67,7 +56,12 @@ def _compare(model: Any) -> None:
     name = f"{text_config(model).model_type} ({type(model).__name__})"
     try:
         check_projection(model)
-        alone, trained, sampled = _three_ways(model)
+        ids, mask = probe_rows(model)
+        rows = zip(ids, mask, strict=True)
+        alone = torch.cat([model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in rows]).float()
+        hidden = hidden_states(model, ids, mask)[:, -_DECODED - 1 :]
+        trained = projection(model)(hidden.flatten(0, 1)).float()
+        sampled = decoded(Decoding(model), ids, mask)
     except UnsupportedModelError:
         raise
     except Exception as error:
@@ -84,76 +78,6 @@ def _compare(model: Any) -> None:
                 f"{gap:.0%} of the logits' spread; use another model or another attention, or set probe to false "
                 "if you know better"
             )
-    if _nats(alone, trained, sampled) > _NATS:
-        gap = _nats_in_double(model)
-        if gap > _NATS:
-            raise UnsupportedModelError(
-                f"{name} would be trained on wrong log-probabilities: sampling, training and its plain forward differ "
-                f"by {gap:.1g} nats even in float64, where nothing is rounded; use another model, or set probe to "
-                "false if you know better"
-            )
-
-
-def _nats(alone: Tensor, *others: Tensor) -> float:
-    """The largest difference of a log-probability between logits [M, V]."""
-    return max(float((one.log_softmax(-1) - alone.log_softmax(-1)).abs().max()) for one in others)
-
-
-def _nats_in_double(model: Any) -> float:
-    """The same gap in float64; NaN if the model is too large for it, quantized, or cannot be computed in it."""
-    parameters = list(model.parameters())
-    if sum(one.numel() for one in parameters) > _MOST_IN_DOUBLE or any(one.dtype not in _FLOATS for one in parameters):
-        return math.nan
-    try:
-        with in_double(model):
-            return _nats(*_three_ways(model))
-    except (RuntimeError, TypeError, ValueError):  # kernels without float64, a mask of float32's lowest number
-        return math.nan
-
-
-_FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-
-
-class _Widening(TorchFunctionMode):
-    """Compute in float64 what asks for less, such as norms, softmax and recurrent states."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        def widened(value: Any) -> Any:
-            return torch.float64 if isinstance(value, torch.dtype) and value in _FLOATS else value
-
-        func = Tensor.double if func is Tensor.float else func
-        return func(*map(widened, args), **{name: widened(value) for name, value in (kwargs or {}).items()})
-
-
-@contextmanager
-def in_double(model: Any) -> Iterator[None]:
-    """Inside, a model's weights and its arithmetic are float64; afterwards it has its own tensors again."""
-    base = base_of(model)
-    experts = getattr(base.config, "_experts_implementation", None)
-    held = [(one, one.data) for one in (*model.parameters(), *model.buffers()) if one.is_floating_point()]
-    try:
-        if experts is not None:
-            base.set_experts_implementation("eager")  # the grouped kernels have no float64
-        for one, data in held:
-            one.data = data.double()
-        with _Widening():
-            yield
-    finally:
-        for one, data in held:
-            one.data = data
-        if experts is not None:
-            base.set_experts_implementation(experts)
-
-
-def _three_ways(model: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits [B * (T + 1), V] after the prompts and each of the T tokens: of rows alone, in training, in sampling."""
-    ids, mask = probe_rows(model)
-    width = ids.shape[1] - _DECODED
-    alone = [model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in zip(ids, mask, strict=True)]
-    hidden = hidden_states(model, ids, mask)[:, width - 1 :]
-    trained = projection(model)(hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
-    sampled = decoded(CachedDecoding(model), ids, mask)
-    return torch.cat(alone).float(), trained.flatten(0, 1).float(), sampled
 
 
 def decoded(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:
@@ -193,7 +117,7 @@ def can_share(model: Any) -> bool:
     rows = probe_rows(model)
     try:
         with evaluating(model):
-            plain, shared = (decoded(kind(model), *rows) for kind in (CachedDecoding, SharedDecoding))
+            plain, shared = (decoded(kind(model), *rows) for kind in (Decoding, SharedDecoding))
     except Exception:  # whatever a family of models does with a cache and an attention that are not its own
         return False
     return relative_gap(shared, plain) <= tolerance(model, 1e-4, 0.03)

@@ -1,4 +1,4 @@
-"""The reference: a frozen model that scores tokens like a policy, for comparison with it.
+"""Frozen scorers: log-probabilities of given tokens without gradients, for a reference or a teacher.
 
 Letters: N rows, T completion tokens.
 """
@@ -6,7 +6,6 @@ Letters: N rows, T completion tokens.
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -27,80 +26,95 @@ from lit_rl.training.ranks import gathered, reshard, stay_whole
 from lit_rl.types import Completions
 
 
-class Reference(ABC):
-    """Log-probabilities of completions without gradients; stays where it is until it is refreshed."""
+class FrozenScorer:
+    """Scores tokens with a policy's present weights, as constants; one of your own overrides the first two methods.
 
-    @abstractmethod
+    Args:
+        policy: a :class:`lit_rl.models.Policy`, the one that learns or another.
+        own: weights that serve this scorer alone; where they are sharded, their output matrix stays gathered from
+            :meth:`token_logits` until :meth:`release`.
+    """
+
+    own: nn.Module | None = None
+
+    def __init__(self, policy: Any, own: nn.Module | None = None) -> None:
+        self._policy = policy
+        self.own = own
+
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
         """[N, T] log-probabilities (nats) of the completions' tokens, 0 outside the mask."""
-
-    @abstractmethod
-    def token_logits(self, completions: Completions) -> TokenLogits:
-        """Whole distributions of the completions' tokens; see :meth:`lit_rl.models.Policy.token_logits`."""
-
-    @abstractmethod
-    def refresh(self, share: float = 1.0) -> None:
-        """Move the reference to the policy as it is now (iterative GRPO), or by a share of the way there (an EMA)."""
-
-
-class FrozenCopy(Reference):
-    """A second model that does not learn.
-
-    Args:
-        policy: a :class:`lit_rl.models.Policy`; scores completions with weights that are handed to it as ``model``.
-        weights: of the reference, see :func:`frozen_copy`; they may be sharded.
-        trained: the policy's own weights.
-    """
-
-    def __init__(self, policy: Any, weights: nn.Module, trained: nn.Module) -> None:
-        self._policy = policy
-        self.weights = weights
-        self._trained = trained
-
-    def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        """[N, T] log-probabilities under the copy."""
-        with torch.no_grad(), gathered(self.weights):
-            logprobs: Tensor = self._policy(completions, temperature, model=self.weights)[0]
-            return logprobs
-
-    def token_logits(self, completions: Completions) -> TokenLogits:
-        """Whole distributions under the copy, whose output matrix then stays gathered where weights are sharded."""
-        stay_whole(self.weights)
-        logits: TokenLogits = self._policy.token_logits(completions, model=self.weights)
-        return logits
-
-    def refresh(self, share: float = 1.0) -> None:
-        """Move the copy's weights to the policy's present ones, or by a share of the way."""
-        self._policy.reference_was_refreshed = True
-        reshard(self.weights)
         with torch.no_grad():
-            for old, new in zip(self.weights.parameters(), self._trained.parameters(), strict=True):
-                move(old, new, share)
-
-
-class BaseReference(Reference):
-    """The policy's own base under another adapter, or under none: no second copy of the base in memory.
-
-    A frozen reference adapter is used where the model has one, because the policy started from an adapter or the
-    reference was to move. Otherwise the adapters are off, which is where new adapters start.
-
-    Args:
-        policy: a :class:`lit_rl.models.CausalLM` with adapters.
-    """
-
-    def __init__(self, policy: Any) -> None:
-        self._policy = policy
-
-    def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        """[N, T] log-probabilities under the reference's adapter, or under none."""
-        with torch.no_grad(), self._adapter():
             logprobs: Tensor = self._policy.logprobs(completions, temperature)
             return logprobs
 
     def token_logits(self, completions: Completions) -> TokenLogits:
+        """Whole distributions of the completions' tokens; see :meth:`lit_rl.models.Policy.token_logits`."""
+        logits: TokenLogits = self._policy.token_logits(completions)
+        if self.own is not None:
+            stay_whole(self.own)
+        return logits
+
+    def release(self) -> None:
+        """Free the gathered weights."""
+        if self.own is not None:
+            reshard(self.own)
+
+    def refresh(self, share: float = 1.0) -> None:
+        """Move to the policy as it is now (iterative GRPO), or by a share of the way there (a moving average)."""
+
+
+class FrozenCopy(FrozenScorer):
+    """A second model that does not learn.
+
+    Args:
+        policy: its forward pass takes the weights as ``model``.
+        own: the copy, see :func:`frozen_copy`.
+        trained: the policy's own weights.
+    """
+
+    own: nn.Module
+
+    def __init__(self, policy: Any, own: nn.Module, trained: nn.Module) -> None:
+        super().__init__(policy, own)
+        self._trained = trained
+
+    def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
+        """[N, T] under the copy."""
+        with torch.no_grad(), gathered(self.own):
+            logprobs: Tensor = self._policy(completions, temperature, model=self.own)[0]
+            return logprobs
+
+    def token_logits(self, completions: Completions) -> TokenLogits:
+        """Whole distributions under the copy."""
+        stay_whole(self.own)
+        logits: TokenLogits = self._policy.token_logits(completions, model=self.own)
+        return logits
+
+    def refresh(self, share: float = 1.0) -> None:
+        """Move the copy's weights to the policy's, or by a share of the way."""
+        self._policy.reference_was_refreshed = True
+        self.release()
+        with torch.no_grad():
+            for old, new in zip(self.own.parameters(), self._trained.parameters(), strict=True):
+                move(old, new, share)
+
+
+class BaseReference(FrozenScorer):
+    """The policy's own base under another adapter, or under none: no second copy of the base in memory.
+
+    A frozen reference adapter is used where the model has one, because the policy started from an adapter or the
+    reference was to move. Otherwise the adapters are off, which is where new adapters start.
+    """
+
+    def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
+        """[N, T] under the reference's adapter, or under none."""
+        with self._adapter():
+            return super().logprobs(completions, temperature)
+
+    def token_logits(self, completions: Completions) -> TokenLogits:
         """Whole distributions under the reference's adapter, or under none."""
         with self._adapter():
-            logits: TokenLogits = self._policy.token_logits(completions)
+            logits = super().token_logits(completions)
 
         def under_adapter(rows: slice) -> Tensor:
             with self._adapter():

@@ -10,70 +10,17 @@ Letters: B distinct prompts, n rows being sampled, V vocabulary.
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from lit_rl.types import Generation, PromptBatch, Request, Sampling, StopReason
 
-
-class Decoding(ABC):
-    """Rows of a policy that are written side by side, one token each at a time.
-
-    A policy makes a new one for each batch of rows. :meth:`read` comes first; then the caller chooses a token per row
-    and appends them, again and again. Used in eval mode and without gradients.
-    """
-
-    can_join: bool = False
-    """True if :meth:`read` may be called again between two tokens, to append new rows."""
-
-    room: Sequence[int]
-    """Tokens that each row of the last :meth:`read` may write before the policy's positions are full."""
-
-    @abstractmethod
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
-        """Read each prompt once, then begin the rows that continue it.
-
-        Args:
-            prompts: ids of B distinct prompts, none of them empty.
-            copies: [n] int64 on the CPU: the prompt that each row continues.
-            most_tokens: no row writes more than this.
-
-        Returns:
-            [n, V] logits of the first token of each of these rows.
-        """
-
-    @abstractmethod
-    def append(self, tokens: Tensor) -> Tensor:
-        """Append a token to each row.
-
-        Args:
-            tokens: [n] int64.
-
-        Returns:
-            [n, V] logits of the tokens after them.
-        """
-
-    @abstractmethod
-    def keep(self, rows: Tensor) -> None:
-        """Keep only these of the present rows, in this order.
-
-        Args:
-            rows: int64 on the CPU, numbers from 0 to n - 1.
-        """
-
-    @abstractmethod
-    def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
-        """Return the reason a row ends with its last token, if it does; token limits are the caller's.
-
-        Args:
-            prompt: of the row.
-            ids: written so far, at least one.
-            stop_strings: of its request.
-        """
+if TYPE_CHECKING:
+    from lit_rl.models.decoding import Decoding
 
 
 _BLOCK_TOKENS = 32
@@ -281,7 +228,10 @@ class RunningBatch:
         if self._joining:
             read.append(self._read())
         logits = torch.cat(read)
-        steps = 1 if logits.device.type == "cpu" else min(_TOKENS_PER_LOOK, self._most_left())
+        steps = 1
+        if logits.device.type != "cpu":
+            rows = [row for index in self._held.tolist() if not (row := self._rows[index]).ended]
+            steps = min(_TOKENS_PER_LOOK, max(row.limit - len(row.ids) for row in rows))
         found = [self._choose(logits)]
         for _ in range(1, steps):
             found.append(self._choose(self._decoding.append(found[-1][0])))
@@ -294,7 +244,9 @@ class RunningBatch:
                     break
                 row.ids.append(token)
                 row.logprobs.append(score)
-                reason = self._reason(row)
+                # EOS as the last allowed token is EOS, not a cut.
+                reason = self._decoding.ends(row.request.prompt_ids, row.ids, row.request.stop_strings)
+                reason = StopReason.LENGTH if reason is None and len(row.ids) >= row.limit else reason
                 if reason is not None:
                     row.ended = True
                     self._num_ended += 1
@@ -308,11 +260,6 @@ class RunningBatch:
         self._lengths += 1
         return choose_tokens(logits, self._sampling, numbers)
 
-    def _most_left(self) -> int:
-        """Tokens that some row may still write."""
-        rows: list[Row] = [self._rows[index] for index in self._held.tolist()]
-        return max(row.limit - len(row.ids) for row in rows if not row.ended)
-
     def _read(self) -> Tensor:
         """Read each distinct prompt of the requests that join once; logits [n, V] of their first tokens."""
         joining, self._joining = self._joining, []
@@ -325,11 +272,6 @@ class RunningBatch:
         self._rows += map(Row, joining, limits)
         self._uniforms.add([request.stream for request in joining])
         return logits
-
-    def _reason(self, row: Row) -> StopReason | None:
-        """Return the reason the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
-        reason = self._decoding.ends(row.request.prompt_ids, row.ids, row.request.stop_strings)
-        return StopReason.LENGTH if reason is None and len(row.ids) >= row.limit else reason
 
     def _without_ended(self, chosen: Tensor) -> Tensor:
         """Drop rows that ended once there are enough of them; return the tokens of the rows that stay."""

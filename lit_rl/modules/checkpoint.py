@@ -79,9 +79,6 @@ def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Pat
         checkpoint: as read.
         path: of the checkpoint, for messages.
         trust: modules and classes beside ours that the configuration may name.
-
-    Raises:
-        ValueError: the checkpoint holds no configuration, or its configuration names a class of neither.
     """
     if not checkpoint.get("config"):
         raise UsageError(
@@ -136,9 +133,6 @@ def only_classes_of(named: Iterable[str], source: str, remedy: str) -> Iterator[
         named: modules and classes that the user named.
         source: where the configuration comes from, for the message.
         remedy: what to do if the source is trusted, for the message.
-
-    Raises:
-        UsageError: the configuration names something else.
     """
     before = dict(parsing_settings)
     set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=[*_OURS, *named])

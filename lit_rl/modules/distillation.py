@@ -13,30 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, Unpack
 
-import torch
 from torch import Tensor
 
-from lit_rl.advantages import GroupMean, RowAdvantages
 from lit_rl.arguments import UsageError, require_above, require_at_least, typed_group
-from lit_rl.divergences import Divergence, FullDivergence, ReverseKL, SampledReverseKL
-from lit_rl.execution.interface import ProgramRunner, Verdict
+from lit_rl.divergences import JSD, Divergence, SampledReverseKL
+from lit_rl.execution.interface import Verdict
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
-from lit_rl.models.teacher import Teacher
-from lit_rl.modules.grpo import GRPO
+from lit_rl.models.reference import FrozenScorer
+from lit_rl.modules.grpo import GRPO, GRPOOptions
 from lit_rl.modules.minibatches import all_microbatches, microbatches_of
-from lit_rl.modules.objective import Objective
-from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.modules.setup_checks import task_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import TokenPlaces, blame_line
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
-from lit_rl.training.ranks import REFERENCE_NAME, Means, reshard
-from lit_rl.types import Experience, Problem, Sampling
+from lit_rl.training.ranks import Means
+from lit_rl.types import Experience, Problem
 
 
 @typed_group
@@ -45,25 +41,19 @@ class Distil:
     """Shares of a teacher and of rewards in what is learned.
 
     Args:
-        divergence: distance from the teacher, a class of :mod:`lit_rl.divergences` or a ``FullDivergence`` of your own.
+        divergence: distance from the teacher, over the vocabulary (``JSD``; with ``beta: 1`` the reverse KL) or of
+            the sampled token (``SampledReverseKL``).
         weight: of the divergence in a token's loss; of ``SampledReverseKL`` in its advantage.
         reward_weight: factor of the advantages that the rewards give; 0 leaves rewards to the logs.
         rows: rows that the teacher corrects: ``all``, or those that ``failed``.
         tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` where the run names one.
-        by_pass_rate: factor of a row's divergence, with p the share of its group that passed: 1 for ``none``;
-            p (1 - p) for rows that ``passed``, which keeps a policy from learning its own solutions of easy problems;
-            (p (1 - p))^(1/2) for ``all`` rows, SC-SDPO's weight of a problem before it is normalised over a batch.
-
-    Source:
-        SC-SDPO: Liu et al. 2026, https://arxiv.org/abs/2605.27765
     """
 
-    divergence: Divergence = ReverseKL()  # noqa: RUF009  # frozen
+    divergence: Divergence = JSD(beta=1.0)  # noqa: RUF009  # frozen
     weight: float = 1.0
     reward_weight: float = 0.0
     rows: Literal["all", "failed"] = "all"
     tokens: Literal["all", "failing_line"] = "all"
-    by_pass_rate: Literal["none", "passed", "all"] = "none"
 
     def __post_init__(self) -> None:
         require_above(0, self, weight=self.weight)
@@ -86,22 +76,6 @@ class Distil:
                     chosen[row, places.flagged(spans[0].start, spans[0].end).to(chosen.device)] = True
         return chosen & rows.completion_mask
 
-    def weights(self, rollout: Rollout) -> Tensor | None:
-        """[N] factors by pass rate; ``None`` without. Rows that could not be judged count in no rate."""
-        if self.by_pass_rate == "none":
-            return None
-        verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
-        weights = torch.ones(len(verdicts))
-        for group in rollout.completions.groups().values():
-            passed = [row for row in group if verdicts[row] is Verdict.PASSED]
-            judged = sum(verdicts[row] is not Verdict.INFRASTRUCTURE_FAILURE for row in group)
-            share = len(passed) / max(1, judged)
-            if self.by_pass_rate == "passed":
-                weights[passed] = share * (1 - share)
-            else:
-                weights[group] = (share * (1 - share)) ** 0.5
-        return weights.to(rollout.completions.prompt_ids.device)
-
 
 class Distillation(GRPO):
     """On-policy distillation, alone or beside GRPO; with hindsight the policy teaches itself (SDPO).
@@ -109,19 +83,13 @@ class Distillation(GRPO):
     Args:
         policy: the policy to train.
         rewards: reward terms; logged, and learned from where ``distil.reward_weight`` is above 0.
-        teacher: whose distributions are learned: ``ModelTeacher`` (another model of the same tokenizer),
-            ``ReferenceTeacher`` (the policy's start, or its moving average) or ``PolicyTeacher`` (its present weights).
+        teacher: whose distributions are learned: another model with the policy's tokenizer, which is frozen;
+            ``reference``, the policy's start or its moving average; ``policy``, its present weights; or a
+            :class:`~lit_rl.models.FrozenScorer` of your own.
         hindsight: what the teacher reads besides the policy's prompt; ``None`` for nothing.
         distil: divergence, weights, rows and tokens.
-        sandbox: runs programs; or a function that builds it when a run starts.
-        sampling: how training samples; ``num_samples`` is the group size G.
-        baseline: from rewards to advantages, as in :class:`~lit_rl.modules.GRPO`.
-        objective: the policy's loss on the advantages.
-        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
-        update: how a rollout is learned from; ``refresh_reference_every`` and ``_share`` move a ``ReferenceTeacher``.
-        evaluate: how the policy is measured.
-        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
+        **options: of :class:`~lit_rl.modules.GRPO`; ``update.refresh_reference_every`` and ``_share`` move a
+            ``reference`` that teaches.
 
     Source:
         Agarwal et al. 2023 (GKD), https://arxiv.org/abs/2306.13649; Hübotter et al. 2026 (SDPO),
@@ -132,45 +100,26 @@ class Distillation(GRPO):
         self,
         policy: Policy,
         rewards: list[RewardTerm] | Composite,
-        teacher: Teacher,
+        teacher: Policy | FrozenScorer | Literal["reference", "policy"],
         *,
         hindsight: Hindsight | None = None,
         distil: Distil = Distil(),  # frozen
-        sandbox: RunnerFactory | ProgramRunner | None = None,
-        sampling: Sampling = Sampling(num_samples=8),  # noqa: B008
-        baseline: RowAdvantages = GroupMean(),  # noqa: B008  # has no state
-        objective: Objective = Objective(),  # noqa: B008
-        collect: Collect = Collect(),  # noqa: B008
-        update: Update = Update(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_rollouts: int | None = None,
-        seed: int | None = None,
+        **options: Unpack[GRPOOptions],
     ) -> None:
-        super().__init__(
-            policy,
-            rewards=rewards,
-            sandbox=sandbox,
-            sampling=sampling,
-            baseline=baseline,
-            objective=objective,
-            collect=collect,
-            update=update,
-            evaluate=evaluate,
-            max_rollouts=max_rollouts,
-            seed=seed,
-        )
-        if teacher.is_policy and hindsight is None:
+        super().__init__(policy, rewards, **options)
+        if teacher == "policy" and hindsight is None:
             raise UsageError(
-                f"{type(teacher).__name__} without hindsight is the policy itself, from which it differs by 0: set "
-                "hindsight, or take ModelTeacher or ReferenceTeacher"
+                "teacher: policy without hindsight is the policy itself, from which it differs by 0: set hindsight, or "
+                "take another model or the reference"
             )
-        if getattr(teacher, "model", None) is policy:
+        if teacher is policy:
             raise UsageError(
-                "the teacher's model is the policy itself, which would be frozen: load it a second time, or take "
-                "PolicyTeacher or ReferenceTeacher"
+                "the teacher is the policy itself, which would be frozen: load it a second time, or give "
+                "teacher='policy' or 'reference'"
             )
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
-        self.reads_reference = teacher.reads_reference
+        self.reads_reference = teacher == "reference"
+        self.scorer: FrozenScorer | None = None  # the teacher, once it is loaded
         self.taught: Tensor | None = None  # [N, T] bool, tokens of the present rollout that the teacher corrects
         self._gap = Means()
 
@@ -182,8 +131,6 @@ class Distillation(GRPO):
         if self.hindsight is not None:
             view, shown = self.hindsight.view(rollout, self.policy.codec, self.sampler.runner)
             self.taught &= shown[:, None]
-        if (weights := self.distil.weights(rollout)) is not None:
-            self.taught &= weights[:, None] > 0
         self._gap = Means()
         experience = super().make_experience(rollout, rewards)
         experience = replace(
@@ -191,7 +138,6 @@ class Distillation(GRPO):
             advantages=self.distil.reward_weight * experience.advantages,
             taught=self.taught,
             teacher_view=view,
-            teacher_weights=weights,
         )
         if isinstance(self.distil.divergence, SampledReverseKL):
             return self._with_sampled_gap(experience, self.distil.divergence)
@@ -205,12 +151,13 @@ class Distillation(GRPO):
             rows = (experience.row_mask & self.taught.any(-1)).nonzero()[:, 0].cpu()
             size, tokens = self.update.microbatch_size, self.update.microbatch_tokens
             microbatches = microbatches_of(view, rows, size, tokens, self.policy.shares_prompts)
-        theirs = self.logprobs.under(self.teacher, view, microbatches)
+        assert self.scorer is not None
+        theirs = self.logprobs.under(self.scorer, view, microbatches)
         ours = experience.old_logprobs
         ours = self.logprobs.old(experience.completions, self.dealt) if ours is None else ours
         counted = self.taught & experience.loss_mask
         self._measure(ours - theirs, counted)
-        found = _weighted(divergence.advantages(ours, theirs.to(ours.dtype)), experience) * counted
+        found = divergence.advantages(ours, theirs.to(ours.dtype)) * counted
         return replace(experience, advantages=experience.advantages + self.distil.weight * found)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
@@ -223,8 +170,10 @@ class Distillation(GRPO):
     def learn_from(self, experience: Experience) -> Means:
         """As every algorithm; then free what the teacher's and the reference's distributions kept gathered."""
         means = super().learn_from(experience)
-        reshard(self.teacher)
-        reshard(getattr(self.policy, REFERENCE_NAME, self.teacher))
+        assert self.scorer is not None
+        self.scorer.release()
+        if self.reference is not None:
+            self.reference.release()
         return means
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -232,17 +181,18 @@ class Distillation(GRPO):
         divergence = self.distil.divergence
         if isinstance(divergence, SampledReverseKL):
             return super().policy_loss(micro, denominator)
-        assert isinstance(divergence, FullDivergence) and micro.teacher_view is not None and micro.taught is not None
+        assert isinstance(divergence, JSD) and self.scorer is not None
+        assert micro.teacher_view is not None and micro.taught is not None
         logprobs, entropy, gap = self.policy.compare(
             micro.completions,
-            self.teacher.token_logits(micro.teacher_view.trim()),
+            self.scorer.token_logits(micro.teacher_view.trim()),
             divergence,
             self.sampling.temperature,
             self.objective.reads_entropy,
         )
         loss, metrics = self.token_loss(micro, logprobs, entropy)
         self._measure(gap.detach(), micro.taught & micro.loss_mask)
-        loss = loss + self.distil.weight * _weighted(gap, micro) * micro.taught
+        loss = loss + self.distil.weight * gap * micro.taught
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
     def _measure(self, gap: Tensor, taught: Tensor) -> None:
@@ -260,11 +210,7 @@ class Distillation(GRPO):
     # -- life of a run -------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        """Check whether there is something for the teacher to read, besides what every rollout needs.
-
-        Raises:
-            ValueError: hindsight has nothing to show.
-        """
+        """Check whether there is something for the teacher to read, besides what every rollout needs."""
         super().setup(stage)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.hindsight is not None:
@@ -274,11 +220,34 @@ class Distillation(GRPO):
         """Load policy, reference and, for training, the teacher."""
         super().configure_model()
         if self.is_fitting:
-            self.teacher.begin(self.policy, self.reference)
+            self.scorer = self.load_teacher()
             self.settle_threads()  # for the teacher, too
 
+    def load_teacher(self) -> FrozenScorer:
+        """The teacher's weights: loaded and frozen, or those that the run has anyway."""
+        if isinstance(self.teacher, FrozenScorer):
+            return self.teacher
+        if self.teacher == "reference":
+            assert self.reference is not None
+            return self.reference
+        if not isinstance(self.teacher, Policy):
+            return FrozenScorer(self.policy)
+        self.teacher.load()
+        self.teacher.requires_grad_(False)
+        _require_same_vocabulary(self.policy, self.teacher)
+        return FrozenScorer(self.teacher, own=self.teacher)
 
-def _weighted(of_tokens: Tensor, experience: Experience) -> Tensor:
-    """[N, T] numbers of tokens times their rows' weights."""
-    weights = experience.teacher_weights
-    return of_tokens if weights is None else of_tokens * weights[:, None].to(of_tokens.dtype)
+
+def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:
+    """Check whether an id is the same token to policy and teacher."""
+    tokenizers: list[Any] = [getattr(model, "tokenizer", None) for model in (policy, teacher)]
+    if None in tokenizers:
+        return
+    ours, theirs = (tokenizer.get_vocab() for tokenizer in tokenizers)
+    differing = sorted(token for token in ours.keys() | theirs.keys() if ours.get(token) != theirs.get(token))
+    if differing:
+        named = ", ".join(map(repr, differing[:3]))
+        raise UsageError(
+            f"teacher: expected the policy's tokenizer, got one with {len(differing)} other tokens, for example "
+            f"{named}; a teacher scores the policy's own ids, so take one of the same family"
+        )

@@ -13,7 +13,7 @@ Letters: M pairs, N = 2 M rows: chosen, rejected, chosen, rejected ..., T comple
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, assert_never
+from typing import Literal, Unpack, assert_never
 
 import torch
 from torch import Tensor
@@ -21,15 +21,11 @@ from torch.nn.functional import logsigmoid
 
 from lit_rl.arguments import ArgumentError, require_above
 from lit_rl.data.preferences import pair_of
-from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import Reference
-from lit_rl.modules.settings import Evaluate, Optimization
-from lit_rl.modules.text_module import Metrics, TextModule
-from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.term import RewardTerm
-from lit_rl.rollout import Collect, Evaluated, RunnerFactory
+from lit_rl.models.reference import FrozenScorer
+from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
+from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import evaluating, max_over_ranks
 from lit_rl.types import Completions, Problem
 
@@ -49,13 +45,7 @@ class DPO(TextModule):
         beta: reward units per nat; smaller lets the policy go further from the reference.
         average: divide a completion's log-probability by its tokens. ``None`` does so for ``ipo`` alone, as TRL and the
             results of its paper do. IPO's loss of answers of L tokens is then that of sums at ``beta / L``, over L^2.
-        rewards: reward terms, reported in validation.
-        sandbox: runs programs in validation; or a function that builds it when a run starts.
-        collect: how validation's rollouts come about.
-        update: how one optimizer step is made; ``microbatch_size`` counts problems.
-        evaluate: how the policy is measured.
-        max_updates: the run ends after this many updates; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
+        **options: of :class:`~lit_rl.modules.text_module.TextModule`.
 
     Source:
         Rafailov et al. 2023, eq. 7, https://arxiv.org/abs/2305.18290
@@ -72,29 +62,14 @@ class DPO(TextModule):
         kind: PreferenceLoss = "sigmoid",
         beta: float = 0.1,
         average: bool | None = None,
-        rewards: list[RewardTerm] | Composite | None = None,
-        sandbox: RunnerFactory | ProgramRunner | None = None,
-        collect: Collect = Collect(),  # noqa: B008  # frozen
-        update: Optimization = Optimization(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_updates: int | None = None,
-        seed: int | None = None,
+        **options: Unpack[TextOptions],
     ) -> None:
-        super().__init__(
-            policy,
-            rewards=rewards,
-            sandbox=sandbox,
-            collect=collect,
-            update=update,
-            evaluate=evaluate,
-            max_updates=max_updates,
-            seed=seed,
-        )
+        super().__init__(policy, **options)
         require_above(0, self, beta=beta)
         self.kind = kind
         self.beta = beta
         self.average = kind == "ipo" if average is None else average
-        self.reference: Reference | None = None
+        self.reference: FrozenScorer | None = None
 
     def configure_model(self) -> None:
         """Load the policy; keep its start as the reference."""
@@ -163,9 +138,6 @@ def implicit_rewards(logprobs: Tensor, ref_logprobs: Tensor, *, beta: float) -> 
     Returns:
         [M] in reward units. Chosen minus rejected is the margin that is logged.
 
-    Raises:
-        ValueError: shapes that are not one [M], or ``ref_logprobs`` requires grad.
-
     Source:
         Rafailov et al. 2023, eq. 5, https://arxiv.org/abs/2305.18290
 
@@ -208,9 +180,6 @@ def preference_loss(
 
     Returns:
         [M] loss per pair; average it over the pairs of the whole update.
-
-    Raises:
-        ValueError: shapes that are not one [M], or a reference requires grad.
 
     Source:
         sigmoid: Rafailov et al. 2023, eq. 7, https://arxiv.org/abs/2305.18290

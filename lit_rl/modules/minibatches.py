@@ -18,8 +18,7 @@ from torch import Tensor
 
 from lit_rl.arguments import UsageError
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import Reference
-from lit_rl.models.teacher import Teacher
+from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.objective import Logprobs, Objective
 from lit_rl.modules.settings import Update
 from lit_rl.training.ranks import max_over_ranks
@@ -161,7 +160,7 @@ class LogprobReader:
         self.objective = objective
         self.update = update
         self.sampling = sampling
-        self.reference: Reference | None = None
+        self.reference: FrozenScorer | None = None
 
     def load_reference(self, *, needed: bool = False) -> None:
         """Keep the policy's start as the reference, if a KL term, or something else, needs one."""
@@ -184,9 +183,6 @@ class LogprobReader:
         Args:
             completions: N rows.
             may_be_stale: some rank may have rows that other weights sampled.
-
-        Raises:
-            ValueError: older weights sampled, and from a filtered distribution, so that there is no ratio.
         """
         num_stale = int(stale_rows(completions, self.policy.version).sum())
         if may_be_stale:
@@ -226,9 +222,7 @@ class LogprobReader:
         sampled = completions.sampler_logprobs.to(logprobs.dtype)
         return torch.where(stale.to(logprobs.device)[:, None], sampled, logprobs)
 
-    def under(
-        self, model: Policy | Reference | Teacher, completions: Completions, microbatches: Sequence[Tensor]
-    ) -> Tensor:
+    def under(self, model: Policy | FrozenScorer, completions: Completions, microbatches: Sequence[Tensor]) -> Tensor:
         """[N, T] log-probabilities of the rows of these micro-batches under a model, 0 in the others."""
         logprobs = torch.zeros_like(completions.sampler_logprobs)
         for rows in on_every_rank(microbatches, logprobs.device):
@@ -252,11 +246,7 @@ def stale_rows(completions: Completions, version: int) -> Tensor:
 
 
 def require_unfiltered(sampling: Sampling, what: str, remedy: str = "") -> None:
-    """Check whether samples come from all tokens, so that the sampler's probabilities are the policy's.
-
-    Raises:
-        ValueError: ``what`` compares the two, and a filter makes them those of fewer tokens.
-    """
+    """Check whether samples come from all tokens, so that the sampler's probabilities are the policy's."""
     if sampling.top_k or sampling.top_p < 1:
         raise UsageError(
             f"{what}, got top_k={sampling.top_k} and top_p={sampling.top_p}, under which they are those of fewer "

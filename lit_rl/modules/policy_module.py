@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.arguments import TypedArguments, UsageError, seed_or_global, shown
-from lit_rl.data.task import Split
+from lit_rl.data.task import Split, show_all_arguments
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
@@ -29,7 +29,6 @@ from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.checkpoint import build_from_config, describe_policy, describe_task, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
-    doubt_hooks,
     doubt_rates,
     require_extendable,
     require_no_programs,
@@ -88,6 +87,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     samples_to_train = False
     """True if training runs programs too, not only validation."""
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "__init__" in vars(cls):
+            show_all_arguments(cls)
+
     def __init__(
         self,
         policy: Policy,
@@ -127,14 +131,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     # -- life of a run -------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        """Start the sandbox; check whether strategy, precision and rewards have what they need.
-
-        Raises:
-            ValueError: a strategy, a precision or a task that cannot work here, or no sandbox for its programs.
-        """
+        """Start the sandbox; check whether strategy, precision and rewards have what they need."""
         check_strategy(self.trainer.strategy)
-        if stage == "fit":
-            doubt_hooks(self.trainer, self)
         require_problems(self.trainer, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)
@@ -186,11 +184,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.place_schedule()  # to refuse it before a callback writes; again once the optimizer is restored
 
     def on_train_start(self) -> None:
-        """Stop if the resumed run has already reached its limit; else step the schedule to where the run is.
-
-        Raises:
-            UsageError: another optimizer has taken the place of this module's.
-        """
+        """Stop if the resumed run has already reached its limit; else step the schedule to where the run is."""
         optimizer: Any = self.optimizers()
         if any("name" not in group for group in getattr(optimizer, "param_groups", [{}])):
             raise UsageError(
@@ -209,7 +203,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.place_schedule()
         self.clock.planned = self.clock.limit
         self.log_settings()
-        doubt_rates(self.trainer.optimizers[0], self.lr_schedulers(), self.clock.limit)
+        doubt_rates(self.trainer.optimizers[0])
 
     def log_settings(self) -> None:
         """Give the loggers the settings of this module and its task; TensorBoard has those of ``TensorBoardLayout``."""
@@ -243,11 +237,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self._threads.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Batches are problems, which are plain data.
-
-        Raises:
-            UsageError: texts or rows of another loader.
-        """
+        """Batches are problems, which are plain data."""
         if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
             raise UsageError(
                 f"a batch is a list of lit_rl.types.Problem, got {shown(batch)}: give a task of lit_rl.data, or one of "
@@ -270,11 +260,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.gradient_clip_norm
 
     def configure_optimizers(self) -> Any:
-        """One optimizer, one parameter group for each part that learns, the schedule if there is one.
-
-        Raises:
-            UsageError: all weights of a part are frozen.
-        """
+        """One optimizer, one parameter group for each part that learns, the schedule if there is one."""
         rates = self.group_learning_rates()
         groups: list[dict[str, Any]] = [
             {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
@@ -286,11 +272,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.build_optimizer(groups)
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
-        """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them.
-
-        Raises:
-            ValueError: numbers that make no sense, or a ``ReduceLROnPlateau`` without a metric.
-        """
+        """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
         optimizer = built("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
         if self.update.lr_scheduler is None:
             return optimizer
@@ -311,11 +293,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return built("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
 
     def place_schedule(self) -> None:
-        """Step the schedule to where the run is: a second fit or a checkpoint may have another one, or its own length.
-
-        Raises:
-            UsageError: the schedule does not last until the run's end.
-        """
+        """Step the schedule to where the run is: a second fit or a checkpoint may have another one."""
         if self.update.lr_scheduler is not None and not self.clock.is_over:
             placed = place_schedule(self.build_schedule, self.trainer.optimizers[0], self.clock)
             if placed is not None:
@@ -367,11 +345,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             schedule.step(float(metrics[monitor]))
 
     def require_finite(self, what: str, value: float) -> None:
-        """Stop the run if a quantity is not finite, after saving what the update was made of.
-
-        Raises:
-            NotFiniteError: it is NaN or infinite; the message names step, quantity, likely cause and the file.
-        """
+        """Stop the run if a quantity is not finite, after saving what the update was made of."""
         if math.isfinite(value):
             return
         step, rank = self.trainer.global_step, self.trainer.global_rank
@@ -457,11 +431,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.clock.save(checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Make a fit resume at the training step after the checkpoint's, even at the end of an epoch.
-
-        Raises:
-            ValueError: the run to resume counted rollouts and this one updates, or the other way round.
-        """
+        """Make a fit resume at the training step after the checkpoint's, even at the end of an epoch."""
         if self._trainer is not None:  # before weights of 64-true are restored, which float32 would round
             self._trainer.precision_plugin.convert_module(self)
         if self.is_fitting:
@@ -483,11 +453,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return {name: value for name, value in state.items() if dropped.isdisjoint(_and_owners(name))}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Load a checkpoint's weights.
-
-        Raises:
-            ValueError: the checkpoint is of another model: names or shapes differ.
-        """
+        """Load a checkpoint's weights."""
         self.prepare_to_load({name: tuple(value.shape) for name, value in state_dict.items()})
         return super().load_state_dict(state_dict, strict=False, assign=assign)
 
@@ -496,9 +462,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
         Args:
             shapes: of the checkpoint's weights, by name.
-
-        Raises:
-            ValueError: the checkpoint is of another model: names or shapes differ.
         """
         self.policy.make_room(shapes.keys())
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
@@ -521,10 +484,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 may name; any other that is not part of lit_rl is neither imported nor built.
             **arguments: of the constructor; without any the module is built as the configuration in the
                 checkpoint says.
-
-        Raises:
-            ValueError: no arguments are given and the checkpoint holds no configuration, or one that names a class
-                of neither lit_rl nor ``trust``, or it is of another model.
         """
         checkpoint = read_checkpoint(Path(checkpoint_path))
         if arguments:

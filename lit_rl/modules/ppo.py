@@ -16,14 +16,13 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from lit_rl.advantages import GAE, TokenAdvantages
 from lit_rl.arguments import ArgumentError, shown
-from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import (
     SumOverRanks,
     aggregate,
@@ -37,12 +36,12 @@ from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.modules.minibatches import all_microbatches, on_every_rank
 from lit_rl.modules.objective import Objective
-from lit_rl.modules.rollout_module import Losses, RolloutModule
-from lit_rl.modules.settings import CriticUpdate, Evaluate, Update
+from lit_rl.modules.rollout_module import LoopOptions, Losses, RolloutModule
+from lit_rl.modules.settings import CriticUpdate
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import Credit, place_before_end, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
 from lit_rl.types import Completions, Experience, Problem, Sampling
@@ -55,9 +54,6 @@ class PPO(RolloutModule):
         policy: the policy to train.
         rewards: reward terms.
         critic: predicts the value of its states.
-        sandbox: runs programs; or a function that builds it when a run starts.
-        sampling: how training samples; one completion per problem is enough.
-        objective: the policy's loss. A KL is in the reward by default, so that the critic predicts it.
         estimator: from token rewards and values to advantages and the critic's targets. With ``credit: terminal``,
             gamma and lambda 1 and no KL the target is the reward itself at every token, and the critic's loss plain
             half the squared error to it.
@@ -65,11 +61,9 @@ class PPO(RolloutModule):
             token; ``tokens`` spreads it over the tokens of that place and the rest over the program, which can
             make programs longer; ``terminal`` puts all of it on the last token.
         critic_update: how the critic learns.
-        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
-        update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
-        evaluate: how the policy is measured.
-        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
+        sampling: how training samples; one completion per problem is enough.
+        objective: the policy's loss. A KL is in the reward by default, so that the critic predicts it.
+        **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
         Schulman et al. 2017, https://arxiv.org/abs/1707.06347
@@ -83,40 +77,18 @@ class PPO(RolloutModule):
         rewards: list[RewardTerm] | Composite,
         critic: Critic,
         *,
-        sandbox: RunnerFactory | ProgramRunner | None = None,
-        sampling: Sampling = Sampling(num_samples=1),  # noqa: B008  # frozen
-        objective: Objective = Objective(),  # noqa: B008
         estimator: TokenAdvantages = GAE(),  # noqa: B008  # has no state
         credit: Credit = "spans",
-        critic_update: CriticUpdate = CriticUpdate(),  # noqa: B008
-        collect: Collect = Collect(),  # noqa: B008
-        update: Update = Update(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_rollouts: int | None = None,
-        seed: int | None = None,
+        critic_update: CriticUpdate = CriticUpdate(),  # noqa: B008  # frozen
+        sampling: Sampling = Sampling(num_samples=1),  # noqa: B008
+        objective: Objective = Objective(),  # noqa: B008
+        **options: Unpack[LoopOptions],
     ) -> None:
-        super().__init__(
-            policy,
-            rewards=rewards,
-            sandbox=sandbox,
-            sampling=sampling,
-            objective=objective,
-            collect=collect,
-            update=update,
-            evaluate=evaluate,
-            max_rollouts=max_rollouts,
-            seed=seed,
-        )
-        if max_rollouts is not None and critic_update.warmup_rollouts >= max_rollouts:
-            self._doubts.append(
-                f"critic_update.warmup_rollouts is {critic_update.warmup_rollouts} and max_rollouts {max_rollouts}: "
-                "the policy learns nothing; lower it, or raise max_rollouts"
-            )
+        super().__init__(policy, rewards, sampling=sampling, objective=objective, **options)
         self.critic = critic
         self.estimator = estimator
         self.credit: Credit = credit
         self.critic_update = critic_update
-        self.num_targets: Tensor | None = None  # of the current update, where it is not the number of tokens
 
     # -- experience ----------------------------------------------------------------------------------------
 
@@ -135,7 +107,7 @@ class PPO(RolloutModule):
             open_end = place_before_end(rewards, completions.completion_mask, self.credit)
             credit = torch.where(truncated[:, None], open_end, credit)
         mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
-        token_rewards = self.kl_penalty.penalise(credit, logprobs, mask)
+        token_rewards = self.objective.token_rewards(credit, logprobs, mask)
         estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
         shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else shown(estimated)
         if shapes != [tuple(mask.shape)] * 2:
@@ -183,21 +155,13 @@ class PPO(RolloutModule):
         with self.critic.active():
             yield self.value_loss(micro, denominator)
 
-    def denominator(self, minibatch: Experience) -> Tensor:
-        """The policy loss's denominator; the critic's differs where it has fewer targets than the policy has tokens."""
-        mask = minibatch.loss_mask
-        targets = self.estimator.targets(mask)
-        self.num_targets = None if targets is mask else self.count(targets)
-        return super().denominator(minibatch)
-
     def value_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Squared error of the critic, divided by the number of its targets."""
         assert micro.old_values is not None and micro.returns is not None
         values, _ = self.critic(micro.completions)
         loss = clipped_value_loss(values, micro.old_values, micro.returns, value_clip=self.critic_update.value_clip)
-        mask = self.estimator.targets(micro.loss_mask)
+        mask = micro.loss_mask
         metrics = {"critic/value_loss": (loss.detach() * mask).sum() / mask.sum().clamp(min=1)}
-        denominator = denominator if self.num_targets is None else self.num_targets
         reduced = aggregate(loss, mask, mode=self.update.aggregate, denominator=denominator)
         return self.critic_update.coef * reduced, metrics
 
@@ -230,16 +194,14 @@ class PPO(RolloutModule):
         return (self.critic_update if group == "critic" else self.update).gradient_clip_norm
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
-        """Log the critic's values and the KL coefficient."""
+        """Log the critic's values."""
         values, returns = experience.old_values, experience.returns
         assert values is not None and returns is not None
-        mask = self.estimator.targets(experience.loss_mask)
+        mask = experience.loss_mask
         means = Means()
         variance = explained_variance(values, returns, mask, sum_over_ranks=sum_over_ranks)
         means.add({"critic/explained_variance": variance})
         means.add_sum("critic/value_mean", values[mask].sum(), mask.sum())
-        if self.objective.kl_coef:
-            means.add({"policy/kl_coef": self.kl_penalty.coef})
         return means
 
 
@@ -261,9 +223,6 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
 
     Returns:
         [N, T] loss per token, squared reward units.
-
-    Raises:
-        ValueError: shapes differ, or a constant requires grad.
 
     Source:
         detail 9 of Huang et al. 2022,
@@ -300,9 +259,6 @@ def explained_variance(
 
     Returns:
         Scalar, at most 1, without gradient; 0 where the returns do not vary and nothing can be explained.
-
-    Raises:
-        ValueError: shapes differ or ``mask`` is not bool.
 
     Source:
         detail 12 of Huang et al. 2022,

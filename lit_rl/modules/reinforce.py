@@ -13,19 +13,19 @@ Letters: B problems, G completions per problem, N = B * G rows, T completion tok
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
 from lit_rl.arguments import ArgumentError, UsageError, require_share
-from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.losses import PolicyGradient
 from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
-from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.modules.settings import Evaluate, Update
+from lit_rl.modules.rollout_module import LoopOptions, RolloutModule
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.rollout import Rollout
 from lit_rl.types import Experience, Sampling
 
 
@@ -35,23 +35,17 @@ class REINFORCE(RolloutModule):
     Args:
         policy: the policy to train.
         rewards: reward terms.
-        sandbox: runs programs; or a function that builds it when a run starts.
-        sampling: how training samples.
         objective: the policy's loss; by default the plain policy gradient. A KL to the reference is added to the loss.
         baseline: subtracted from the reward-to-go: a :class:`lit_rl.advantages.Baseline` that is not normalized, as
-            ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks) or ``RunningMean()`` (of earlier
-            rollouts' rewards; the first rollout has none).
+            ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks).
         gamma: discount per token.
         credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
             credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the
             rest on the last token; ``tokens`` spreads it over the tokens of that place and the rest over the
             program, so that later tokens are credited with less of it.
         deltas: instead of reward-to-go and baseline, one number per completion: a class of :mod:`lit_rl.advantages`.
-        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
-        update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
-        evaluate: how the policy is measured.
-        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        seed: of every random stream of the run; that of Lightning's ``seed_everything`` unless set, else 0.
+        sampling: how training samples.
+        **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
         Williams 1992, https://doi.org/10.1007/BF00992696
@@ -62,31 +56,15 @@ class REINFORCE(RolloutModule):
         policy: Policy,
         rewards: list[RewardTerm] | Composite,
         *,
-        sandbox: RunnerFactory | ProgramRunner | None = None,
-        sampling: Sampling = Sampling(),  # noqa: B008  # frozen
-        objective: Objective = Objective(loss=PolicyGradient()),  # noqa: B008
+        objective: Objective = Objective(loss=PolicyGradient()),  # noqa: B008  # frozen
         baseline: Baseline = NoBaseline(),  # noqa: B008  # has no state
         gamma: float = 1.0,
         credit: Credit = "terminal",
         deltas: RowAdvantages | None = None,
-        collect: Collect = Collect(),  # noqa: B008
-        update: Update = Update(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_rollouts: int | None = None,
-        seed: int | None = None,
+        sampling: Sampling = Sampling(),  # noqa: B008
+        **options: Unpack[LoopOptions],
     ) -> None:
-        super().__init__(
-            policy,
-            rewards=rewards,
-            sandbox=sandbox,
-            sampling=sampling,
-            objective=objective,
-            collect=collect,
-            update=update,
-            evaluate=evaluate,
-            max_rollouts=max_rollouts,
-            seed=seed,
-        )
+        super().__init__(policy, rewards, objective=objective, sampling=sampling, **options)
         if objective.kl_coef and objective.kl_in == "reward":
             raise ArgumentError("objective.kl_in", "loss, where REINFORCE takes the KL", "reward")
         if deltas is not None and not isinstance(baseline, NoBaseline):

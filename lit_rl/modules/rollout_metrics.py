@@ -1,4 +1,4 @@
-"""Metrics of training in addition to those of :mod:`lit_rl.reports.summary`; docs/metrics.md explains each name.
+"""The metrics of a rollout in training; docs/metrics.md explains each name.
 
 Letters: N rows of one rank, T completion tokens.
 """
@@ -15,32 +15,39 @@ from torch import Tensor
 from lit_rl.execution.interface import Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import count_passed
+from lit_rl.reports.summary import count_passed, summarise
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.sampler_check import add_mismatch
 from lit_rl.training.progress import Phase, Progress
-from lit_rl.training.ranks import Means, gather_over_ranks, gathered, max_over_ranks
+from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks
 from lit_rl.types import Completions, Experience, Problem
 
 _LOW, _HIGH = 0.1, 0.9
 _ENTROPY_ROWS, _ENTROPY_EVERY = 16, 4
-_MOVED_ROWS, _MOVED_SHARE, _MOVED_FIRST, _MOVED_EVERY = 4, 8, 16, 4
 
 
-def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> Means:
-    """Measure a rollout; all ranks call together.
+def metrics_of_rollout(
+    rollout: Rollout,
+    rewards: RewardOutput,
+    experience: Experience,
+    seen: Mapping[str, Tensor],
+    seconds: Mapping[Phase, float],
+    progress: Progress,
+) -> Means:
+    """Measure a rollout and the time it took; all ranks call together.
 
     Args:
         rollout: N judged rows.
         rewards: of the same rows.
         experience: what was made of them.
         seen: what the update's forward passes found, [N, T], NaN where they did not come.
+        seconds: of each phase.
+        progress: with the waits for the sandbox.
     """
-    means = Means()
+    means = summarise(rollout, rewards)
     degenerate_share(means, rollout, rewards)
     spread_of_rewards(means, rewards)
-    agreement_with_rewards(means, experience)
     by_verdict(means, rollout)
     mask = experience.loss_mask
     moving = experience.advantages != 0
@@ -48,6 +55,7 @@ def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, see
     means.add_sum("update/trained_fraction", (moving & mask).any(-1).sum(), len(experience))
     if "logprobs" in seen:
         ratios_of(means, experience, seen["logprobs"])
+    add_times(means, seconds, progress)
     return means
 
 
@@ -63,23 +71,6 @@ def degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> N
         judged = [reward if valid else None for reward, valid in pairs]
         unequal = [len({judged[row] for row in rows} - {None}) > 1 for rows in groups]
         means.add_sum("group/zero_advantage_fraction", unequal.count(False), len(unequal))
-
-
-def agreement_with_rewards(means: Means, experience: Experience) -> None:
-    """Measure whether rows with more reward than the others of their group have larger advantages, from -1 to 1."""
-    scores = experience.rewards if experience.token_rewards is None else experience.token_rewards.sum(-1)
-    mask = experience.loss_mask
-    advantages = (experience.advantages * mask).sum(-1) / mask.sum(-1).clamp(min=1)
-    known = zip(experience.completions.group_ids.tolist(), scores.tolist(), advantages.tolist(), strict=True)
-    rows = [one for one, counted in zip(known, mask.any(-1).tolist(), strict=True) if counted]
-    alone = len({group for group, _, _ in rows}) == len(rows)  # then the rollout is the group
-    by_group: dict[int, list[tuple[float, float]]] = {}
-    for group, score, advantage in rows:
-        by_group.setdefault(0 if alone else group, []).append((score, advantage))
-    for pairs in by_group.values():
-        mean = sum(score for score, _ in pairs) / len(pairs)
-        products = [(score - mean) * advantage for score, advantage in pairs]
-        means.add_sum("update/reward_agreement", sum(products), sum(map(abs, products)))
 
 
 def measure_resampled(means: Means, batch: Sequence[Problem], rollout: Rollout) -> None:
@@ -103,34 +94,6 @@ def measure_entropy(means: Means, policy: Policy, completions: Completions, temp
     some = completions.select(order[: max(1, num_rows // _ENTROPY_ROWS)]).trim()
     mask = some.completion_mask
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
-
-
-def moves_measured(rollout: int) -> bool:
-    """Return whether the last update of this rollout, from 0, is measured: of the first ones, then of one in four."""
-    return rollout < _MOVED_FIRST or rollout % _MOVED_EVERY == 0
-
-
-def measure_move(means: Means, policy: Policy, learned: Experience, before: Tensor, temperature: float) -> None:
-    """Measure whether an update made likelier what its advantages favour; all ranks call together.
-
-    Sum of advantage times change of log-probability over the sum of its absolute values: 1 if every token moved as it
-    should, -1 if none did. It costs a forward pass over an eighth of the last micro-batch, at least four rows.
-
-    Args:
-        means: added to.
-        policy: after the update, in eval mode.
-        learned: n rows of the update's last micro-batch.
-        before: [n, T] nats of these rows before the update.
-        temperature: of training.
-    """
-    every = max(1, min(len(learned) // _MOVED_ROWS, _MOVED_SHARE))
-    rows = torch.arange(0, len(learned), every)
-    some = learned.select(rows).trim()
-    with torch.no_grad(), gathered(policy):  # no backward pass follows that would spread the weights again
-        after = policy.logprobs(some.completions, temperature)
-    change = after - before[rows.to(before.device), : after.shape[1]]
-    products = (some.advantages * change)[some.loss_mask].double()
-    means.add_sum("update/advantage_agreement", products.sum(), products.abs().sum())
 
 
 def spread_of_rewards(means: Means, rewards: RewardOutput) -> None:
@@ -174,16 +137,14 @@ def ratios_of(means: Means, experience: Experience, logprobs: Tensor) -> None:
     add_mismatch(means, old, sampler, mask)
 
 
-def time_split(seconds: Mapping[Phase, float], progress: Progress) -> Means:
-    """Return a rollout's seconds by phase and its peak memory; mean over ranks, for memory the largest."""
-    means = Means()
+def add_times(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:
+    """Add a rollout's seconds by phase and its peak memory; mean over ranks, for memory the largest."""
     named = {"idle" if phase == "waiting" else phase: taken for phase, taken in seconds.items()}
     means.add({f"time/{name}_seconds": taken for name, taken in named.items()})
     means.add({"time/step_seconds": sum(taken for name, taken in named.items() if name != "idle")})
     for waited in progress.waits:
         means.add_sum("sandbox/queue_seconds", waited, 1)
     means.add_largest("memory/peak_gigabytes", peak_gigabytes())
-    return means
 
 
 def peak_gigabytes() -> float:

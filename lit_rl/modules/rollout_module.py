@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
 from lit_rl.advantages import RowAdvantages
@@ -24,9 +22,8 @@ from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.checks import UnitTests
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator
-from lit_rl.losses import ClipCov
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import Reference
+from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.minibatches import (
     LogprobReader,
@@ -36,22 +33,13 @@ from lit_rl.modules.minibatches import (
     require_unfiltered,
     zero_weight_row,
 )
-from lit_rl.modules.objective import APPROXIMATE_KL, KLPenalty, KLPlace, Logprobs, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.rollout_metrics import (
-    measure,
-    measure_entropy,
-    measure_move,
-    measure_resampled,
-    moves_measured,
-    time_split,
-)
+from lit_rl.modules.rollout_metrics import measure_entropy, measure_resampled, metrics_of_rollout
 from lit_rl.modules.settings import Evaluate, Update
-from lit_rl.modules.setup_checks import doubt_measuring, doubt_routing, task_of
+from lit_rl.modules.setup_checks import doubt_measuring, task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
-from lit_rl.reports.summary import summarise
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.penalties import OverlongPenalty
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import (
     Collect,
@@ -62,7 +50,6 @@ from lit_rl.rollout import (
     notify_callbacks,
     require_infrastructure,
 )
-from lit_rl.rollout.sampler import report_solved
 from lit_rl.rollout.sampler_check import with_effective_size
 from lit_rl.training.progress import Clock
 from lit_rl.training.ranks import Means, evaluating, max_over_ranks, sum_over_ranks, world_size
@@ -71,6 +58,24 @@ from lit_rl.types import Completions, Experience, Problem, Sampling
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 MOST_ROLLOUTS_WITHOUT_REWARD = 5
 """A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
+
+
+class LoopOptions(TypedDict, total=False):
+    """Arguments of :class:`RolloutModule` that an algorithm with its own defaults for the others passes on."""
+
+    sandbox: RunnerFactory | ProgramRunner | None
+    collect: Collect
+    update: Update
+    evaluate: Evaluate
+    max_rollouts: int | None
+    seed: int | None
+
+
+class RolloutOptions(LoopOptions, total=False):
+    """Arguments of :class:`RolloutModule` that an algorithm passes on."""
+
+    sampling: Sampling
+    objective: Objective
 
 
 class RolloutModule(PolicyModule):
@@ -99,8 +104,6 @@ class RolloutModule(PolicyModule):
     update: Update
     reads_reference = False
     """True if something besides the objective's KL reads the reference."""
-    reference: Reference | None = None
-    """Same as :attr:`LogprobReader.reference`; as an attribute here its weights are part of checkpoints."""
 
     def __init__(
         self,
@@ -128,30 +131,27 @@ class RolloutModule(PolicyModule):
         )
         if self.rewards is None:
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
-        filtered = (
-            bool(sampling.top_k) or sampling.top_p < 1
-        )  # then the sampler's probabilities are those of fewer tokens
+        # Under a filter the sampler's probabilities are those of fewer tokens.
+        filtered = bool(sampling.top_k) or sampling.top_p < 1
         off_policy = bool(collect.staleness) or not (self.sampler.engine.shares_weights or filtered)
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
-        self._doubts = [*objective.check(update.aggregate, update.steps, self.kl_in), *self.rewards.doubts()]
-        for term in self.rewards.terms if self.sampler.environment.max_turns == 1 else ():
-            if isinstance(term, OverlongPenalty) and term.free_tokens >= sampling.max_tokens:
-                self._doubts.append(
-                    f"OverlongPenalty begins after {term.free_tokens} tokens, and sampling.max_tokens is "
-                    f"{sampling.max_tokens}: it takes nothing off; set its max_tokens to that of the sampling"
-                )
+        objective.check(update.aggregate)
         _require_fresh(collect, objective, sampling)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobReader(policy, objective, update, sampling)
-        self.kl_penalty = KLPenalty(objective)
         self.on_policy = update.steps == 1
         self.dealt: tuple[Minibatch, ...] = ()  # of the current rollout, once something was read
         self.trace = UpdateTrace()
         self._without_reward = 0  # rollouts in a row
         self._compared: RowAdvantages | None = None
+
+    @property
+    def reference(self) -> FrozenScorer | None:
+        """The policy that the KL is measured to; ``None`` without one."""
+        return self.logprobs.reference
 
     @property
     def max_rollouts(self) -> int | None:
@@ -200,9 +200,6 @@ class RolloutModule(PolicyModule):
         Args:
             compared: from scores to advantages, or to what is expected of a row.
             argument: what the user calls it.
-
-        Raises:
-            ValueError: a problem has too few completions to compare.
         """
         compared.require_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
@@ -230,21 +227,12 @@ class RolloutModule(PolicyModule):
                 raise ArgumentError(where, "Experience", type(experience).__name__)
             self.progress.enter("updating")
             means = self.learn_from(experience)
-            if moves_measured(self.clock.count) and self.trace.learned is not None:
-                measure_move(means, self.policy, *self.trace.learned, self.sampling.temperature)
         seconds = self.progress.end()
         self.finish_rollout()
-        means.merge(summarise(rollout, rewards))
-        means.merge(self.algorithm_metrics(batch, rollout, experience))
-        means.merge(measure(rollout, rewards, experience, self.trace.found))
-        if self.sampler.settings.max_resamples:
-            measure_resampled(means, batch, rollout)
-        means.merge(self.gap_of(rollout.completions))
-        means.merge(time_split(seconds, self.progress))
         means.merge(before)
-        metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
+        means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.found, seconds, self.progress))
+        metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
-        report_solved(self.trainer.train_dataloader, rollout)
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
         """N judged rows for B problems."""
@@ -258,11 +246,7 @@ class RolloutModule(PolicyModule):
         )
 
     def reward(self, rollout: Rollout) -> RewardOutput:
-        """Rewards of a rollout; rows that could not be judged are not valid.
-
-        Raises:
-            InfrastructureError: rollout after rollout not one row got a reward.
-        """
+        """Rewards of a rollout; rows that could not be judged are not valid."""
         assert self.rewards is not None
         rewards = self.rewards(rollout.completions, rollout.judgements)
         if len(rewards.valid):
@@ -318,8 +302,6 @@ class RolloutModule(PolicyModule):
     def learn_from(self, experience: Experience) -> Means:
         """Several passes over the rollout's minibatches, each in another order, each minibatch one optimizer step."""
         means = Means()
-        if self.objective.clip_cov is not None:
-            experience = self.clip_covariances(self.objective.clip_cov, experience, means)
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
         dealt = self.dealt or self.deal(experience.completions, trained)
         self.trace = UpdateTrace()
@@ -337,19 +319,6 @@ class RolloutModule(PolicyModule):
             return list(range(self.update.minibatches))
         seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
         return torch.randperm(self.update.minibatches, generator=torch.Generator().manual_seed(seed)).tolist()
-
-    def clip_covariances(self, clip_cov: ClipCov, experience: Experience, means: Means) -> Experience:
-        """Experience without the advantages of the tokens that are left out, whichever rank has their rows."""
-        rows, mask = experience.completions, experience.loss_mask
-        key, seen = StreamKey(self.seed, "clip_cov", self.clock.count), Counter[str]()
-        draws = torch.empty(mask.shape)
-        for of_row, problem in zip(draws, rows.problems, strict=True):
-            stream = torch.Generator().manual_seed(key.seed_of(problem.task_id, seen[problem.task_id]))
-            seen[problem.task_id] += 1
-            of_row.uniform_(generator=stream)
-        kept = clip_cov.kept(experience.advantages, rows.sampler_logprobs, mask, draws.to(mask.device), sum_over_ranks)
-        means.add_sum("policy/clip_cov_fraction", (~kept).sum(), mask.sum())
-        return replace(experience, advantages=experience.advantages * kept)
 
     def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
         """One optimizer step on a minibatch; none if no row of any rank can move a weight.
@@ -382,7 +351,7 @@ class RolloutModule(PolicyModule):
             optimizer: Any = self.optimizers()
             optimizer.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # counts one: the mean is over updates, each a sum of micro-batches
-        self.trace.end(stepped=near)
+        self.trace.end()
         means.merge(of_update)
         return near
 
@@ -402,18 +371,14 @@ class RolloutModule(PolicyModule):
         return self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
 
     def denominator(self, minibatch: Experience) -> Tensor:
-        """Return the divisor of this update's losses."""
-        return self.count(minibatch.loss_mask)
-
-    def count(self, mask: Tensor) -> Tensor:
-        """Return the divisor of the losses of these tokens, those of the whole minibatch on this rank.
+        """The divisor of this update's losses, those of the whole minibatch on this rank.
 
         The same however they are split over micro-batches and ranks. Gradients are averaged over ranks afterwards, so
         each rank divides by its share of the total.
         """
         mode = self.update.aggregate
         constant = self.sampling.max_tokens if mode == "sequence_sum_constant" else None
-        return sum_over_ranks(loss_denominator(mask, mode, constant_tokens=constant)) / world_size()
+        return sum_over_ranks(loss_denominator(minibatch.loss_mask, mode, constant_tokens=constant)) / world_size()
 
     def evidence(self) -> Evidence:
         """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
@@ -443,9 +408,23 @@ class RolloutModule(PolicyModule):
         return self.sampler.gap
 
     def log_rollout(
-        self, means: Means, rollout_seconds: float, update_seconds: float, rollout: Rollout
+        self,
+        means: Means,
+        batch: Sequence[Problem],
+        rollout: Rollout,
+        experience: Experience,
+        rollout_seconds: float,
+        collected: float,
     ) -> dict[str, float]:
-        """Write the rollout's metrics and return them; the x-axis of every curve is the number of rollouts."""
+        """Add what the module alone knows, write the rollout's metrics, and return them.
+
+        The x-axis of every curve is the number of rollouts.
+        """
+        means.merge(self.algorithm_metrics(batch, rollout, experience))
+        if self.sampler.settings.max_resamples:
+            measure_resampled(means, batch, rollout)
+        means.merge(self.gap_of(rollout.completions))
+        update_seconds = time.perf_counter() - collected
         tokens = float(rollout.completions.completion_mask.sum())
         means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})
         values = with_effective_size(means.reduce(self.device))
@@ -479,54 +458,34 @@ class RolloutModule(PolicyModule):
         return self.evaluate.samplings(self.sampling.max_tokens)
 
     def on_fit_start(self) -> None:
-        """Warn where sampler and trainer may send a token to different experts, unless rows are weighed for it."""
+        """Say which weights correct for a sampler with other weights, where the user chose none."""
         super().on_fit_start()
         if self._chose_correction and self.objective.correction is not None:
             rank_zero_info(
                 f"other weights than the policy's may have sampled, so losses are weighted by "
                 f"{self.objective.correction}; objective.correction: null switches this off"
             )
-        doubt = doubt_routing(getattr(self.policy, "model", None), self.trainer)
-        if doubt and not self.objective.compares_with_sampler:
-            rank_zero_warn(doubt)
 
     def setup(self, stage: str) -> None:
-        """Check whether rewards, updates and staleness fit the task, before the first rollout.
-
-        Raises:
-            ValueError: a reward term cannot score a training problem, a rollout has fewer rows than minibatches, or
-                ``staleness`` with a task that runs no programs.
-        """
+        """Check whether the rewards fit the task, before the first rollout."""
         super().setup(stage)
-        for doubt in self._doubts if stage == "fit" else ():
-            rank_zero_warn(doubt)
-        if stage == "fit" and self.trainer.max_steps != -1:
-            rank_zero_warn(
-                f"trainer.max_steps is {self.trainer.max_steps} and counts updates, of which a rollout has several or "
-                "none: a run counts rollouts, set model.max_rollouts"
-            )
         if stage in ("fit", "validate"):
             doubt_measuring(self.trainer)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
-            problems, num_samples = task.problems("train"), self.sampling.num_samples
-            if self.update.minibatches > task.batch_size * num_samples:
+            rows = task.batch_size * self.sampling.num_samples
+            if self.update.minibatches > rows:
                 raise UsageError(
-                    f"update.minibatches is {self.update.minibatches}, and a rollout has "
-                    f"{task.batch_size * num_samples} rows on each rank (batch_size {task.batch_size}, num_samples "
-                    f"{num_samples}): lower it, or raise batch_size"
+                    f"update.minibatches is {self.update.minibatches}, and a rollout has {rows} rows on each rank "
+                    f"(batch_size {task.batch_size}, num_samples {self.sampling.num_samples}): lower it, or raise "
+                    "batch_size"
                 )
-            for problem in problems:
+            for problem in task.problems("train"):
                 self.rewards.check_problem(problem)
-            if any(isinstance(problem.check, UnitTests) for problem in problems):
+            if any(isinstance(problem.check, UnitTests) for problem in task.problems("train")):
                 rank_zero_info(
                     f"{task.name} has UnitTests, which share a process with the program, so that a policy can learn to "
                     "forge a pass: train on StdioTests or CallTests"
-                )
-            if self.sampler.settings.staleness and not any(problem.check.runs_program for problem in problems):
-                raise UsageError(
-                    f"staleness 1 samples while programs run, and {task.name} runs none, so rows would be older and "
-                    "nothing faster: set staleness to 0"
                 )
 
     def load_weights(self) -> None:
@@ -537,43 +496,11 @@ class RolloutModule(PolicyModule):
     def configure_model(self) -> None:
         """Load the policy; keep its start as the reference if a KL term needs one."""
         super().configure_model()
-        positions, wanted = self.policy.codec.max_positions, self.sampling.max_tokens
-        if wanted >= positions:
-            rank_zero_warn(
-                f"sampling.max_tokens is {wanted}, and the policy has {positions} positions, prompt included: every "
-                "completion is cut there; lower it"
-            )
         self.logprobs.load_reference(needed=self.reads_reference)
-        self.reference = self.logprobs.reference
-        if self.is_fitting and self.reference is None and self.update.refresh_reference_every is not None:
-            rank_zero_warn(
-                f"update.refresh_reference_every is {self.update.refresh_reference_every}, and nothing reads the "
-                "reference: set objective.kl_coef above 0, or leave it out"
-            )
-
-    def on_train_start(self) -> None:
-        """Check whether the loader knows the problems that sampling asks it for.
-
-        Raises:
-            ValueError: ``staleness`` or ``max_resamples`` with a loader that hands out batches only.
-        """
-        super().on_train_start()
-        loader, settings = self.trainer.train_dataloader, self.sampler.settings
-        if settings.staleness and not hasattr(loader, "following"):
-            raise UsageError(
-                "staleness 1 samples for the problems that come next, and this loader does not tell them: train on a "
-                "TaskDataModule or a ProblemLoader, or set staleness to 0"
-            )
-        if settings.max_resamples and not hasattr(loader, "problems"):
-            raise UsageError(
-                f"max_resamples={settings.max_resamples} draws other training problems, and this loader has batches "
-                "only: train on a TaskDataModule or a ProblemLoader, or set max_resamples to 0"
-            )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store the rows that were sampled ahead, the baseline, and what follows a target; all ranks call."""
+        """Store the rows that were sampled ahead, and the baseline; all ranks call."""
         super().on_save_checkpoint(checkpoint)
-        checkpoint["kl_coef"] = self.kl_penalty.coef
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
         self.sampler.save(checkpoint, self.sampling, self.clock.count)
@@ -581,19 +508,13 @@ class RolloutModule(PolicyModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore them."""
         super().on_load_checkpoint(checkpoint)
-        if self.objective.target_kl is not None:
-            self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
         if self._compared is not None and "baseline" in checkpoint:
             self._compared.load_state_dict(checkpoint["baseline"])
         self.sampler.load(checkpoint, resumes=self.is_fitting)
 
 
 def _require_fresh(collect: Collect, objective: Objective, sampling: Sampling) -> None:
-    """Require a correction with staleness, and groups of two or more with resampling.
-
-    Raises:
-        ValueError: they cannot.
-    """
+    """Require a correction with staleness, and groups of two or more with resampling."""
     if collect.staleness and not objective.compares_with_sampler:
         raise UsageError(
             "staleness 1 trains on rows that older weights sampled, and nothing in the objective makes up for that: "

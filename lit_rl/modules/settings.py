@@ -39,11 +39,7 @@ class AdamWByDefault(dict[str, Any]):
 
 
 def built(key: str, build: Callable[[], Any]) -> Any:
-    """Call a function of the user's that builds something: torch's words about its arguments do not name the key.
-
-    Raises:
-        UsageError: it fails, or returns nothing.
-    """
+    """Call a function of the user's that builds something: torch's words about its arguments do not name the key."""
     try:
         made = build()
     except LitRLError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from difflib import get_close_matches
 from typing import Any
 
 import lightning.pytorch as pl
@@ -15,21 +13,15 @@ from lit_rl.arguments import UsageError
 from lit_rl.data.cut_task import CutTask
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import has_experts, text_config
-from lit_rl.reports.diagnosis.run_history import ADAMS_FASTEST
+from lit_rl.reports.diagnosis.history import MAX_ADAM_LR
 from lit_rl.rollout import Environment
 from lit_rl.rollout.environment import check_before_answer
-from lit_rl.rollout.records import RolloutWatcher
 
 _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
 
 
 def require_problems(trainer: pl.Trainer, stage: str) -> None:
-    """Check whether the task has problems for this stage.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """Check whether the task has problems for this stage."""
     task = task_of(trainer)
     if task is None:
         return
@@ -42,14 +34,6 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
         elif isinstance(task, CutTask):
             remedy = "give split='train', which trains on four fifths of it"
         raise UsageError(f"{task.name} has no {split} problems, so there is nothing to {verb}: {remedy}")
-    arguments = inspect.signature(type(task)).parameters.values()
-    numbers = [one for one in arguments if one.name.endswith("_validation_problems")]
-    for one in numbers if task.validation_tasks and stage in ("fit", "validate") else ():
-        if getattr(task, one.name, one.default) != one.default:
-            rank_zero_warn(
-                f"data.{one.name} has no effect, because data.validation_tasks says what is measured: set it there, or "
-                "set validation_tasks to null"
-            )
     measured = task.validation_tasks or [task]
     trained = {one.task_id: one.prompt for one in task.problems("train")} if stage == "fit" else {}
     for of in measured if stage == "fit" and trainer.limit_val_batches else ():
@@ -77,48 +61,15 @@ def doubt_measuring(trainer: pl.Trainer) -> None:
         )
 
 
-_OURS = ("lit_rl.", "lightning.", "torch.")
-
-
-def doubt_hooks(trainer: pl.Trainer, module: pl.LightningModule) -> None:
-    """Warn of methods of the user's own classes that are named as hooks and are none, unless the class calls them."""
-    for part in (module, *trainer.callbacks):  # type: ignore[attr-defined]
-        hooks, own = {*dir(RolloutWatcher), "on_diagnosis", "on_diagnosis_end"}, dict[str, Any]()
-        for kind in type(part).__mro__:
-            if kind.__module__.startswith(_OURS):
-                hooks |= {name for name in vars(kind) if name.startswith("on_")}
-            else:
-                own |= {name: one for name, one in vars(kind).items() if inspect.isfunction(one)}
-        called = {name for one in own.values() for name in one.__code__.co_names}
-        for name in sorted(own.keys() - hooks - called):
-            if name.startswith("on_"):
-                near = get_close_matches(name, hooks, n=1)
-                rank_zero_warn(
-                    f"{type(part).__name__}.{name} is no hook of Lightning or lit_rl, so no trainer calls it"
-                    + (f"; did you mean {near[0]}?" if near else "")
-                )
-
-
-def doubt_rates(optimizer: optim.Optimizer, schedule: Any, steps: int | None) -> None:
-    """Warn of a learning rate that is hardly meant, and of a cosine that ends before the run does.
-
-    Args:
-        optimizer: with the rates in force.
-        schedule: of the rates; ``None`` without one.
-        steps: of the run's schedule; ``None`` if nothing limits them.
-    """
+def doubt_rates(optimizer: optim.Optimizer) -> None:
+    """Warn of a learning rate that an Adam hardly means."""
     is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
     groups = optimizer.param_groups if is_adam else ()
     rate = max((one.get("max_lr", one.get("initial_lr", one["lr"])) for one in groups), default=0.0)
-    if rate > ADAMS_FASTEST:
+    if rate > MAX_ADAM_LR:
         rank_zero_warn(
             f"the learning rate is {rate:g}, and {type(optimizer).__name__} moves a weight by about that much in each "
             "update: lower it (1e-6 to 1e-3 are usual)"
-        )
-    if steps and isinstance(schedule, optim.lr_scheduler.CosineAnnealingLR) and schedule.T_max < steps - 1:
-        rank_zero_warn(
-            f"CosineAnnealingLR.T_max is {schedule.T_max} and the run takes {steps} steps: the rate rises again after "
-            f"the first {schedule.T_max}; set T_max to {steps}"
         )
 
 
@@ -145,9 +96,6 @@ def require_no_programs(module: Any, stage: str) -> None:
     Args:
         module: a :class:`~lit_rl.modules.PolicyModule` with its trainer.
         stage: of the run.
-
-    Raises:
-        ValueError: the problems of this stage have programs.
     """
     task, samples = task_of(module.trainer), splits_of(module.trainer, stage, train=module.samples_to_train)
     if task is not None and any(problem.check.runs_program for of, split in samples for problem in of.problems(split)):
@@ -168,10 +116,6 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
         trainer: with the task.
         stage: of the run.
         train: whether training samples too.
-
-    Raises:
-        ValueError: no problem of a task can be played (the message is the environment's about the first), or the
-            environment would show hidden tests.
     """
     for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
         problems = of.problems(split)
@@ -186,11 +130,7 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
 
 
 def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
-    """Check whether conversations about the task's problems can have a second turn, as the policy writes them.
-
-    Raises:
-        ValueError: they cannot.
-    """
+    """Check whether conversations about the task's problems can have a second turn, as the policy writes them."""
     task = task_of(trainer)
     for of in [task, *(task.validation_tasks or ())] if task is not None else []:
         for split in ("train", "validation"):
@@ -199,11 +139,7 @@ def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
 
 
 def check_precision(precision: Any) -> None:
-    """Refuse a trainer's precision that scales losses, or would lose small gradients.
-
-    Raises:
-        ValueError: with those to use instead.
-    """
+    """Refuse a trainer's precision that scales losses, or would lose small gradients."""
     faults = {
         ("16", "16-mixed"): "scales losses, and gradients would be clipped in their scaled size",
         ("16-true",): "keeps weights in float16, in which small gradients become 0",
@@ -214,11 +150,7 @@ def check_precision(precision: Any) -> None:
 
 
 def settle_precision(trainer: pl.Trainer) -> None:
-    """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true.
-
-    Raises:
-        ValueError: the precision scales losses, or would lose small gradients.
-    """
+    """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true."""
     precision: Any = trainer.precision_plugin
     check_precision(precision.precision)
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
@@ -232,26 +164,6 @@ def _narrow_weights(module: torch.nn.Module) -> torch.nn.Module:
     for parameter in module.parameters():
         parameter.data = parameter.data.to(torch.bfloat16)
     return module
-
-
-def doubt_routing(model: Any, trainer: pl.Trainer) -> str:
-    """Return a warning if a mixture of experts computes in bfloat16, empty otherwise.
-
-    Args:
-        model: of transformers, or whatever a policy has under that name.
-        trainer: whose precision counts beside the weights' own.
-    """
-    narrow = torch.bfloat16
-    in_bfloat16 = str(trainer.precision).startswith("bf16") or getattr(trainer.strategy, "param_dtype", None) is narrow
-    if not isinstance(model, torch.nn.Module) or not has_experts(model):
-        return ""
-    if not in_bfloat16 and all(one.dtype is not narrow for one in model.parameters()):
-        return ""
-    return (
-        f"{text_config(model).model_type} chooses experts, and in bfloat16 sampler and trainer may choose different "
-        "ones: log-probabilities of a token differed by up to 1.96 nats, by 0.05 in dense models; weigh rows by "
-        "objective.correction, such as TruncatedWeights, or compute in float32"
-    )
 
 
 def task_of(trainer: pl.Trainer) -> TaskDataModule | None:

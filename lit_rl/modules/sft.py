@@ -21,7 +21,7 @@ class SFT(TextModule):
 
     A problem's demonstration is ``fields["demonstration"]`` where the task gives one, else its reference; rows of
     :class:`lit_rl.data.CompletionFile` are learned as they were sampled. Prompt tokens are read, never learned.
-    Adapters, a 4-bit base and packing are the policy's: see :class:`lit_rl.models.CausalLM`.
+    Adapters and a 4-bit base are the policy's: see :class:`lit_rl.models.CausalLM`.
 
     Its arguments are those of :class:`TextModule`.
     """
@@ -63,9 +63,7 @@ class SFT(TextModule):
         completions = pad_conversations(conversations, codec.pad_id, self.policy.device)
         columns = torch.arange(completions.completion_ids.shape[1], device=self.policy.device)
         first = torch.tensor([problem.fields["learned_from"] for problem in problems], device=self.policy.device)
-        prompts = completions.prompt_mask.sum(-1)
-        room = codec.max_positions - (prompts.amax() if codec.counts_pads else prompts)
-        fits = columns < room[..., None]
+        fits = columns < codec.max_positions - completions.prompt_mask.sum(-1, keepdim=True)
         learned = completions.completion_mask & (columns >= first[:, None]) & fits
         return replace(completions, completion_mask=learned, token_mask=completions.token_mask & fits), 1
 
@@ -81,11 +79,7 @@ class SFT(TextModule):
 
 
 def demonstration(problem: Problem) -> str:
-    """The completion to imitate: the task's own, or the reference in the form the prompt asks for.
-
-    Raises:
-        ValueError: the problem has neither, or a reference that is no whole program.
-    """
+    """The completion to imitate: the task's own, or the reference in the form the prompt asks for."""
     if "demonstration" in problem.fields:
         return str(problem.fields["demonstration"])
     if problem.reference is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 import torch
 from lightning.pytorch.utilities import rank_zero_info
@@ -33,6 +34,18 @@ Metrics = dict[str, Tensor]
 
 _MORE_TOKENS = 8
 """A text has at most as many tokens as bytes, and some more: EOS, a space that its tokenizer puts before it."""
+
+
+class TextOptions(TypedDict, total=False):
+    """Arguments of :class:`TextModule` that an algorithm passes on."""
+
+    rewards: list[RewardTerm] | Composite | None
+    sandbox: RunnerFactory | ProgramRunner | None
+    collect: Collect
+    update: Optimization
+    evaluate: Evaluate
+    max_updates: int | None
+    seed: int | None
 
 
 class TextModule(PolicyModule):
@@ -126,17 +139,11 @@ class TextModule(PolicyModule):
     # -- texts that do not fit -------------------------------------------------------------------------------
 
     def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
-        """The problems with room to write in and something to learn; says how many of their texts are cut.
-
-        Raises:
-            UsageError: all texts to train on are cut.
-        """
+        """The problems with room to write in and something to learn; says how many of their texts are cut."""
         kept = super().keep(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept
-        codec = self.policy.codec
-        longest = max((len(codec.encode(problem)) for problem in kept), default=0) if codec.counts_pads else 0
-        found = {problem.task_id: self.measure_cut(problem, longest) for problem in kept}
+        found = {problem.task_id: self.measure_cut(problem) for problem in kept}
         cut = {task_id: number for task_id, (number, _) in found.items()}
         if split == "train":
             self.cut = cut
@@ -145,7 +152,7 @@ class TextModule(PolicyModule):
             return kept
         told = (
             f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, are longer "
-            f"than the policy's {codec.max_positions} positions leave room for after their prompts"
+            f"than the policy's {self.policy.codec.max_positions} positions leave room for after their prompts"
         )
         if number == total and split == "train":
             raise UsageError(f"{told}: take a policy with more positions, or shorten them")
@@ -154,14 +161,9 @@ class TextModule(PolicyModule):
         rank_zero_info(f"{told}, and are cut there{left}")
         return teach
 
-    def measure_cut(self, problem: Problem, longest: int = 0) -> tuple[int, bool]:
-        """Return how many texts of a problem are cut, and whether something to learn is left.
-
-        Args:
-            problem: with its texts.
-            longest: tokens of the longest prompt, where its left pads use up positions of shorter ones.
-        """
-        room = self.policy.codec.room(max(longest, len(self.policy.codec.encode(problem))))
+    def measure_cut(self, problem: Problem) -> tuple[int, bool]:
+        """Return how many texts of a problem are cut, and whether something to learn is left."""
+        room = self.policy.codec.room(len(self.policy.codec.encode(problem)))
         ids = self.encoded(problem, room)
         cut = sum(len(one) > room for one in ids)
         return cut, not cut or self.teaches(problem, [one[:room] for one in ids])

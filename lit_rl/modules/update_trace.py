@@ -93,14 +93,12 @@ class UpdateTrace:
     Attributes:
         micro: n rows that are being learned from.
         logprobs: [n, T] nats of the policy, once its forward pass is done.
-        learned: n rows of the last micro-batch that the optimizer stepped on, and their [n, T] nats before that step.
         found: of the rollout, [N, T] nats by name: ``logprobs`` and, where computed, ``entropy`` of each token in the
             forward pass of the last update that its row was part of; NaN in rows that were not trained.
     """
 
     micro: Experience | None
     logprobs: Tensor | None
-    learned: tuple[Experience, Tensor] | None = None
     _entropy: Tensor | None
 
     def __init__(self) -> None:
@@ -129,10 +127,8 @@ class UpdateTrace:
                 kept = self.found.setdefault(name, torch.full_like(like, torch.nan))
                 kept[rows.to(kept.device), : values.shape[1]] = values.to(kept.dtype)
 
-    def end(self, stepped: bool = False) -> None:
-        """Drop the micro-batch after its update; if that was made, keep what tells whether it did what it should."""
-        known = stepped and self.micro is not None and self.logprobs is not None
-        self.learned = (self.micro, self.logprobs) if known else None  # type: ignore[assignment]  # both are known
+    def end(self) -> None:
+        """Drop the micro-batch after its update."""
         self.micro = self.logprobs = self._entropy = None
 
     def evidence(self) -> Evidence:

@@ -14,7 +14,7 @@ from lit_rl.rewards.syntax import SyntaxReward
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, RewardTerm, Span, TermScore
 
 if TYPE_CHECKING:
-    from lit_rl.data.robots.robot_rewards import ErrandsReward, SimulatorReward
+    from lit_rl.data.robots.robot_rewards import SimulatorReward
     from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Composite",
     "CorridorReward",
     "DataflowReward",
-    "ErrandsReward",
     "FormatReward",
     "Grader",
     "LLMJudgeReward",
@@ -46,7 +45,7 @@ __all__ = [
 __getattr__, __dir__ = load_when_used(
     __name__,
     {
-        "lit_rl.data.robots.robot_rewards": ("ErrandsReward", "SimulatorReward"),
+        "lit_rl.data.robots.robot_rewards": ("SimulatorReward",),
         "lit_rl.data.toys.toy_rewards": ("CorridorReward", "SortingReward"),
     },
 )

@@ -38,9 +38,6 @@ class Composite(TypedArguments):
         terms: the terms, each with its weight.
         clip_low: smallest reward; ``None`` for no limit.
         clip_high: largest reward; ``None`` for no limit.
-
-    Raises:
-        ValueError: no list, no terms, something that is not a term, two terms of one name, or bad limits.
     """
 
     def __init__(self, terms: list[RewardTerm], clip_low: float | None = None, clip_high: float | None = None) -> None:
@@ -57,32 +54,12 @@ class Composite(TypedArguments):
         return self.low > -math.inf or self.high < math.inf
 
     def setup(self) -> None:
-        """Check whether every term's packages are installed.
-
-        Raises:
-            ModuleNotFoundError: one is missing; the message names term, package and extra.
-        """
+        """Check whether every term's packages are installed."""
         for term in self.terms:
             term.setup()
 
-    def doubts(self) -> list[str]:
-        """Settings that are legal and probably unintended, each on one line with what to set."""
-        found = [
-            f"the weight of the reward term {term.name} is {term.weight:g}, which pays for {term.negative_pays_for}: "
-            "set it above 0, or to 0 to log it only"
-            for term in self.terms
-            if term.negative_pays_for and term.weight < 0
-        ]
-        if not any(term.weight for term in self.terms):
-            found.append("all reward terms have weight 0, so that every reward is 0: set one above 0")
-        return found
-
     def check_problem(self, problem: Problem) -> None:
-        """Check whether the problem has what every term reads.
-
-        Raises:
-            ValueError: with the term's key, the problem and what is missing.
-        """
+        """Check whether the problem has what every term reads."""
         for index, term in enumerate(self.terms):
             try:
                 term.check_problem(problem)
@@ -97,9 +74,6 @@ class Composite(TypedArguments):
         Args:
             completions: N rows with texts and token places.
             judgements: N judgements, in the same order.
-
-        Raises:
-            ValueError: the numbers differ, or a term returns a value that is not finite.
         """
         if len(completions) != len(judgements):
             raise UsageError(f"got {len(completions)} completions but {len(judgements)} judgements")

@@ -152,11 +152,7 @@ class LocalGrader(Grader):
         return answers
 
     def setup(self) -> None:
-        """Load model and tokenizer, once.
-
-        Raises:
-            FileNotFoundError: ``model`` looks like a folder and does not exist.
-        """
+        """Load model and tokenizer, once."""
         if self._model is not None:
             return
         from transformers import AutoModelForCausalLM

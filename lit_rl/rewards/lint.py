@@ -52,13 +52,9 @@ class LintReward(RewardTerm):
         per_lines: divide costs by the program's length: a finding then costs its severity in a program of
             up to this many lines that are not blank, and less in a longer one. ``None`` for no division.
         timeout_seconds: limit for one batch; beyond it the batch has no values.
-
-    Raises:
-        ValueError: a severity or number out of range.
     """
 
     default_name = "lint"
-    negative_pays_for = "what a linter reports"
 
     def __init__(
         self,
@@ -81,12 +77,7 @@ class LintReward(RewardTerm):
         self.timeout_seconds = require_number(self, "timeout_seconds", timeout_seconds, low=0.0)
 
     def setup(self) -> None:
-        """Run ruff on nothing, so that missing packages and unknown rules fail before the first rollout.
-
-        Raises:
-            ModuleNotFoundError: ruff is not installed.
-            ValueError: ruff does not know a rule in ``select`` or ``ignore``.
-        """
+        """Run ruff on nothing, so that missing packages and unknown rules fail before the first rollout."""
         with tempfile.TemporaryDirectory() as folder:
             done = self._run(folder)
         if done.returncode:
@@ -95,11 +86,11 @@ class LintReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's programs are not Python."""
-        check_language("LintReward", problem, ("python",))
+        check_language("LintReward", problem)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, by one run of ruff; none where that fails."""
-        known = [unread(judgement, ("python",)) for judgement in judgements]
+        known = [unread(judgement) for judgement in judgements]
         read = (j for j, score in zip(judgements, known, strict=True) if score is None)
         sources = list(dict.fromkeys(j.program.source for j in read if j.program is not None))
         findings: dict[str, list[Finding]] = {}
@@ -134,11 +125,7 @@ class LintReward(RewardTerm):
             return False
 
     def _findings(self, sources: list[str]) -> dict[str, list[Finding]]:
-        """One run of ruff.
-
-        Raises:
-            _RuffEndedBadly: it ended with an error, or wrote no JSON.
-        """
+        """One run of ruff."""
         found: dict[str, list[Finding]] = {source: [] for source in sources}
         with tempfile.TemporaryDirectory() as folder:
             for number, source in enumerate(sources):

@@ -55,9 +55,6 @@ class LLMJudgeReward(RewardTerm):
             its other braces twice.
         pattern: regular expression with one group, the score.
         max_score: the score that counts as 1.
-
-    Raises:
-        ValueError: an unknown field in the template, a pattern without exactly one group, a bad number.
     """
 
     default_name = "judge"

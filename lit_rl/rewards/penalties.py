@@ -29,7 +29,6 @@ class FormatReward(RewardTerm):
     """
 
     default_name = "format"
-    negative_pays_for = "answers of another form"
 
     def __init__(self, weight: float = 0.1, name: str | None = None, fence: bool = True) -> None:
         super().__init__(weight, name)
@@ -56,13 +55,9 @@ class LengthPenalty(RewardTerm):
         weight: factor in the reward.
         name: name in logs.
         alpha: cost of 100 tokens, at least 0.
-
-    Raises:
-        ValueError: ``alpha`` is not a number, or is negative.
     """
 
     default_name = "length"
-    negative_pays_for = "long completions"
 
     def __init__(self, weight: float = 1.0, name: str | None = None, alpha: float = 0.01) -> None:
         super().__init__(weight, name)
@@ -86,15 +81,11 @@ class OverlongPenalty(RewardTerm):
         weight: factor in the reward.
         name: name in logs.
 
-    Raises:
-        ValueError: a limit that is not in range.
-
     Source:
         Yu et al. 2025 (DAPO), eq. 13, https://arxiv.org/abs/2503.14476
     """
 
     default_name = "overlong"
-    negative_pays_for = "completions near the token limit"
 
     def __init__(self, max_tokens: int, buffer_tokens: int, weight: float = 1.0, name: str | None = None) -> None:
         super().__init__(weight, name)
@@ -127,7 +118,6 @@ class TurnPenalty(RewardTerm):
     """
 
     default_name = "turn_penalty"
-    negative_pays_for = "further turns"
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""

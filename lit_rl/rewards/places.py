@@ -31,13 +31,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final, Literal, NamedTuple, assert_never
+from typing import Literal, NamedTuple, assert_never
 
 import torch
 from torch import Tensor
 
 from lit_rl.arguments import UsageError
-from lit_rl.execution.checks import Language
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import SourceReader, without_future
 from lit_rl.functional.masking import last_tokens
@@ -47,7 +46,6 @@ from lit_rl.types import Completions, Judgement, Problem, Program
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _WORD = re.compile(rb"[\w\x80-\xff]*")
-LANGUAGES: Final = ("python", "c", "cpp")
 
 
 def utf8(text: str) -> bytes:
@@ -175,17 +173,17 @@ def unjudged(judgement: Judgement) -> TermScore | None:
     return TermScore(None, reason=outcome.stderr or "the sandbox failed") if failed else None
 
 
-def check_language(term: str, problem: Problem, known: Sequence[Language] = LANGUAGES) -> None:
-    """Raise ValueError if a term cannot parse the problem's language."""
+def check_language(term: str, problem: Problem) -> None:
+    """Raise ValueError if the problem's programs are not in Python, which is what terms can parse."""
     language = problem.check.language
-    if language not in known:
-        raise UsageError(f"{term} reads {', '.join(known)}, but its programs are written in {language!r}")
+    if language != "python":
+        raise UsageError(f"{term} reads python, but its programs are written in {language!r}")
 
 
-def unread(judgement: Judgement, known: Sequence[str] = LANGUAGES) -> TermScore | None:
-    """A score without value for a program in a language that a term cannot parse; ``None`` where it can."""
+def unread(judgement: Judgement) -> TermScore | None:
+    """A score without value for a program in another language than Python; ``None`` for one in Python."""
     language = judgement.problem.check.language
-    return None if language in known else TermScore(None, reason=f"the term does not read {language}")
+    return None if language == "python" else TermScore(None, reason=f"the term does not read {language}")
 
 
 def rows(completions: Completions, judgements: Sequence[Judgement]) -> list[tuple[str, Judgement]]:

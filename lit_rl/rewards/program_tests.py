@@ -44,9 +44,6 @@ class TestsReward(RewardTerm):
         mode: ``all``, ``fraction`` or ``graded``.
         grades: grades by verdict that replace the default ones; read by ``graded`` only.
 
-    Raises:
-        ValueError: an unknown mode or verdict, or a grade that is not a number.
-
     Source:
         default grades: Le et al. 2022 (CodeRL), eq. 4, https://arxiv.org/abs/2207.01780; limits that were
         exceeded count as failures at run time.
@@ -54,7 +51,6 @@ class TestsReward(RewardTerm):
 
     __test__ = False  # the name does not make it a test of pytest
     default_name = "tests"
-    negative_pays_for = "failing the tests"
 
     def __init__(
         self,
@@ -98,11 +94,7 @@ class TestsReward(RewardTerm):
 def merge_grades(
     owner: RewardTerm, defaults: Mapping[str, float], given: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """Default grades with the given ones in their place.
-
-    Raises:
-        ValueError: a key that is not a verdict, or a grade that is not a number.
-    """
+    """Default grades with the given ones in their place."""
     for key, grade in (given or {}).items():
         if key not in defaults:
             known = ", ".join(defaults)

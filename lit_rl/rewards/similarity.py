@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 from lit_rl.arguments import UsageError, require_one_of
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, data_flow
-from lit_rl.rewards.grammars import TooCostly, grammar
 from lit_rl.rewards.places import check_language, unread
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
@@ -47,9 +46,6 @@ class BleuReward(RewardTerm):
         tokenize: sacrebleu's tokenizer: ``13a`` splits off punctuation, ``char`` compares characters, ``none`` words
             between spaces.
 
-    Raises:
-        ValueError: an unknown tokenizer.
-
     Source:
         Papineni et al. 2002, https://aclanthology.org/P02-1040; Post 2018, https://arxiv.org/abs/1804.08771
     """
@@ -63,11 +59,7 @@ class BleuReward(RewardTerm):
         self._bleu: Any = None
 
     def setup(self) -> None:
-        """Load sacrebleu.
-
-        Raises:
-            ModuleNotFoundError: it is not installed.
-        """
+        """Load sacrebleu."""
         if self._bleu is None:
             metrics = load_extra("sacrebleu.metrics", "BleuReward", "rewards")
             self._bleu = metrics.BLEU(tokenize=self.tokenize, effective_order=True)
@@ -110,7 +102,7 @@ class DataflowReward(RewardTerm):
     Only the reference's edges are counted, so a program is not charged for doing more. Variables are compared by
     the order of their first appearance: renaming all changes nothing, one more in front renumbers those after it.
     Any program matches a reference without edges. A completion without program gets 0, and so does a text on which
-    the parser would work far longer than on a program of its length.
+    the walk would work far longer than on a program of its length.
 
     Args:
         weight: factor in the reward.
@@ -123,10 +115,9 @@ class DataflowReward(RewardTerm):
     default_name = "dataflow"
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem has no reference, or its language no grammar here."""
+        """Raise ValueError if the problem has no reference, or its programs are not in Python."""
         check_language("DataflowReward", problem)
         check_reference("DataflowReward", problem)
-        grammar(problem.check.language)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
@@ -139,20 +130,13 @@ def _score(judgement: Judgement) -> TermScore:
         return NO_REFERENCE
     if judgement.program is None or not judgement.program.source.strip():
         return TermScore(0.0)
-    language = judgement.problem.check.language
-    wanted = _flow(reference, language)
+    wanted = _flow(reference)
     if wanted is None:
         return TermScore(None, reason="the reference is too long or too broken to follow its data flow")
     if not wanted:
         return TermScore(1.0)
-    found = _flow(judgement.program.source, language) or Flow()
+    found = _flow(judgement.program.source) or Flow()
     return TermScore((found & wanted).total() / wanted.total())
 
 
-@lru_cache(maxsize=4096)
-def _flow(source: str, language: str) -> Flow | None:
-    """The graph of a source; ``None`` if parser or walk would take too long."""
-    try:
-        return data_flow(source, language)
-    except TooCostly:
-        return None
+_flow = lru_cache(maxsize=4096)(data_flow)

@@ -67,14 +67,9 @@ class RewardTerm(TypedArguments, ABC):
     Args:
         weight: factor of this term in the reward. 0 logs the term without rewarding it.
         name: name in logs; by default the class's. Two terms of one class need two names.
-
-    Raises:
-        ValueError: ``weight`` is not a finite number, or ``name`` is empty.
     """
 
     default_name = ""
-    negative_pays_for = ""
-    """Name of what a negative weight pays for, for a warning; empty where such a weight makes sense."""
 
     def __init__(self, weight: float = 1.0, name: str | None = None) -> None:
         self.weight = require_number(self, "weight", weight)
@@ -88,19 +83,11 @@ class RewardTerm(TypedArguments, ABC):
         """Scores of all N completions, in their order; called once per batch."""
 
     def check_problem(self, problem: Problem) -> None:
-        """Check whether the task has the inputs of this term; called before the first rollout.
-
-        Raises:
-            ValueError: if not; the message says what is missing.
-        """
+        """Check whether the task has the inputs of this term; called before the first rollout."""
         return
 
     def setup(self) -> None:
-        """Check whether the packages and programs this term needs are installed; called before the first rollout.
-
-        Raises:
-            ModuleNotFoundError: a package is missing; the message names the extra that brings it.
-        """
+        """Check whether the packages and programs this term needs are installed; called before the first rollout."""
         return
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from lit_rl.arguments import ArgumentError, UsageError, shown
-from lit_rl.engines.engine import CheckedSession, Engine, Generation, Request, Session
+from lit_rl.engines.engine import Engine, Generation, Request, Session, check_answer
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left, pad_right
@@ -204,9 +204,6 @@ def write_rows(
 
     Returns:
         N rows, prompt-major.
-
-    Raises:
-        ValueError: a prompt leaves no room for a turn, or engine or environment break a promise.
     """
     environment = SingleTurn() if environment is None else environment
     progress = Progress() if progress is None else progress
@@ -228,8 +225,7 @@ def write_rows(
     with opened as session:
         if not isinstance(session, Session):
             raise ArgumentError(f"{name}.session", "a Session from its yield", shown(session))
-        checked = CheckedSession(session, policy.codec.eos_ids, num_ids=policy.codec.num_ids)
-        loop = _Loop(policy, checked, Judge(runner), sampling, key, environment, conversations, progress)
+        loop = _Loop(policy, session, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
 
@@ -255,6 +251,7 @@ class _Loop:
         self.key = key
         self.environment = environment
         self.conversations = conversations
+        self.open: dict[int, Request] = {}
         self.unanswered: list[int] = []
         self.progress = progress
 
@@ -268,14 +265,15 @@ class _Loop:
         self.progress.open_rows = len(self.conversations)
         self.progress.rows += len(self.conversations)
         self.submit(range(len(self.conversations)))
-        while self.session.num_unfinished or self.unanswered:
-            for generation in self.session.step() if self.session.num_unfinished else ():
+        while self.open or self.unanswered:
+            for generation in self.session.step() if self.open else ():
                 self.append_turn(generation)
+            self.require_count()
             self.progress.steps += 1
-            self.progress.open_rows = self.session.num_unfinished + len(self.unanswered)
-            if self.session.num_unfinished and in_rounds:
+            self.progress.open_rows = len(self.open) + len(self.unanswered)
+            if self.open and in_rounds:
                 continue
-            if not self.session.num_unfinished:
+            if not self.open:
                 self.wait_for_verdicts(every_row=in_rounds)
             ready = {row for row in self.unanswered if self.conversations[row].is_answerable}
             self.unanswered = [row for row in self.unanswered if row not in ready]
@@ -284,34 +282,42 @@ class _Loop:
     def submit(self, rows: Sequence[int]) -> None:
         """Ask for the next turn of some rows."""
         self.progress.enter("sampling")
-        lengths = [self.conversations[row].num_tokens for row in rows]
-        longest = max(lengths, default=0)
-        # Some families count left pads as positions: a short row then has no more room than the longest one.
-        pads = [longest - length if self.codec.counts_pads else 0 for length in lengths]
-        self.session.submit([self.request(row, more) for row, more in zip(rows, pads, strict=True)])
+        requests = [self.request(row) for row in rows]
+        if requests:
+            self.session.submit(requests)
+            self.open |= {request.row: request for request in requests}
 
-    def request(self, row: int, pads: int) -> Request:
-        """The request for the next turn of a row with this many left pads."""
+    def require_count(self) -> None:
+        """Check the session's own count of open requests, which other callers wait for."""
+        if self.session.num_unfinished != len(self.open):
+            raise UsageError(
+                f"{type(self.session).__name__}.num_unfinished is {self.session.num_unfinished}, but {len(self.open)} "
+                f"requests are not answered yet (rows {[*self.open][:5]}): answer each, and count those that wait"
+            )
+
+    def request(self, row: int) -> Request:
+        """The request for the next turn of a row."""
         conversation = self.conversations[row]
         stream = self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns))
         return Request(
             row=row,
             prompt_ids=(*conversation.prompt_ids, *conversation.ids),
             stream=stream,
-            max_tokens=max(1, self.room(conversation, pads=pads)),
+            max_tokens=max(1, self.room(conversation)),
             stop_strings=conversation.problem.stop_strings,
         )
 
-    def room(self, conversation: Conversation, more: int = 0, pads: int = 0) -> int:
+    def room(self, conversation: Conversation, more: int = 0) -> int:
         """Tokens that the next turn may take after this many more; below 1 if there is no room for a turn."""
         length = conversation.num_tokens + more
-        left = self.codec.max_positions - pads - length
+        left = self.codec.max_positions - length
         if self.environment.max_row_tokens is not None:
             left = min(left, self.environment.max_row_tokens - length)
         return min(self.sampling.max_tokens, left)
 
     def append_turn(self, generation: Generation) -> None:
         """Append a finished turn to its row and start its program."""
+        check_answer(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
         conversation = self.conversations[generation.row]
         problem = conversation.problem
         turn = _turn(conversation, len(conversation.ids), generation.ids, generation.reason, self.codec)

@@ -7,9 +7,9 @@ With staleness 1 programs of rollout k run while the policy is updated on rollou
 trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
 updates old, which a correction has to make up for. Sampling and updating share one device and never run side by side.
 
-Groups that teach nothing may be replaced (dynamic sampling), and a loader with ``prefer`` may draw such problems less
-often. A group is judged by its verdicts, not by its rewards: with a shaped reward a group that never passes still has
-unequal rewards, and a filter on them would keep it. Source: Yu et al. 2025, section 3.2, https://arxiv.org/abs/2503.14476
+Groups that teach nothing may be replaced (dynamic sampling). A group is judged by its verdicts, not by its rewards:
+with a shaped reward a group that never passes still has unequal rewards, and a filter on them would keep it.
+Source: Yu et al. 2025, section 3.2, https://arxiv.org/abs/2503.14476
 
 Letters: B problems of one rank, G completions per problem, N = B * G rows.
 """
@@ -42,27 +42,13 @@ from lit_rl.types import Completions, Problem, Sampling
 
 def one_sided_groups(rollout: Rollout) -> list[int]:
     """Numbers of the groups whose judged completions all passed or all did not."""
-    return [number for number, (passed, judged) in _solved(rollout).items() if passed in (0, judged)]
-
-
-def report_solved(loader: Any, rollout: Rollout) -> None:
-    """Report this rollout's pass counts to a loader that prefers some problems; every rank calls it."""
-    prefer = getattr(loader, "prefer", None)
-    if prefer is None:
-        return
-    groups, counts = rollout.completions.groups(), _solved(rollout)
-    mine = {rollout.judgements[rows[0]].problem.task_id: counts[number] for number, rows in groups.items()}
-    prefer.count_solved({task_id: count for of_rank in gather_over_ranks(mine) for task_id, count in of_rank.items()})
-
-
-def _solved(rollout: Rollout) -> dict[int, tuple[int, int]]:
-    """By number of the group, how many of its completions passed, and how many were judged."""
-    verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
-    judged = {
-        number: [verdicts[row] for row in rows if verdicts[row] is not Verdict.INFRASTRUCTURE_FAILURE]
-        for number, rows in rollout.completions.groups().items()
-    }
-    return {number: (of_group.count(Verdict.PASSED), len(of_group)) for number, of_group in judged.items()}
+    found = []
+    for number, rows in rollout.completions.groups().items():
+        verdicts = [rollout.judgements[row].outcome.verdict for row in rows]
+        passed, failed = verdicts.count(Verdict.PASSED), verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
+        if passed in (0, len(verdicts) - failed):
+            found.append(number)
+    return found
 
 
 class FreshProblems:
@@ -392,11 +378,7 @@ class Sampler:
     # -- besides rollouts ----------------------------------------------------------------------------------
 
     def compare(self, completions: Completions, sampling: Sampling) -> None:
-        """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together.
-
-        Raises:
-            SamplerMismatchError: they differ too much, and ``sampler_check.stop`` is set.
-        """
+        """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together."""
         check = self.settings.sampler_check
         if check is None:
             return

@@ -6,10 +6,7 @@ Letters: N rows, T completion tokens, n rows that are compared.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from math import inf, isfinite, log
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -27,8 +24,6 @@ _SQUARE = "sampling/importance_ratio/mean_square"  # not logged: it becomes the 
 _FILTERED = 0.99
 _LEFT = 0.1
 """A cause fits if less than this share of the gap is left without it."""
-_MOST_SHIFTS, _TELLING = 8, 3
-"""Other rows that are tried for one, and tokens of a row that can tell it from another."""
 
 
 class SamplerMismatchError(LitRLError, RuntimeError):
@@ -152,106 +147,20 @@ def judge(
     return True
 
 
-class Tried(NamedTuple):
-    """One change, and what it left of the distance between sampler and trainer.
-
-    Args:
-        change: what was changed, in a few words.
-        gap: what is left, nats per token.
-        meaning: what it means if this is little, and what to do then.
-    """
-
-    change: str
-    gap: float
-    meaning: str = ""
-
-
 def likely_cause_of_gap(policy: Policy, some: Completions, sampling: Sampling, gap: float) -> str:
-    """Name the cause of a gap if one fits: numbers that are not what they should be, another temperature, a filter."""
+    """Name the cause of a gap if one fits: broken weights, another temperature, a filter."""
     left = "other weights (stale, another model), another dtype, or other prompt ids (chat template)"
     if not len(some) or world_size() > 1:
-        return f"the cause was not looked for: compare the engine's weights, dtype and prompt ids; likely {left}"
+        return f"likely {left}"
+    mask, reported = some.completion_mask, some.sampler_logprobs
     with torch.no_grad():
-        found = [*misreported(policy, some, sampling.temperature), *_at_temperature_1(policy, some, sampling)]
-        fits = next((one for one in found if one.gap < _LEFT * gap or not isfinite(gap)), None)
-        higher = some.sampler_logprobs >= policy.logprobs(some, sampling.temperature)
-    mask = some.completion_mask
-    if fits is not None:
-        return fits.meaning
-    if float(higher[mask].float().mean()) > _FILTERED and int(mask.sum()) > 16:
+        own = policy.logprobs(some, sampling.temperature)
+        if not own[mask].isfinite().all():
+            return "the policy's own log-probabilities are not finite: start again with a lower learning rate"
+        if sampling.temperature not in (0, 1):
+            at_one = (policy.logprobs(some, 1.0) - reported.to(own))[mask].abs().mean()
+            if float(at_one) < _LEFT * gap:
+                return f"the engine reports log-probabilities at temperature 1 instead of {sampling.temperature:g}"
+    if float((reported >= own)[mask].float().mean()) > _FILTERED and int(mask.sum()) > 16:
         return "every token is likelier to the sampler, as under a filter of its own (top-p, top-k, min-p)"
-    return (
-        "no known cause fits (numbers that are shifted, constant, or of another row or temperature; a filter); that "
-        f"leaves {left}"
-    )
-
-
-def _at_temperature_1(policy: Policy, some: Completions, sampling: Sampling) -> Iterator[Tried]:
-    if sampling.temperature not in (0, 1):
-        said = f"the engine reports log-probabilities at temperature 1 instead of {sampling.temperature:g}"
-        yield Tried("temperature 1", _distance(policy.logprobs(some, 1.0), some), said)
-
-
-def misreported(policy: Policy, some: Completions, temperature: float) -> Iterator[Tried]:
-    """Try ways in which an engine reports something else than the log-probability of its token.
-
-    Args:
-        policy: in eval mode.
-        some: n rows.
-        temperature: of the sampling.
-    """
-    own, mask = policy.logprobs(some, temperature), some.completion_mask
-    said = some.sampler_logprobs.to(own)
-    before, reported = _distance(own, some), said[mask]
-    if not own[mask].isfinite().all():
-        todo = "its weights are broken, not the engine: start again with a lower learning rate"
-        yield Tried("finite numbers of the trainer", 0.0, f"the policy's own log-probabilities are not finite: {todo}")
-    if not isfinite(before):
-        return
-    if len(reported) > 1 and float(reported.std()) == 0:
-        value = float(reported[0])
-        todo = "have it return the log-probability of each sampled token"
-        yield Tried("no constant", 0.0, f"constant: the engine reports {value:.3g} for every token: {todo}")
-        return
-    for unit, values in (
-        ("logarithms to base 2", own / log(2)),
-        ("logarithms to base 10", own / log(10)),
-    ):
-        yield Tried(unit, _distance(values, some), f"the engine reports {unit}: have it report natural logarithms")
-    for change, later, earlier in (("the token after", own, said), ("the token before", said, own)):
-        both = mask[:, 1:] & mask[:, :-1]
-        gap = float((later[:, 1:] - earlier[:, :-1])[both].abs().mean()) if both.any() else before
-        meaning = f"shifted by one: the engine reports for each token the log-probability of {change}"
-        yield Tried(f"numbers of {change}", gap, f"{meaning}; look at where its list begins")
-    yield from _of_other_rows(policy, some, temperature, own)
-
-
-def _of_other_rows(policy: Policy, some: Completions, temperature: float, own: Tensor) -> Iterator[Tried]:
-    """Try the numbers, then the prompts, of the other rows, up to a few."""
-    mask, said = some.completion_mask, some.sampler_logprobs.to(own)
-
-    def apart(values: Tensor, counted: Tensor) -> Tensor:
-        """[n] nats per token; infinite where too few tokens tell one row from another."""
-        number = counted.sum(-1)
-        distances = ((values - said).abs() * counted).sum(-1) / number.clamp(min=1)
-        return distances.masked_fill(number < _TELLING, inf)
-
-    nearest = {"log-probabilities": apart(own, mask), "answers": apart(own, mask)}
-    for shift in range(1, min(len(some), _MOST_SHIFTS)):
-        numbers = apart(own.roll(shift, 0), mask & mask.roll(shift, 0))
-        names = ("prompt_ids", "prompt_mask", "group_ids")
-        other = replace(some, **{name: getattr(some, name).roll(shift, 0) for name in names})
-        answers = apart(policy.logprobs(other, temperature), mask)
-        nearest = {
-            "log-probabilities": torch.minimum(nearest["log-probabilities"], numbers),
-            "answers": torch.minimum(nearest["answers"], answers),
-        }
-    for name, distances in nearest.items():
-        meaning = f"rows permuted: the engine's {name} are those of other requests; look at where it sets their row"
-        known = distances[distances.isfinite()]
-        yield Tried(f"{name} of other rows", float(known.mean()) if len(known) else inf, meaning)
-
-
-def _distance(logprobs: Tensor, some: Completions) -> float:
-    """Mean distance from the sampler's numbers, nats per token."""
-    return float((logprobs - some.sampler_logprobs.to(logprobs))[some.completion_mask].abs().mean())
+    return f"no other temperature or filter explains it; that leaves {left}, or numbers of other tokens or rows"

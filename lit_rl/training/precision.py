@@ -18,11 +18,7 @@ from lit_rl.arguments import UsageError
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The dtype of a name.
-
-    Raises:
-        ValueError: torch has none of this name.
-    """
+    """The dtype of a name."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise UsageError(f"unknown dtype {name!r}: give a floating-point one by torch's name, float32 or bfloat16")
@@ -41,9 +37,6 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
     Args:
         make: from parameter groups to an optimizer.
         groups: parameter groups, each with ``params``.
-
-    Raises:
-        ValueError: narrow weights that are spread over ranks; a strategy keeps float32 ones itself.
     """
     masters: dict[nn.Parameter, nn.Parameter] = {}
     for group in groups:

@@ -53,11 +53,7 @@ class Clock:
         self.count = checkpoint.get("rollout_step" if self.unit == "rollout" else "global_step", 0)
 
     def require_same_unit(self, checkpoint: Mapping[str, Any], algorithm: str) -> None:
-        """Check whether the run of a checkpoint counted the same thing.
-
-        Raises:
-            ValueError: it did not, so this run cannot resume from it.
-        """
+        """Check whether the run of a checkpoint counted the same thing."""
         of_rollouts = "rollout_step" in checkpoint
         if of_rollouts != (self.unit == "rollout"):
             counted = "counts rollouts" if of_rollouts else "counts no rollouts"

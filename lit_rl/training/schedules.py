@@ -46,10 +46,6 @@ def place_schedule(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
 
     Returns:
         The schedule; ``None`` for a ``ReduceLROnPlateau``, which stays as it was loaded.
-
-    Raises:
-        UsageError: the schedule ends in an exception before the run does, a rate is negative, or the run was made
-            longer and the schedule, which had ended, would rise again or stay at 0.
     """
     schedule, rates = _walk(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD), clock)
     if isinstance(schedule, ReduceLROnPlateau):

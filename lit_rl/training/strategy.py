@@ -79,11 +79,7 @@ class FSDP2Strategy(ModelParallelStrategy):
     # -- placing weights -----------------------------------------------------------------------------------
 
     def setup_environment(self) -> None:
-        """Shard over all ranks, or over those of a replica; Lightning's default is the number of nodes.
-
-        Raises:
-            ValueError: the ranks cannot be divided into this many replicas.
-        """
+        """Shard over all ranks, or over those of a replica; Lightning's default is the number of nodes."""
         ranks = self.num_nodes * self.num_processes
         if ranks % self.replicas:
             raise UsageError(
@@ -155,12 +151,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         return state
 
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
-        """Weights and optimizer from the shards of any number of ranks.
-
-        Raises:
-            ValueError: the checkpoint is of another model, or not a folder of shards.
-            FileNotFoundError: a shard is missing.
-        """
+        """Weights and optimizer from the shards of any number of ranks."""
         path = Path(self.broadcast(str(checkpoint_path)))
         if not (path / META_FILE).is_file():
             raise UsageError(
@@ -202,11 +193,7 @@ class FSDP2Strategy(ModelParallelStrategy):
 
 
 def _require_shards(path: Path) -> dict[str, tuple[int, ...]]:
-    """Size of every tensor that a checkpoint holds, by name.
-
-    Raises:
-        FileNotFoundError: one of its files is missing.
-    """
+    """Size of every tensor that a checkpoint holds, by name."""
     metadata: Any = FileSystemReader(path).read_metadata()
     files = {info.relative_path for info in metadata.storage_data.values()}
     missing = sorted(name for name in files if not (path / name).is_file())
@@ -228,12 +215,7 @@ def _read(state: dict[str, Any], path: Path) -> None:
 
 
 def check_strategy(strategy: Any) -> None:
-    """Refuse what cannot work, before anything is built.
-
-    Raises:
-        ValueError: FSDP1, which cannot train with several backward passes per step, DeepSpeed, which wants to go
-            backward itself, or an unknown name.
-    """
+    """Refuse what cannot work, before anything is built."""
     name = strategy if isinstance(strategy, str) else type(strategy).__name__
     if "deepspeed" in name.lower():
         raise UsageError(f"strategy {name} is not supported, it goes backward by itself: use strategy fsdp2")

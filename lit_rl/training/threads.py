@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 LARGE = 10_000_000
-"""Parameters from which on several threads are faster than one on an idle machine: docs/hardware.md has the figures."""
+"""Parameters from which on several threads are faster than one on an idle machine: docs/speed.md has the figures."""
 
 _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 """Variables by which a user says how threads wait: OpenMP's own, GNU's, that of Intel and LLVM."""

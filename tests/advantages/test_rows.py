@@ -12,7 +12,6 @@ from torch import Tensor
 
 from lit_rl.advantages import (
     GAE,
-    Baseline,
     BatchMean,
     GroupMean,
     LeaveOneOut,
@@ -20,7 +19,6 @@ from lit_rl.advantages import (
     NoBaseline,
     Normalize,
     RowAdvantages,
-    RunningMean,
     decoupled_advantages,
 )
 
@@ -165,12 +163,6 @@ def test_failures_change_nothing_for_the_rest(normalize: Normalize, baseline: ty
     assert not got[~valid].any()
 
 
-def test_fewer_than_two_valid_completions_give_zeros() -> None:
-    rewards = torch.tensor([[5.0, math.nan], [math.nan, math.nan]])
-    valid = torch.tensor([[True, False], [False, False]])
-    assert over(GroupMean(), rewards, valid).tolist() == [[0.0, 0.0], [0.0, 0.0]]
-
-
 def test_a_valid_nan_is_an_error_that_says_where_it_belongs() -> None:
     """Item 16: NaN must not pass through in silence."""
     with pytest.raises(ValueError, match="1 of 4 valid scores are NaN or infinite; a completion without"):
@@ -209,15 +201,6 @@ def test_advantages_are_float32_or_wider_and_constants() -> None:
     assert over(GroupMean(), torch.tensor([[1.0, 0.0]], dtype=torch.float64)).dtype == torch.float64
 
 
-def test_batch_advantages_by_hand() -> None:
-    rewards = torch.tensor([1.0, 0.0, 0.0, 1.0, math.nan], dtype=torch.float64)
-    valid = torch.tensor([True, True, True, True, False])
-    want = torch.tensor([0.5, -0.5, -0.5, 0.5, 0.0], dtype=torch.float64)
-    torch.testing.assert_close(whole(BatchMean(normalize="none"), rewards, valid), want)
-    # squares sum to 1, n - 1 = 3
-    torch.testing.assert_close(whole(BatchMean(), rewards, valid), want / (math.sqrt(1 / 3) + 1e-6))
-
-
 @pytest.mark.parametrize(("kind", "groups", "rows"), [(BatchMean(), 1, 7), (GroupMean("batch_std"), 5, 12)])
 def test_batch_advantages_of_two_ranks_equal_those_of_one(kind: GroupMean, groups: int, rows: int) -> None:
     """Items 21, 72: mean and standard deviation over all ranks; of five groups this rank has the first two."""
@@ -243,19 +226,6 @@ def test_max_rewards_keeps_the_best_of_each_group() -> None:
     assert over(MaxRewards(), rewards, valid).tolist() == want
 
 
-def test_a_running_mean_that_forgets_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="decay: expected a number below 1, got 1"):
-        RunningMean(decay=1)
-
-
-def test_the_running_mean_of_two_ranks_is_that_of_one() -> None:
-    baseline = RunningMean()
-    other = iter([torch.tensor([9.0, 3.0], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)])
-    baseline.sum_over_ranks = lambda local: local + next(other)
-    whole(baseline, torch.tensor([1.0, 2.0]))
-    assert baseline.mean == pytest.approx((1 + 2 + 9) / 5)
-
-
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
@@ -275,7 +245,7 @@ def test_groups_may_be_scattered_and_unequal(kind: RowAdvantages, expected: list
     torch.testing.assert_close(got, torch.tensor(expected))
 
 
-@pytest.mark.parametrize("kind", [GroupMean(), LeaveOneOut(), MaxRewards(), NoBaseline(), BatchMean(), RunningMean()])
+@pytest.mark.parametrize("kind", [GroupMean(), LeaveOneOut(), MaxRewards(), NoBaseline(), BatchMean()])
 def test_a_row_without_a_score_has_no_advantage_and_no_say(kind: RowAdvantages) -> None:
     ids, valid = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([True, False, True, True, True])
     scores = torch.tensor([1.0, float("nan"), 3.0, 2.0, 5.0])
@@ -283,45 +253,6 @@ def test_a_row_without_a_score_has_no_advantage_and_no_say(kind: RowAdvantages) 
     assert got.isfinite().all() and got[1] == 0
     without = type(kind)()(scores[valid], valid[valid], ids[valid])
     torch.testing.assert_close(got[valid], without)
-
-
-@pytest.mark.parametrize(("kind", "expected"), [(GroupMean, [2.0, 2.0, 5.0]), (LeaveOneOut, [3.0, 1.0, 5.0])])
-def test_what_is_expected_of_a_row_is_its_groups_mean_or_the_others(
-    kind: type[Baseline], expected: list[float]
-) -> None:
-    """Scores 1 and 3; a row alone is what is expected of it."""
-    scores, ids = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1])
-    assert kind().expected(scores, torch.ones(3, dtype=torch.bool), ids).tolist() == expected
-
-
-def test_the_running_mean_is_that_of_the_rollouts_before_and_is_kept() -> None:
-    """Decay 3/4, means 4, 8: none, 4, then 3/4 * 4 + 1/4 * 8 = 5."""
-    ids, valid = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool)
-    first = RunningMean(decay=0.75)
-    assert first(torch.tensor([4.0, 4.0]), valid, ids).tolist() == [4.0, 4.0]
-    assert first(torch.tensor([7.0, 9.0]), valid, ids).tolist() == [3.0, 5.0]
-    second = RunningMean(decay=0.75)
-    second.load_state_dict(first.state_dict())
-    assert second(torch.tensor([5.0, 6.0]), valid, ids).tolist() == [0.0, 1.0]
-
-
-def test_a_baseline_that_returns_one_number_is_told_so() -> None:
-    class Wrong(NoBaseline):
-        def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-            return scores.mean()
-
-    class Short(NoBaseline):
-        def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-            return scores[:1]
-
-    class Listed(NoBaseline):
-        def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-            return [0.0, 0.0]  # type: ignore[return-value]
-
-    for cls, got in ((Wrong, r"advantages: .*, got \(\)"), (Short, r"expected: .*, got \(1,\)"), (Listed, r".*0\.0\]")):
-        with pytest.raises(ValueError, match=rf"{cls.__name__}\.{got}") as refused:
-            cls()(torch.zeros(2), torch.ones(2, dtype=torch.bool), torch.zeros(2, dtype=torch.int64))
-        assert "expected a tensor of one number per row, (2,)" in str(refused.value)
 
 
 def test_values_of_a_wider_dtype_lose_no_digit_beside_rewards() -> None:

@@ -14,7 +14,7 @@ from lightning.pytorch.loggers import CSVLogger
 from support.ill_runs import Constant
 from support.ranks import on_ranks
 from support.recorded_runs import row, write_run
-from support.small_runs import SaveAt, Words
+from support.small_runs import EvenBytes, SaveAt, Words
 from test_html_report import page_of
 
 import lit_rl.cli.main  # noqa: F401  # short class names
@@ -23,26 +23,35 @@ from lit_rl.callbacks import Checkpointing, Diagnostics, RunRecord
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
 from lit_rl.modules import GRPO, RolloutModule
-from lit_rl.reports.diagnosis import Rule, RunHistory
+from lit_rl.reports.diagnosis import LastRollout, MetricHistory, Rule, RunSettings
 from lit_rl.reports.run_files import METRICS_FILE, read_metrics
 from lit_rl.reports.run_files.files import append_line
+from lit_rl.rewards.term import TermScore
+from lit_rl.types import Completions, Judgement
 
 Make = Callable[..., RolloutModule]
 ALWAYS_CUT = ["truncated"]
 """Tiny rows always end at the limit."""
 
 
-class Between(Rule):
-    """Holds from one rollout to another."""
+class Ends(EvenBytes):
+    """Pays nothing after two rollouts."""
 
-    name = "between"
-    page = ""
+    calls = 0
 
-    def __init__(self, first: int, last: int) -> None:
-        self.first, self.last = first, last
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        self.calls += 1
+        scores = super().score(completions, judgements)
+        return scores if self.calls <= 2 else [TermScore(0.0)] * len(scores)
 
-    def look(self, run: RunHistory) -> str:
-        return "it holds" if self.first <= run.rollout_step <= self.last else ""
+
+def holds(first: int, last: int) -> Rule:
+    """A rule that holds from one rollout to another."""
+
+    def between(metrics: MetricHistory, rollout: LastRollout, settings: RunSettings) -> str:
+        return "it holds" if first <= metrics.rollout <= last else ""
+
+    return between
 
 
 def watched(patience: int = 2, **options: Any) -> Diagnostics:
@@ -70,26 +79,24 @@ def test_what_was_found_is_in_files_reports_and_the_last_lines(
     make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    run_in(folder, make_module(max_rollouts=4, rewards=[Constant()]), watched(rules=[Between(2, 3)]))
+    run_in(folder, make_module(max_rollouts=4, rewards=[Ends()]), watched(rules=[holds(2, 2)]))
     last = capsys.readouterr().out.partition("\ndone ")[2]
-    between, flat = sorted(read_metrics(folder).diagnoses, key=lambda one: one.rule)
-    assert (flat.rule, flat.rollout, flat.ended) == ("flat_reward", 2, None)
-    assert (between.rollout, between.ended, between.message) == (2, 4, "it holds")
-    assert "lit-rl docs monitoring#flat_reward" in flat.message and flat.details.count("reward 0") == 3
+    between, lost = read_metrics(folder).diagnoses
+    assert (between.rule, between.rollout, between.ended, between.message) == ("between", 2, 4, "it holds")
+    assert (lost.rule, lost.rollout, lost.ended) == ("collapse", 3, None)
+    assert "lit-rl docs monitoring#collapse" in lost.message and lost.details.count("reward 0") == 3
     assert "diagnosis" not in read_metrics(folder).curves
 
-    assert "#flat_reward" in last and "it holds" not in last
+    assert "#collapse" in last and "it holds" not in last
     assert re.search(rf"next +lit-rl show {folder}\n +lit-rl report {folder}\n", last)
 
     shown = said_by(capsys, show, str(folder)).splitlines()
-    assert shown[1] == f"diagnosis since rollout 2: {flat.message}" and shown[2].startswith("rollout 4: ")
+    assert shown[1] == f"diagnosis since rollout 3: {lost.message}" and shown[2].startswith("rollout 4: ")
     reported = said_by(capsys, report, str(folder))
-    assert (
-        f"{folder}  flat_reward, since rollout 2: {flat.message}" in reported
-        and f"{folder}  {between.rule}, rollouts 2 to 4: it holds" in reported
-    )
+    assert f"{folder}  collapse, since rollout 3: {lost.message}" in reported
+    assert f"{folder}  between, rollouts 2 to 4: it holds" in reported
     _, page = page_of(folder)
-    assert "<h2>Diagnoses</h2>" in page and ">flat_reward</td>" in page and ">since rollout 2</td>" in page
+    assert "<h2>Diagnoses</h2>" in page and ">collapse</td>" in page and ">since rollout 3</td>" in page
 
 
 def test_a_run_in_which_nothing_was_found_says_so_and_one_that_nobody_watched_does_not(
@@ -137,13 +144,13 @@ def test_only_the_first_rank_says_and_writes(byte_tokenizer: str, tmp_path: Path
 
 
 def test_a_checkpoint_goes_on_with_what_was_said(make_module: Make, tmp_path: Path) -> None:
-    """Raised from 4 rollouts to 6: said once, and its end is noted where the condition goes."""
-    for length in (4, 6):
+    """Raised from 4 rollouts to 8: said once, and its end is noted once the condition was clear for two rollouts."""
+    for length in (4, 8):
         saving = Checkpointing(str(tmp_path / "run"), every_n_rollouts=2)
         module = make_module(max_rollouts=length)
-        run_in(tmp_path / "run", module, watched(rules=[Between(3, 5)]), saving, logger=False)
+        run_in(tmp_path / "run", module, watched(rules=[holds(3, 5)]), saving, logger=False)
     (one,) = read_metrics(tmp_path / "run").diagnoses
-    assert (one.rule, one.rollout, one.ended) == ("between", 3, 6)
+    assert (one.rule, one.rollout, one.ended) == ("between", 3, 7)
 
 
 def test_a_run_that_goes_on_in_another_folder_takes_over_what_holds(
@@ -151,12 +158,12 @@ def test_a_run_that_goes_on_in_another_folder_takes_over_what_holds(
 ) -> None:
     """From the checkpoint of another run, such as its best: what the new run's last lines say is in its own file."""
     first = make_module(max_rollouts=3, rewards=[Constant()])
-    run_in(tmp_path / "one", first, watched(rules=[Between(2, 2)]), SaveAt(3, tmp_path / "three.ckpt"))
+    run_in(tmp_path / "one", first, watched(), SaveAt(3, tmp_path / "three.ckpt"))
     (found,) = [one for one in read_metrics(tmp_path / "one").diagnoses if one.ended is None]
     run_in(
         tmp_path / "two",
         make_module(max_rollouts=5, rewards=[Constant()]),
-        watched(rules=[Between(2, 2)]),
+        watched(),
         ckpt_path=str(tmp_path / "three.ckpt"),
     )
     assert read_metrics(tmp_path / "two").diagnoses == [found]

@@ -14,8 +14,7 @@ from support.small_runs import build_module, fit, weights, whole_and_resumed
 
 from lit_rl.arguments import UsageError
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.data import Basics, Mixture, PreferMixed, ProblemLoader
-from lit_rl.data.mixture import TaskShares
+from lit_rl.data import Basics, Mixture, ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget, Verdict
 from lit_rl.rollout import FinishedRollout
@@ -98,71 +97,31 @@ def test_two_ranks_deal_out_the_problems_of_one() -> None:
     assert [ids(batch) for batch in epochs(mixture(3), 3, ranks=2)] == [ids(batch) for batch in one]
 
 
-def moved(least: float, rarely: float = 1.0) -> tuple[TaskShares, list[str]]:
-    """Two tasks of twenty; of a every problem is always solved, of b every second one now and then."""
-    shares = TaskShares({"a": 1.0, "b": 1.0}, least, rarely)
-    names = [f"{task}/{i}" for task in "ab" for i in range(20)]
-    shares.count_solved({name: (1 if name[0] == "b" and i % 2 else 4, 4) for i, name in enumerate(names)})
-    shares.count_solved({})
-    return shares, names
+def test_after_any_batch_a_resumed_run_has_the_batches_that_would_have_followed() -> None:
+    """Three epochs of nine batches."""
 
-
-@pytest.mark.parametrize("least", [1.0, 0.25])
-@pytest.mark.parametrize("rarely", [1.0, 0.2])
-def test_shares_move_towards_what_is_solved_now_and_then(least: float, rarely: float) -> None:
-    """Weights are equal; a keeps ``least`` of its own, b what the mean of ``least`` and 1 is; 40 visits an epoch."""
-    shares, names = moved(least, rarely)
-    order = torch.randperm(40, generator=torch.Generator().manual_seed(1)).tolist()
-    assert Counter(names[i][0] for i in shares.visits(names, order, 5)) == {"a": 20, "b": 20}, "not in the same epoch"
-    shares.begin()
-    visits = [names[i] for i in shares.visits(names, order, 5)]
-    share_of_b = (least + 1) / 2
-    wanted = 40 * share_of_b / (least + share_of_b)
-    of_b = [name for name in visits if name[0] == "b"]
-    assert len(of_b) == pytest.approx(wanted, abs=1)
-    now_and_then = sum(int(name[2:]) % 2 for name in of_b)
-    assert now_and_then == pytest.approx(wanted / (1 + rarely), abs=2)
-
-
-@pytest.mark.parametrize("least", [1.0, 0.25])
-def test_after_any_batch_a_resumed_run_has_the_batches_that_would_have_followed(least: float) -> None:
-    """Three epochs of nine batches; a is solved now and then in each second of its problems, b never."""
-    total = 27
-
-    def start() -> tuple[Mixture, ProblemLoader]:
-        tasks = [Letters("a", 18, WholeText()), Letters("b", 11, WholeText())]
-        mixture = Mixture(tasks, weights=[1, 1], least=least, batch_size=3, seed=2)
-        mixture.setup("fit")
-        return mixture, mixture.train_dataloader()
-
-    def solved(task_id: str) -> tuple[int, int]:
-        return int(task_id.startswith("a") and int(task_id[-1]) % 2), 2
-
-    def follow(mixture: Mixture, loader: ProblemLoader, states: list[Any]) -> list[list[str]]:
+    def follow(loader: ProblemLoader, states: list[Any]) -> list[list[str]]:
         batches: list[list[str]] = []
         ahead = None
-        for epoch in range(loader.epoch, total // len(loader)):
+        for epoch in range(loader.epoch, 3):
             loader.sampler.set_epoch(epoch)
             for batch in loader:
                 batches.append(ids(batch))
                 assert ahead in (None, batches[-1]), "what was asked for ahead is what comes"
                 ahead = ids(loader.following(len(loader))[1])
-                mixture.shares.count_solved({task_id: solved(task_id) for task_id in batches[-1]})
-                states.append((loader.state_dict(), mixture.state_dict()))
+                states.append(loader.state_dict())
         return batches
 
+    mixture = mix(18, 11, weights=[1, 1], batch_size=3, seed=2)
     states: list[Any] = []
-    whole = follow(*start(), states)
-    assert len(whole) == total
-    shares = [sum(name[0] == "a" for batch in whole[at : at + 9] for name in batch) / 27 for at in (0, 9, 18)]
-    assert shares[2] > 0.6 if least < 1 else all(abs(share - 0.5) <= 1 / 27 for share in shares)
-    for done, (position, preference) in enumerate(states, 1):
-        mixture, loader = start()
-        mixture.load_state_dict(preference)
+    whole = follow(mixture.train_dataloader(), states)
+    assert len(whole) == 27
+    for done, position in enumerate(states, 1):
+        loader = mixture.train_dataloader()
         loader.load_state_dict(position)
         if position["position"] == len(loader):
             loader.epoch += 1
-        assert follow(mixture, loader, []) == whole[done:], done
+        assert follow(loader, []) == whole[done:], done
 
 
 def mix(*numbers: int, **options: Any) -> Mixture:
@@ -173,21 +132,15 @@ def mix(*numbers: int, **options: Any) -> Mixture:
     ("build", "message"),
     [
         (lambda: Mixture([]), "tasks: expected at least one"),
-        (lambda: Mixture([mix(4, 4)]), "no Mixture, "),
-        (lambda: Mixture([Letters("a", 4, prefer=PreferMixed())]), "none with prefer"),
+        (lambda: Mixture([mix(4, 4)]), "no Mixture; "),
         (lambda: mix(4, weights=[1, 2]), r"weights: expected 1 numbers above 0, one for each task, got \[1, 2\]"),
         (lambda: mix(4, 4, weights=[1, 0]), "weights: expected 2 numbers above 0"),
         (lambda: mix(4, 4, weights=[-1, 1]), "weights: expected 2 numbers above 0"),
         (lambda: mix(4, weights=[float("nan")]), r"weights\[0\]: expected float, got nan"),
         (lambda: mix(4, weights=[float("inf")]), "weights"),
-        (lambda: mix(4, least=0.0), "least: expected a share above 0"),
         (lambda: mix(4, 0).problems("train"), "b has no training problems"),
         (lambda: mix(2, 30, batch_size=8).train_dataloader(), "weights: expected at most 2 problems of a .* got 4;"),
         (lambda: mix(9, 9, max_train_problems=1, batch_size=1).train_dataloader(), "at most 0 problems of b"),
-        (
-            lambda: mix(9, least=0.5, batch_size=3).train_dataloader(),
-            "a: prefer goes by verdicts .*also least",
-        ),
     ],
 )
 def test_what_cannot_be_mixed_is_refused(build: Any, message: str) -> None:
@@ -218,11 +171,11 @@ def programs(**options: Any) -> Mixture:
     return Mixture(tasks, **{"weights": [2, 1, 1], "batch_size": 4, "seed": 4, **options})
 
 
-def test_a_run_logs_each_task_and_resumes_with_moving_shares(byte_tokenizer: str, tmp_path: Path) -> None:
+def test_a_run_logs_each_task_and_resumes(byte_tokenizer: str, tmp_path: Path) -> None:
     def build(max_rollouts: int = 9) -> Any:
         return build_module(byte_tokenizer, sandbox=Late, rewards=[PassedAndEven()], max_rollouts=max_rollouts)
 
-    whole, resumed = whole_and_resumed(build, tmp_path, 7, data=programs(least=0.25))
+    whole, resumed = whole_and_resumed(build, tmp_path, 7, data=programs())
     assert torch.equal(weights(whole), weights(resumed))
     sums = Sums()
     validation = {"limit_val_batches": 1.0, "val_check_interval": 2, "check_val_every_n_epoch": None}

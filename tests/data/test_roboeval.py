@@ -1,17 +1,18 @@
-"""The reader of RoboEval task files, on files made up here and, where there is one, on a real checkout."""
+"""RoboEval and Robo-Instruct, on files made up here and, where there is one, on a real checkout."""
 
 from __future__ import annotations
 
 import csv
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from lit_rl.data.robots.robo_instruct import RoboInstruct
-from lit_rl.data.robots.roboeval import RoboEval
-from lit_rl.data.robots.roboeval_files import TaskFileError, read_task, read_tasks
+from lit_rl.arguments import ArgumentError
+from lit_rl.data import RoboEval, RoboInstruct
+from lit_rl.data.robots.robot_tasks import robot_problem
 from lit_rl.data.robots.trace_checks import holds
 from lit_rl.execution import InventedWorlds
 
@@ -55,32 +56,41 @@ tests = [{"state": state0, "test": test0, "timeout": False}]
 """
 
 
-def write(tmp_path: Path, source: str) -> Path:
-    folder = tmp_path / "benchmark" / "tasks"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "WaterPlants.py").write_text(source)
-    return folder / "WaterPlants.py"
+@pytest.fixture(scope="module")
+def converter():
+    """The script that converts task files."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    import roboeval_rows
+
+    yield roboeval_rows
+    sys.path.pop(0)
 
 
 @pytest.fixture
-def plain_task() -> str:
-    """A task without the expressions the reader refuses."""
-    lines = [line for line in TASK.splitlines() if "early =" not in line and "patterns =" not in line]
-    return "\n".join(lines)
+def rows_of(converter, tmp_path):
+    """Rows of a checkout with one task file."""
+
+    def read(source):
+        folder = tmp_path / "benchmark" / "tasks"
+        folder.mkdir(parents=True)
+        (folder / "WaterPlants.py").write_text(source)
+        return list(converter.read_tasks(tmp_path))
+
+    return read
 
 
-def test_a_task_file_becomes_prompts_worlds_and_formulas(tmp_path, plain_task):
-    task = read_task(write(tmp_path, plain_task))
-    assert task.name == "WaterPlants" and task.prompts == ("Water the plants.", "Give water to the plants.")
-    (test,) = task.tests
-    assert test.state == {
+def test_a_task_file_becomes_prompts_worlds_and_formulas(rows_of):
+    (task,) = rows_of(TASK)
+    assert task["name"] == "WaterPlants" and task["prompts"] == ["Water the plants.", "Give water to the plants."]
+    (test,) = task["tests"]
+    assert test["state"] == {
         "locations": ["attic", "porch", "start_loc"],
         "objects": {"porch": ["fern"]},
         "agents": {"attic": [{"name": "zoe", "answers": ["yes", "^(?=.*a)(?=.*b).*$"]}]},
         "robot_location": "start_loc",
     }
-    assert not test.should_timeout
-    assert test.check == [
+    assert test["should_timeout"] is False
+    assert test["check"] == [
         "and",
         ["and", ["exists", "trace", ["GoTo", "porch"]], ["not", ["exists", "trace", ["GoTo", "cellar"]]]],
         ["act_at_any_visit", "trace", "porch", ["Say", "water"]],
@@ -88,8 +98,8 @@ def test_a_task_file_becomes_prompts_worlds_and_formulas(tmp_path, plain_task):
     ]
 
 
-def test_the_formula_means_what_the_function_says(tmp_path, plain_task):
-    check = read_task(write(tmp_path, plain_task)).tests[0].check
+def test_the_formula_means_what_the_function_says(rows_of):
+    check = rows_of(TASK)[0]["tests"][0]["check"]
     water, elsewhere = ["Say", "water now", None], ["GoTo", "attic", None]
     porch, start = ["GoTo", "porch", None], ["GoTo", "start_loc", None]
     assert holds(check, [porch, water, elsewhere])
@@ -98,68 +108,36 @@ def test_the_formula_means_what_the_function_says(tmp_path, plain_task):
     assert not holds(check, [porch, water, elsewhere, ["GoTo", "cellar", None]])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("return trace.Exists", "return open"), "'open'"),
-        (('return trace.Exists(GoTo(f"{room}"))', "return __import__('os').system('true')"), "__import__"),
-        (('return trace.Exists(GoTo(f"{room}"))', "return trace.__class__"), "Attribute"),
-        (("if VERBOSE:", "if trace.Exists(GoTo('a')):"), "depends on the trace"),
-        (("act = act or new", "act = act and new"), "not one over visits"),
-        (("done = True\n", "done = True\n    x = lambda: 1\n"), "Lambda"),
-        (("return done", "pass"), "Pass"),
-        (('"timeout": False', '"timeout": missing'), "'missing'"),
-        (('tests = [{"state": state0, "test": test0, "timeout": False}]', "tests = []"), "the list of tests is empty"),
-    ],
-)
-def test_what_the_rules_do_not_cover_is_an_error_with_file_and_line(tmp_path, plain_task, change, message):
-    assert change[0] in plain_task
-    with pytest.raises(TaskFileError, match=message) as caught:
-        read_task(write(tmp_path, plain_task.replace(*change, 1)))
-    assert "WaterPlants.py:" in str(caught.value) or "formula" in str(caught.value)
+def test_a_branch_on_the_trace_is_an_error(tmp_path, rows_of):
+    with pytest.raises(TypeError, match="depends on the trace"):
+        rows_of(TASK.replace("if VERBOSE:", "if trace.Exists(GoTo('a')):", 1))
 
 
-def test_reading_runs_nothing(tmp_path, plain_task):
-    marker = tmp_path / "was_run"
-    source = f"import pathlib\npathlib.Path({str(marker)!r}).write_text('x')\n" + plain_task
-    read_task(write(tmp_path, source))
-    assert not marker.exists()
-
-
-def test_an_endless_loop_in_a_task_file_ends_with_an_error(tmp_path, plain_task, monkeypatch):
-    monkeypatch.setattr("lit_rl.data.robots.roboeval_files._MAX_STEPS", 1000)
-    source = plain_task.replace("for room in rooms:", "for room in range(10000000):", 1)
-    with pytest.raises(TaskFileError, match="too many steps"):
-        read_task(write(tmp_path, source))
-
-
-def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_path, plain_task):
-    write(tmp_path, plain_task)
-    data = RoboEval(checkout=str(tmp_path), timeout_seconds=2.0)
+def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_path, rows_of):
+    file = tmp_path / "roboeval.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows_of(TASK)))
+    data = RoboEval(str(file), timeout_seconds=2.0)
     assert data.problems("train") == []
     first, second = data.problems("validation")
     assert first.task_id == "roboeval/WaterPlants/0" and second.task_id == "roboeval/WaterPlants/1"
-    assert first.check == second.check and first.check.timeout_seconds == 2.0
+    assert first.check == second.check and first.check.timeout_seconds == 2.0 and first.check.num_tests == 1
     assert first.prompt[-1]["content"] == "Water the plants."
     assert first.reference is None
 
 
-@pytest.fixture(scope="module")
-def checkout() -> Path:
-    folder = os.environ.get("LIT_RL_CODEBOTLER")
-    if not folder:
+def test_another_form_of_the_prompt_is_refused():
+    with pytest.raises(ArgumentError, match="form"):
+        robot_problem("a", "Go.", InventedWorlds(), form="chat")
+
+
+def test_the_benchmark_has_16_tasks_with_5_wordings_and_52_tests(converter):
+    if not (checkout := os.environ.get("LIT_RL_CODEBOTLER")):
         pytest.skip("no RoboEval checkout: set LIT_RL_CODEBOTLER to its root")
-    return Path(folder)
-
-
-def test_the_benchmark_has_16_tasks_with_5_wordings_and_52_tests(checkout):
-    tasks = read_tasks(checkout)
-    counts = {task.name: len(task.tests) for task in tasks}
-    assert (len(counts), sum(counts.values()), {len(task.prompts) for task in tasks}) == (16, 52, {5})
-    waiting = {(task.name, i) for task in tasks for i, test in enumerate(task.tests) if test.should_timeout}
+    tasks = list(converter.read_tasks(Path(checkout)))
+    counts = {task["name"]: len(task["tests"]) for task in tasks}
+    assert (len(counts), sum(counts.values()), {len(task["prompts"]) for task in tasks}) == (16, 52, {5})
+    waiting = {(task["name"], i) for task in tasks for i, test in enumerate(task["tests"]) if test["should_timeout"]}
     assert waiting == {("ElevatorTour", 1), ("ElevatorTour", 2), ("WeatherPoll", 4)}
-    json.dumps([[test.state, test.check] for task in tasks for test in task.tests])
-    assert len(RoboEval(checkout=str(checkout)).problems("test")) == 80
 
 
 GOOD = 'def task_program():\n    go_to("Attic")\n    say("hello")'

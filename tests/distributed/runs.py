@@ -15,15 +15,14 @@ from support.small_runs import Brief, EvenBytes, Words, grouped
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.advantages import GroupMean
-from lit_rl.divergences import JSD, ForwardKL
-from lit_rl.losses import ClipCov
-from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, ModelTeacher, ReferenceTeacher, SeparateCritic, SharedCritic
+from lit_rl.divergences import JSD
+from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Distil, Distillation, Objective, RolloutModule
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
 
 KL = Objective(kl_coef=0.1)
-CONTROLLED = Objective(entropy_coef=0.01, clip_cov=ClipCov(share=0.2, low=0.0, high=9.0))
+CONTROLLED = Objective(entropy_coef=0.01)
 
 
 class SomeMissing(EvenBytes):
@@ -52,16 +51,16 @@ MODULES: dict[str, Callable[[str], RolloutModule]] = {
     "distillation": lambda tokenizer: build(
         Distillation,
         policy(tokenizer, tie_word_embeddings=False),
-        teacher=ModelTeacher(CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", init_seed=5)),
+        teacher=CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", init_seed=5),
         hindsight=Longer(),
-        distil=Distil(JSD(top_k=5), reward_weight=0.5),
+        distil=Distil(JSD(), reward_weight=0.5),
     ),
     "distillation-average": lambda tokenizer: build(
         Distillation,
         policy(tokenizer),
-        teacher=ReferenceTeacher(),
+        teacher="reference",
         hindsight=Longer(),
-        distil=Distil(ForwardKL()),
+        distil=Distil(JSD(beta=0.0)),
         refresh_reference_every=1,
         refresh_reference_share=0.3,
     ),

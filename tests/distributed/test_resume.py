@@ -27,7 +27,7 @@ from lit_rl.models import SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.types import Sampling
 
-PENALTY = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1", target_kl=0.01)
+PENALTY = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1")
 
 
 def module(kind: str, tokenizer: str, rollouts: int, optimizer: Any = adam) -> RolloutModule:

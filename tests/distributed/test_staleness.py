@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from distributed.runs import build, policy, sgd, trainer_of, whole_weights
-from support.late_verdicts import Counting, Late, PassedAndEven, Programs, Sided
+from support.late_verdicts import Counting, Late, PassedAndEven, Programs
 from support.ranks import on_ranks
 from support.saved_runs import CrashAt
 
 from lit_rl.callbacks import Checkpointing
-from lit_rl.data import PreferMixed
 from lit_rl.losses import TruncatedWeights
 from lit_rl.modules import GRPO, Objective
 
 
-def run(
-    tokenizer: str, strategy: str, folder: Path, devices: int, *others: Any, cls: type[Programs] = Programs
-) -> tuple[dict[str, Any], int]:
+def run(tokenizer: str, strategy: str, folder: Path, devices: int, *others: Any) -> tuple[dict[str, Any], int]:
     """Start or go on, four problems a rollout on any number of ranks: an epoch has three rollouts."""
     engine = Counting()
     module = build(
@@ -37,28 +34,27 @@ def run(
     )
     callback = Checkpointing(str(folder), 1)
     trainer = trainer_of(strategy, folder, devices, callbacks=[callback, *others])
-    prefer = PreferMixed() if cls is Sided else None
-    trainer.fit(module, cls(batch_size=4 // devices, prefer=prefer), ckpt_path=callback.prepare(trainer))
+    trainer.fit(module, Programs(batch_size=4 // devices), ckpt_path=callback.prepare(trainer))
     return whole_weights(module), engine.sessions
 
 
 @pytest.mark.parametrize(
-    ("strategy", "cls", "stops"),
-    [pytest.param("ddp", Sided, (2, 3), marks=pytest.mark.slow), ("fsdp2", Programs, (3,))],
-    ids=["ddp, preferring", "fsdp2"],
+    ("strategy", "stops"),
+    [pytest.param("ddp", (2, 3), marks=pytest.mark.slow), ("fsdp2", (3,))],
+    ids=["ddp", "fsdp2"],
 )
 def test_two_ranks_learn_what_one_process_learns_and_resume_to_the_last_bit(
-    byte_tokenizer: str, tmp_path: Path, strategy: str, cls: type[Programs], stops: tuple[int, ...]
+    byte_tokenizer: str, tmp_path: Path, strategy: str, stops: tuple[int, ...]
 ) -> None:
-    """Once with problems that come more often by what all ranks found of them; an epoch ends after the third."""
-    alone, _ = run(byte_tokenizer, "auto", tmp_path / "alone", 1, cls=cls)
+    """An epoch ends after the third rollout."""
+    alone, _ = run(byte_tokenizer, "auto", tmp_path / "alone", 1)
 
     def on_two() -> Any:
-        whole, _ = run(byte_tokenizer, strategy, tmp_path / "whole", 2, cls=cls)
+        whole, _ = run(byte_tokenizer, strategy, tmp_path / "whole", 2)
         for stop in stops:
             with pytest.raises(InterruptedError):
-                run(byte_tokenizer, strategy, tmp_path / "a", 2, CrashAt(stop), cls=cls)
-        again, sessions = run(byte_tokenizer, strategy, tmp_path / "a", 2, cls=cls)
+                run(byte_tokenizer, strategy, tmp_path / "a", 2, CrashAt(stop))
+        again, sessions = run(byte_tokenizer, strategy, tmp_path / "a", 2)
         return whole, all(np.array_equal(again[name], whole[name]) for name in whole), sessions
 
     for whole, same, sessions in on_ranks(on_two, seconds=180):

@@ -117,7 +117,7 @@ def test_equal_prompts_are_read_once_wherever_they_stand(byte_tokenizer: str) ->
     assert_same(done, apart)
 
 
-@pytest.mark.parametrize("family", ["qwen2", "gpt_neo"])
+@pytest.mark.parametrize("family", ["qwen2", "gemma2"])
 def test_late_requests_gather_before_they_start(byte_tokenizer: str, family: str) -> None:
     """Sixteen rows run; one request comes with each step. Four start together, and a last one after 16 steps.
 
@@ -204,14 +204,13 @@ def test_limits_and_stop_strings_are_those_of_each_request(byte_tokenizer: str) 
     assert all(done[row].ids == whole.ids[: len(done[row].ids)] for row in range(3))
 
 
-@pytest.mark.parametrize(("family", "shares_positions"), [("gpt2", False), ("gpt_neo", True)])
-def test_rows_end_where_their_positions_are_full(byte_tokenizer: str, family: str, shares_positions: bool) -> None:
-    """128 positions; where left pads use them up, a short prompt beside a long one has no more than it."""
-    policy = language_model(family, byte_tokenizer)
+def test_rows_end_where_their_positions_are_full(byte_tokenizer: str) -> None:
+    """128 positions; left pads use up none."""
+    policy = language_model("gpt2", byte_tokenizer)
     policy.codec.eos_ids = frozenset()
     requests = [Request(0, (5,) * 120, 0, max_tokens=40), Request(1, (5,) * 100, 1, max_tokens=40)]
     done = answers(policy, requests, Sampling())
-    assert [len(done[row].ids) for row in range(2)] == [8, 8 if shares_positions else 28]
+    assert [len(done[row].ids) for row in range(2)] == [8, 28]
     assert {one.reason for one in done.values()} == {StopReason.LENGTH}
 
 
@@ -268,9 +267,6 @@ def test_a_session_that_fails_leaves_the_policy_as_it_was(byte_tokenizer: str) -
         raise InterruptedError
     assert [part.training for part in policy.modules()] == modes and torch.is_grad_enabled()
     assert session.num_unfinished == 0
-    for use in (session.step, lambda: session.submit([Request(1, (1,), 0, max_tokens=9)])):
-        with pytest.raises(RuntimeError, match="session is over"):
-            use()
 
 
 def test_a_session_that_fails_on_sharded_weights_spreads_them_again(byte_tokenizer: str) -> None:

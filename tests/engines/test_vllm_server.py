@@ -51,16 +51,14 @@ def test_weights_arrive_before_the_rows_of_their_version_and_only_then(
     assert done.completion_ids.tolist() == [[1, 2, 3]] * 4 and done.sampler_logprobs.eq(-1).all()
     assert done.stop_reasons == (StopReason.LENGTH,) * 4
     steps = [step for step in stub.steps if step != "/inference/v1/generate"]
-    arrival = ["/pause", *["/collective_rpc"] * 5, "/reset_prefix_cache", "/update_weight_version", "/resume"]
-    assert steps == ["/health", "/version", "/server_info", "/collective_rpc", *arrival, "/weight_info"]
+    arrival = ["/pause", *["/collective_rpc"] * 2, "/reset_prefix_cache", "/update_weight_version", "/resume"]
+    assert steps == ["/health", "/version", "/server_info", *arrival, "/weight_info"]
     held = load_file(tmp_path / "weights" / "model-00000.safetensors")
     assert held.keys() == stub.read[0] == {name.removeprefix("model.") for name in tiny_policy.state_dict()}
     sample(tiny_policy, PROBLEMS, engine=engine, max_tokens=3)
     assert engine.arrivals == len(stub.read) == 1
     tiny_policy.version += 1
     sample(tiny_policy, PROBLEMS, engine=engine, max_tokens=3)
-    again = stub.steps[-stub.steps[::-1].index("/pause") - 1 :]
-    assert again.count("/collective_rpc") == 2, "digests are asked for once"
     assert engine.arrivals == len(stub.read) == 2 and stub.label.endswith("-2-1")
     engine.close()
     assert not (tmp_path / "weights").exists()
@@ -106,21 +104,9 @@ def test_the_base_travels_once_and_then_the_adapter_alone_by_a_name_of_its_own(
 def test_a_server_that_cannot_run_the_adapter_is_refused_in_one_line(
     adapted: CausalLM, stub: VLLMStub, tmp_path: Path
 ) -> None:
-    def refusal() -> str:
-        with pytest.raises(EngineError) as caught:
-            sample(adapted, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=3)
-        return str(caught.value)
-
-    start = (
-        "cannot load an adapter of rank 3 while it runs: start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and "
-        "--enable-lora --max-lora-rank 8, or set merge_adapters"
-    )
-    assert start in refusal()
-    stub.adapters = 1
-    assert start in refusal()
-    stub.adapters, stub.device, stub.info["dtype"] = 16, "cuda", "torch.float32"
-    assert "vllm runs adapters on cuda in bfloat16 or float16, got float32: set its dtype" in refusal()
-    stub.device = "cpu"
+    with pytest.raises(EngineError, match=r"refused /v1/load_lora_adapter: .* --enable-lora .* set merge_adapters"):
+        sample(adapted, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=3)
+    stub.adapters = 16
     with engine_of(stub, tmp_path).session(adapted, Sampling()) as session:
         stub.adapter = "another run's"
         session.submit([Request(0, (1,), 1, 2)])
@@ -202,7 +188,6 @@ def test_a_cut_refusal_is_tried_again_and_a_redirect_or_another_success_is_refus
     assert asked == [path] * tries
 
 
-ROUTER = {f"model.layers.1.mlp.{name}.weight" for name in ("router", "a", "b", "c")}
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "closed": (
         {"url": "http://127.0.0.1:1"},
@@ -214,16 +199,6 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"info": {"logprobs_mode": "raw_logprobs", "max_model_len": 128}},
         r"reports raw_logprobs, not those of the distribution .*: start it with --logprobs-mode processed_logprobs$",
     ),
-    "short": (
-        {"info": {"logprobs_mode": "processed_logprobs", "max_model_len": 64}},
-        r"a row of the server at \S+ has at most 64 tokens, the policy reads 128: start it with --max-model-len",
-    ),
-    "missing": (
-        {"own": ROUTER},
-        r"^the model of the server at \S+ has weights that the policy has not, model.layers.1.mlp.a.weight, "
-        r"model.layers.1.mlp.b.weight, model.layers.1.mlp.c.weight and 1 more: start it with the policy's model$",
-    ),
-    "another": ({"layers": 7}, r"has another model, with 7 layers of width 32 and 258 tokens; the policy has 2 layers"),
     "unread": (
         {"unreadable": "There is no module or\nparameter named 'layers.1' in Qwen2Model"},
         r"no module or parameter named 'layers.1' in Qwen2Model; its log says why. It could not read .* Start it again",

@@ -11,7 +11,6 @@ from support.named_jobs import judge_named
 from support.robot_worlds import SAID_HI, judge, program, worlds
 from support.slow_cases import slow_but
 
-from lit_rl.data.robots.roboeval_files import read_task, read_tasks
 from lit_rl.data.robots.robot_judge import MAX_CALLS
 from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
 
@@ -253,15 +252,18 @@ def recorded_event(line):
 
 
 @pytest.mark.slow
-def test_recorded_runs_of_the_benchmark_end_the_same_way(sandbox):
+def test_recorded_runs_of_the_benchmark_end_the_same_way(sandbox, monkeypatch):
     """Worlds are those of the tasks, checks those of the variants without world knowledge, as upstream ran them."""
     checkout = os.environ.get("LIT_RL_CODEBOTLER")
     if not checkout:
         pytest.skip("no RoboEval checkout: set LIT_RL_CODEBOTLER to its root")
     benchmark = Path(checkout) / "benchmark"
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from roboeval_rows import read_task, read_tasks
+
     variants = [read_task(file) for file in (benchmark / "tasks" / "open_world_knowledge").glob("*.py")]
-    states = {task.name: [test.state for test in task.tests] for task in read_tasks(Path(checkout))}
-    checks = {task.name: [test.check for test in task.tests] for task in variants}
+    states = {task["name"]: [test["state"] for test in task["tests"]] for task in read_tasks(Path(checkout))}
+    checks = {task["name"]: [test["check"] for test in task["tests"]] for task in variants}
     files = sorted((benchmark / "evaluations" / "open_world_knowledge").glob("*.py"))
     runs = [run for file in files for run in recorded_runs(file)]
     jobs = []

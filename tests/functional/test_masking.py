@@ -14,7 +14,6 @@ from lit_rl.functional.masking import (
     group_sizes,
     lay_out,
     loss_denominator,
-    masked_mean,
     masked_moments,
     masked_whiten,
     pick_up,
@@ -33,13 +32,6 @@ def ragged(num_rows: int = 6, num_tokens: int = 7) -> tuple[Tensor, Tensor]:
     weights = torch.randn(num_rows, num_tokens, generator=generator, dtype=torch.float64)
     lengths = torch.tensor([7, 1, 4, 0, 2, 5])[:num_rows]
     return weights, torch.arange(num_tokens) < lengths[:, None]
-
-
-def test_mean_counts_only_what_the_mask_holds() -> None:
-    x = torch.tensor([[1.0, math.nan], [5.0, 3.0]])
-    mask = torch.tensor([[True, False], [True, True]])
-    assert masked_mean(x, mask).item() == 3.0  # (1 + 5 + 3) / 3
-    assert masked_mean(torch.tensor([math.inf]), torch.tensor([False])).item() == 0.0
 
 
 def test_whitened_entries_have_mean_zero_and_variance_one_and_padding_stays_zero() -> None:
@@ -180,37 +172,6 @@ def test_junk_outside_the_mask_reaches_neither_loss_nor_gradient() -> None:
     total.backward()
     assert total.item() == 3.0
     assert loss.grad is not None and loss.grad.tolist() == [[0.5, 0.0], [0.5, 0.0]]
-
-
-def test_rows_without_tokens_do_not_count_as_sequences() -> None:
-    mask = torch.tensor([[True, True], [False, False]])
-    assert loss_denominator(mask, "sequence_mean").item() == 1.0
-    assert loss_denominator(mask, "sequence_sum_constant", constant_tokens=5).item() == 5.0
-
-
-def test_wrong_arguments_say_what_came_and_what_to_do() -> None:
-    loss, mask = torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"mask must be a bool \[N, T\], got torch.float32 \[2, 3\]"):
-        aggregate(loss, mask.float(), mode="token_mean", denominator=1.0)
-    with pytest.raises(ValueError, match=r"mask must be \[2, 3\] like its values, got \[2, 1\]"):
-        aggregate(loss, mask[:, :1], mode="token_mean", denominator=1.0)
-    with pytest.raises(ValueError, match="denominator must be one number"):
-        aggregate(loss, mask, mode="token_mean", denominator=torch.ones(2))
-    with pytest.raises(ValueError, match="constant_tokens belongs to sequence_sum_constant"):
-        loss_denominator(mask, "sequence_sum_constant")
-    with pytest.raises(ValueError, match="and to no other mode, got token_mean with 4"):
-        loss_denominator(mask, "token_mean", constant_tokens=4)
-    with pytest.raises(ValueError, match=r"use mask\.bool"):
-        masked_mean(loss, mask.long())
-    with pytest.raises(ValueError, match=r"must be \[N\], got \[2, 1\] and \[2\]"):
-        lay_out(torch.zeros(2, 1), torch.zeros(2, dtype=torch.int64))
-
-
-def test_equal_groups_side_by_side_are_a_view() -> None:
-    values = torch.randn(12, generator=torch.Generator().manual_seed(0))
-    ids = torch.arange(12) // 4
-    assert torch.equal(lay_out(values, ids), values.view(3, 4))
-    assert torch.equal(pick_up(values.view(3, 4), ids), values)
 
 
 def test_scattered_unequal_groups_fill_the_table_from_the_left() -> None:

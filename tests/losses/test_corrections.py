@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.losses import ClipCov, Correction, MaskedBand, SequenceMask, Tokens, TruncatedWeights
+from lit_rl.losses import Correction, MaskedBand, SequenceMask, Tokens, TruncatedWeights
 
 # p and q of two completions of three tokens; the last of the second is padding.
 POLICY = torch.tensor([[0.8, 0.2, 0.3], [0.1, 0.4, 0.9]], dtype=torch.float64).log()
@@ -54,25 +54,6 @@ def test_what_the_policy_sampled_itself_weighs_one(correction: Correction) -> No
     assert torch.equal(weights_of(correction, SAMPLER, SAMPLER, MASK), torch.ones(2, 3, dtype=torch.float64))
 
 
-def test_the_mean_of_a_sequence_ignores_what_is_masked() -> None:
-    """Padding is 0 in one and not in the other; it must not move a completion out of the band."""
-    policy, sampler = torch.tensor([[-1.0, -50.0]]), torch.tensor([[-1.0, 0.0]])
-    kept = weights_of(SequenceMask(), policy, sampler, torch.tensor([[True, False]]))
-    assert kept[0, 0] == 1
-    assert not weights_of(SequenceMask(), policy, sampler, torch.tensor([[True, True]])).any()
-
-
-BANDS = [(1.2, 2.0), (0.5, 0.9), (-0.1, 2.0)]
-
-
-@pytest.mark.parametrize(("low", "high"), BANDS)
-def test_a_band_without_one_in_it_is_refused(low: float, high: float) -> None:
-    message = rf"a band of weights has 1 in it, got low={low} and high={high}: set low to 0 \.\.\. 1"
-    for build in (MaskedBand, SequenceMask):
-        with pytest.raises(ValueError, match=message):
-            build(low, high)
-
-
 def test_the_mean_weight_of_many_samples_is_one() -> None:
     """E_q[p / q] = 1: why it corrects. Four tokens, drawn from q; the error of the mean is about 0.004."""
     p = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
@@ -96,35 +77,3 @@ def test_the_weight_of_a_whole_completion_corrects_what_two_tokens_earn_together
         weights = weights_of(TruncatedWeights(99.0, level), p.log()[rows], q.log()[rows], every)  # type: ignore[arg-type]
         found = (q[rows].prod(-1) * weights[:, 0] * rewards).sum()
         assert math.isclose(found, expected) == is_exact
-
-
-def clip_cov(share: float, *, rows: slice = slice(None), sums: object = None) -> list[list[bool]]:
-    """Tokens that keep their advantage; one is outside the mask."""
-    advantages = torch.tensor([[3.0, -1.0, 9.0], [1.0, 1.0, -2.0]])
-    logprobs = torch.tensor([[-1.0, -4.0, -9.0], [-2.0, -2.0, -1.0]])
-    mask = torch.tensor([[True, True, False], [True, True, True]])
-    draws = torch.tensor([[0.3, 0.7, 0.0], [0.0, 0.0, 0.0]])
-    cut = (x[rows] for x in (advantages, logprobs, mask, draws))
-    return ClipCov(share, low=1.5, high=5.0).kept(*cut, sums).tolist()  # type: ignore[arg-type]
-
-
-def test_a_random_part_of_the_tokens_in_the_band_is_left_out() -> None:
-    """Means 0.4 and -2: covariances 2.6 and 2.8 lie in the band; then 0, 0 and -2.4. Two candidates of five tokens.
-
-    A share of 0.2 is one of the two: draws below 1/2 are left out; 0.4 is both, 0.1 is draws below 1/4.
-    """
-    assert clip_cov(0.2) == [[False, True, True], [True, True, True]]
-    assert clip_cov(0.4) == [[False, False, True], [True, True, True]]
-    assert clip_cov(0.1) == [[True, True, True], [True, True, True]]
-
-
-def test_two_ranks_leave_out_what_one_does() -> None:
-    """Item 75: the other rank has advantages 2.4, -1.6, -0.8 and log-probabilities -1, -3, -1: covariances 2, 2, -1.2.
-
-    Two of the four candidates are to be left out, so those of draws below 1/2.
-    """
-    others = iter([[0.0, 3.0], [0.0], [-5.0, 3.0], [0.0], [2.0]])
-    kept = clip_cov(0.4, rows=slice(1), sums=lambda local: local + torch.tensor(next(others), dtype=local.dtype))
-    assert kept == [[False, True, True]]
-    with pytest.raises(ValueError, match=r"ClipCov\.low must be below high, got low=2\.0 and high=1\.0"):
-        ClipCov(low=2.0, high=1.0)

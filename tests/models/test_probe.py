@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Any
 
 import pytest
@@ -14,9 +13,8 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.arguments import ArgumentError
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA, decoding, probe
-from lit_rl.models.decoding import CachedDecoding
+from lit_rl.models.decoding import Decoding
 from lit_rl.models.family import UnsupportedModelError
-from lit_rl.models.loading import weights
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem
 
@@ -39,13 +37,13 @@ def test_positions_that_the_sampler_leaves_out_are_noticed(
 def test_wrong_positions_after_rows_left_the_batch_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forgets_positions(self: CachedDecoding, rows: torch.Tensor) -> None:
+    def forgets_positions(self: Decoding, rows: torch.Tensor) -> None:
         before = self._positions
         keeps(self, rows)
         self._positions = before[: len(rows)]
 
-    keeps = CachedDecoding.keep
-    monkeypatch.setattr(CachedDecoding, "keep", forgets_positions)
+    keeps = Decoding.keep
+    monkeypatch.setattr(Decoding, "keep", forgets_positions)
     policy = built(byte_tokenizer, probe=False)
     policy.load()
     with torch.no_grad():  # rows of the probe must differ in positions, and positions must matter
@@ -66,67 +64,6 @@ def test_adapters_are_probed_switched_off_as_well(byte_tokenizer: str, monkeypat
     monkeypatch.setattr(probe, "_compare", remember)
     built(byte_tokenizer, TINY_QWEN2, lora=LoRA(rank=2)).load()
     assert states == [False, True]
-
-
-@pytest.mark.parametrize(("family", "dtype"), [("gpt2", "bfloat16"), ("mixtral", "float32"), ("bloom", "float32")])
-def test_a_small_fault_that_is_no_rounding_is_refused(
-    byte_tokenizer: str, family: str, dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sampling whose logits are off by 0.6% of their spread: within the limit of 1%, and there in float64 too."""
-    policy = built(byte_tokenizer, config_of(family), dtype=dtype, probe=False)
-    policy.load()
-    experts = policy.model.config._experts_implementation
-    before = {name: (value.dtype, value.clone()) for name, value in policy.model.state_dict().items()}
-    probe.probe(policy.model)
-    exactly = CachedDecoding.append
-    monkeypatch.setattr(CachedDecoding, "append", lambda self, tokens: exactly(self, tokens) * 1.006)
-    with pytest.raises(UnsupportedModelError, match=rf"^{family} .* nats even in float64"):
-        probe.probe(policy.model)
-    assert policy.model.config._experts_implementation == experts
-    after = policy.model.state_dict()
-    assert all(after[name].dtype is kind and torch.equal(after[name], value) for name, (kind, value) in before.items())
-    monkeypatch.setattr(probe, "_MOST_IN_DOUBLE", sum(p.numel() for p in policy.model.parameters()) - 1)
-    probe.probe(policy.model)  # too large to be widened: only the limit of rounding holds
-
-
-def test_a_difference_that_vanishes_in_float64_is_rounding(byte_tokenizer: str) -> None:
-    """Logits ten thousandfold: so is what float32 rounds off."""
-    policy = built(byte_tokenizer, config_of("qwen2"), probe=False)
-    policy.load()
-    with torch.no_grad(), evaluating(policy):
-        policy.model.lm_head.weight.mul_(10000)
-        assert probe._nats(*probe._three_ways(policy.model)) > 1e-4
-        assert probe._nats_in_double(policy.model) < 1e-10
-    probe.probe(policy.model)
-
-
-@pytest.mark.parametrize("limit", [(0.3, float("inf")), (0.0, 0.003)])
-def test_limits_on_time_steps_that_only_modules_have_are_lifted(
-    byte_tokenizer: str, limit: tuple[float, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in Zamba2 and Nemotron-H, whose modules make a limit of ``time_step_min``."""
-    from transformers.models.mamba2 import modeling_mamba2
-
-    plain = modeling_mamba2.Mamba2Mixer.__init__
-
-    def limited(self: torch.nn.Module, *arguments: object, **named: object) -> None:
-        plain(self, *arguments, **named)
-        self.time_step_limit = limit  # type: ignore[assignment]
-
-    monkeypatch.setattr(modeling_mamba2.Mamba2Mixer, "__init__", limited)
-    policy = built(byte_tokenizer, config_of("mamba2"))
-    policy.load()
-    assert policy.model.config.time_step_limit == (0.0, float("inf"))
-    monkeypatch.setattr(weights, "free_time_steps", lambda model: False)
-    if metadata.version("transformers").startswith("5.10."):
-        pytest.skip("transformers 5.10 limits time steps in sampling, too")
-    with pytest.raises(UnsupportedModelError, match="wrong log-probabilities"):
-        built(byte_tokenizer, config_of("mamba2")).load()
-
-
-def test_limits_on_time_steps_that_a_configuration_asks_for_are_refused(byte_tokenizer: str) -> None:
-    with pytest.raises(UnsupportedModelError, match=r"^mamba2 with time_step_limit \[0.001, 0.5\]: .* \[0, Infinity\]"):
-        built(byte_tokenizer, config_of("mamba2") | {"time_step_limit": [0.001, 0.5]}, probe=False).load()
 
 
 def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -> None:

@@ -12,7 +12,7 @@ from support.families import config_of
 
 from lit_rl.engines import Generation, InProcess, Request
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.decoding import CachedDecoding, Groups, SharedDecoding
+from lit_rl.models.decoding import Decoding, Groups, SharedDecoding
 from lit_rl.models.probe import can_share
 from lit_rl.types import Sampling, StopReason
 
@@ -20,8 +20,8 @@ IN_DOUBLE = {"qwen2": 1e-10, "gpt2": 1e-10, "gpt_bigcode": 1e-10, "llama_dynamic
 """Grouped heads, learned positions, a single head of keys, long RoPE; the last two round to float32 on their way."""
 SHARING = (*IN_DOUBLE, "mixtral")
 """Experts too, which transformers does not compute in float64."""
-NOT_SHARING = ("gemma2", "gpt_neo", "mamba2", "granitemoehybrid", "bloom", "mistral")
-"""Windows and caps, an attention of its own, recurrent states, hybrids, positions from the mask."""
+NOT_SHARING = ("gemma2", "mamba2", "granitemoehybrid", "bloom", "mistral")
+"""Windows and caps, recurrent states, hybrids, positions from the mask."""
 PROMPTS = [(5, 6, 7, 8, 9, 10, 11), (12,), (13, 14, 15), (16, 17, 18, 19, 20)]
 COPIES = [1, 0, 0, 2, 0, 1, 3, 0]
 """Of different numbers, in no order."""
@@ -34,7 +34,7 @@ def double(policy: CausalLM) -> CausalLM:
 
 
 @torch.no_grad()
-def written(decoding: CachedDecoding, prompts: list[tuple[int, ...]], copies: list[int], tokens: int) -> torch.Tensor:
+def written(decoding: Decoding, prompts: list[tuple[int, ...]], copies: list[int], tokens: int) -> torch.Tensor:
     """Logits of rows that write random tokens; a third of the rows leaves after each third of the way."""
     drawn = torch.randint(0, 200, (tokens, len(copies)), generator=torch.Generator().manual_seed(1))
     logits = [decoding.read(prompts, torch.tensor(copies), tokens)]
@@ -49,7 +49,7 @@ def written(decoding: CachedDecoding, prompts: list[tuple[int, ...]], copies: li
 
 
 def gap(policy: CausalLM, prompts: list[tuple[int, ...]], copies: list[int], tokens: int) -> float:
-    plain, shared = (written(kind(policy.model), prompts, copies, tokens) for kind in (CachedDecoding, SharedDecoding))
+    plain, shared = (written(kind(policy.model), prompts, copies, tokens) for kind in (Decoding, SharedDecoding))
     return float((shared - plain).abs().max())
 
 
@@ -137,7 +137,7 @@ def test_adapters_decode_alike(byte_tokenizer: str) -> None:
 def test_models_that_cannot_share_prompts_keep_their_own_cache(family: str, byte_tokenizer: str) -> None:
     policy = language_model(family, byte_tokenizer)
     assert can_share(policy.model) == (family in SHARING)
-    assert type(policy.decoding()) is (SharedDecoding if family in SHARING else CachedDecoding)
+    assert type(policy.decoding()) is (SharedDecoding if family in SHARING else Decoding)
 
 
 @pytest.mark.parametrize("extra", [{"softcap": 50.0}, {"s_aux": torch.zeros(4)}, {"sliding_window": 9}])
@@ -186,13 +186,13 @@ def test_samples_are_those_from_the_models_own_cache(byte_tokenizer: str) -> Non
     requests += [replace(one, row=one.row + 40, max_tokens=1 + one.row % 7) for one in requests[:10]]
     policy.codec.eos_ids = frozenset(range(0, 256, 50))
 
-    def sampled(decoding: Callable[[], CachedDecoding]) -> dict[int, Generation]:
+    def sampled(decoding: Callable[[], Decoding]) -> dict[int, Generation]:
         policy.decoding = decoding  # type: ignore[method-assign]
         with InProcess().session(policy, Sampling(temperature=0.8)) as session:
             session.submit(requests)
             return {one.row: one for _ in range(60) for one in session.step()}
 
-    plain = sampled(lambda: CachedDecoding(policy.model, policy.codec))
+    plain = sampled(lambda: Decoding(policy.model, policy.codec))
     shared = sampled(lambda: SharedDecoding(policy.model, policy.codec))
     assert {one.reason for one in plain.values()} == set(StopReason)
     assert len(plain) == 50 and max(len(one.ids) for one in plain.values()) > 28

@@ -131,13 +131,13 @@ def test_rows_that_share_nothing_take_the_way_of_whole_rows(byte_tokenizer: str)
     assert {shape[0] for shape in shapes} == {3} and len(set(shapes)) == 1
 
 
-@pytest.mark.parametrize("family", ["gemma2", "phi3", "gpt_oss", "opt"])
+@pytest.mark.parametrize("family", ["gemma2", "phi3", "gpt_oss"])
 def test_families_of_attention_can(byte_tokenizer: str, family: str) -> None:
     """Also with sliding windows of 8 tokens, which end inside prompts: float32, states and gradients."""
     assert loaded(byte_tokenizer, config_of(family), "float32").shares_prompts
 
 
-@pytest.mark.parametrize("family", ["mamba2", "qwen3_next", "rwkv", "openai-gpt"])
+@pytest.mark.parametrize("family", ["mamba2", "qwen3_5_text", "rwkv"])
 def test_families_that_keep_more_than_keys_fall_back(
     byte_tokenizer: str, family: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from support.families import FAMILIES
 from support.small_runs import fit, quiet_trainer
 from support.tiny_models import TINY_QWEN2
 
@@ -20,7 +19,7 @@ from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import ReferenceText
 from lit_rl.models import CausalLM
 from lit_rl.modules import DPO, SFT, Evaluate, Optimization
-from lit_rl.types import Problem, Sampling, StopReason
+from lit_rl.types import Problem, Sampling
 
 CHAT = "{% for m in messages %}<{{ m.content }}>{% endfor %}{% if add_generation_prompt %}>>{% endif %}"
 
@@ -88,21 +87,6 @@ def test_the_prompt_of_a_chat_takes_the_room_that_its_template_fills(
     fit(module, tmp_path, data=Texts([25, 26], [prompt, prompt]))
     assert [line.partition(",")[0] for line in notices(caplog)] == ["texts: 1 of 2 train texts"]
     assert "train1" in notices(caplog)[0]
-
-
-def test_where_pads_use_positions_texts_have_the_room_after_the_longest_prompt(
-    byte_tokenizer: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Of 128 positions 100 are a prompt, beside which a short prompt has 28 left too."""
-    caplog.set_level("INFO")
-    model = {"model_type": "gpt_neo"} | FAMILIES["gpt_neo"]
-    module = SFT(CausalLM(config=model, tokenizer=byte_tokenizer), update=update(), max_updates=1)
-    task = Texts([27, 27, 28], ["w" * 100, "w", "ww"])
-    metrics = fit(module, tmp_path, data=task).callback_metrics
-    assert float(metrics["sft/cut_fraction"]) == pytest.approx(1 / 3)
-    assert "1 of 3 train texts, such as that of train2" in notices(caplog)[0]
-    rows = module.given(task.problems("train"))[0]
-    assert rows.stop_reasons == (StopReason.EOS, StopReason.EOS, StopReason.LENGTH)
 
 
 def test_texts_of_a_loader_without_a_task_are_counted_too(byte_tokenizer: str, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from support.ranks import on_ranks
 from support.small_runs import Brief, EvenBytes, Words, quiet_trainer
 from torch import Tensor
 
-from lit_rl.divergences import ReverseKL
-from lit_rl.models import FSDP2Strategy, LoRA, ModelTeacher, SeparateCritic
+from lit_rl.divergences import JSD
+from lit_rl.models import FSDP2Strategy, LoRA, SeparateCritic
 from lit_rl.modules import GRPO, PPO, Distillation, Objective, Update
 from lit_rl.modules.distillation import Distil
 from lit_rl.types import Experience, Sampling
@@ -60,7 +60,7 @@ def fitted(tokenizer: str, folder: Path, kind: str, strategy: Any = "auto", devi
         extra = {"critic": SeparateCritic()}
     if kind == "distillation":
         teacher = Brief(config=SMALL, tokenizer=tokenizer, init_seed=5, dtype=of_policy["dtype"])
-        extra = {"teacher": ModelTeacher(teacher), "distil": Distil(ReverseKL(), reward_weight=1.0)}
+        extra = {"teacher": teacher, "distil": Distil(JSD(beta=1.0), reward_weight=1.0)}
     base = {"grpo": GRPO, "ppo": PPO, "distillation": Distillation}[kind]
     rate = given.pop("rate")
     module = type("Seen", (Watched, base), {})(

@@ -13,7 +13,7 @@ from support.small_runs import Brief, EvenBytes, Scored, everything, fit, weight
 
 from lit_rl.advantages import BatchMean, GroupMean
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.losses import ClipCov, SequenceMask
+from lit_rl.losses import SequenceMask
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.modules.objective import Objective
@@ -26,7 +26,6 @@ CONTROLLED = Objective(
     kl_coef=0.1,
     kl_kind="k3_weighted",
     entropy_coef=0.04,
-    clip_cov=ClipCov(share=0.2, low=0.0, high=9.0),
     correction=SequenceMask(0.9, 1.1, cap=2.0, negative_only=True),
 )
 """Everything that may depend on the rows at hand, and must not."""
@@ -43,16 +42,14 @@ SPLIT: dict[str, tuple[type[RolloutModule], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", SPLIT)
 def test_any_split_into_micro_batches_gives_the_same_weights(make_module: Make, tmp_path: Path, kind: str) -> None:
-    """Items 2, 4, 5, 74, 75: two rollouts of two epochs of two minibatches, with KL, in fp64; the critic's too."""
+    """Items 2, 4, 5, 74: two rollouts of two epochs of two minibatches, with KL, in fp64; the critic's too."""
     results, (cls, options) = [], SPLIT[kind]
     for size in (None, 1, 5):
         own: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {"baseline": GroupMean("batch_std")}
         module = make_module(cls, microbatch_size=size, epochs=2, minibatches=2, max_rollouts=2, **(options | own))
         module.policy.__class__ = Brief
-        trainer = fit(module, tmp_path)
+        fit(module, tmp_path)
         results.append(everything(module))
-        if kind == "controlled":
-            assert 0.05 < trainer.callback_metrics["policy/clip_cov_fraction"] < 0.3
     start = make_module()
     start.policy.load()
     moved = (weights(module) - weights(start)).abs().max()

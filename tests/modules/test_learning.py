@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -158,26 +156,3 @@ def test_dpo_raises_margin_and_pass_rate_on_basics(tmp_path: Path, seed: int) ->
     after = validating.validate(module, held_out, verbose=False)[0]["val/greedy/pass@1"]
     assert trainer.callback_metrics["dpo/margin"] > 0.2  # it starts at exactly 0
     assert after > before + 0.1
-
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.mark.slow
-def test_two_turns_solve_more_than_one_turn_trained_on_as_many_tokens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Seed 0 of benchmarks/repair.py: some minutes on two free cores."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    repair = importlib.import_module("repair")
-    monkeypatch.setattr("sys.argv", ["repair", "--seeds", "0", "--folder", str(tmp_path)])
-    repair.main()
-    written = json.loads((tmp_path / "results.json").read_text())
-    before = written["before"]
-    trained = {result["turns"]: result for result in written["results"]}
-    assert trained[1]["tokens"] == pytest.approx(trained[2]["tokens"], rel=0.03)
-    for sampling in ("greedy", "sampled"):
-        shares = {turns: result["shares"] for turns, result in trained.items()}
-        assert shares[2][f"{sampling}/turn_2"] - shares[1][f"{sampling}/turn_2"] >= 0.15
-        gains = [of[f"{sampling}/turn_2"] - of[f"{sampling}/turn_1"] for of in (before, shares[2])]
-        assert gains[1] > max(0.1, gains[0])

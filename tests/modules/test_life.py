@@ -15,7 +15,6 @@ import torch
 from lightning.pytorch.cli import ReduceLROnPlateau
 from support.late_verdicts import Late
 from support.small_runs import EvenBytes, SaveAt, Words, fit, quiet_trainer, weights, whole_and_resumed
-from torch.utils.data import DataLoader
 
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Split
@@ -151,7 +150,3 @@ def test_resampling_takes_the_loaders_problems_where_there_is_no_datamodule(make
     module: Any = make_module(max_resamples=1, max_rollouts=1)
     loader_fit(module, tmp_path, ProblemLoader(problems, 3, drop_last=True))
     assert module.clock.count == 1
-    with pytest.raises(
-        ValueError, match=r"max_resamples=1 draws other training problems.*DataModule or a ProblemLoader"
-    ):
-        loader_fit(make_module(max_resamples=1), tmp_path, DataLoader([problems[:3]], batch_size=None, collate_fn=list))

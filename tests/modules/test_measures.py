@@ -20,10 +20,11 @@ from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.models import CorridorPolicy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
-from lit_rl.modules.rollout_metrics import measure, measure_entropy
+from lit_rl.modules.rollout_metrics import measure_entropy, metrics_of_rollout
 from lit_rl.reports.summary import summary_names
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
+from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Judgement, Problem, Program
 
@@ -59,7 +60,8 @@ def measured(
         completions, values, valid, torch.tensor(advantages)[:, None] * mask, None if old is None else torch.tensor(old)
     )
     seen = {} if logprobs is None else {"logprobs": torch.tensor(logprobs)}
-    return measure(Rollout(completions, judgements), output, experience, seen).local()
+    rollout = Rollout(completions, judgements)
+    return metrics_of_rollout(rollout, output, experience, seen, {}, Progress()).local()
 
 
 def test_the_spread_of_rewards_is_that_of_judged_rows() -> None:

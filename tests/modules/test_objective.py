@@ -19,16 +19,14 @@ from lit_rl.losses import (
     ImportanceSampling,
     Loss,
     MaskedBand,
-    PolicyGradient,
     Tokens,
     TruncatedWeights,
 )
 from lit_rl.modules import RolloutModule
-from lit_rl.modules.objective import KLPenalty, Logprobs
+from lit_rl.modules.objective import Logprobs
 from lit_rl.types import Experience, Sampling
 
 TERMS: Any = [TestsReward()]
-GSPO = Clipped(clip_low=0.0003, clip_high=0.0004)
 
 
 class Own(Loss):
@@ -40,7 +38,7 @@ class Own(Loss):
 
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3", None])
 def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kind: Any) -> None:
-    """Item 81: Objective(kl_coef=0.1) leaves the rest to PPO, as ``objective: {kl_coef: 0.1}`` does."""
+    """Item 75: Objective(kl_coef=0.1) leaves the rest to PPO, as ``objective: {kl_coef: 0.1}`` does."""
     given = Objective(kl_coef=0.1, kl_kind=kind)
     if kind in ("k1", None):
         ppo = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=given).objective
@@ -71,44 +69,12 @@ def test_an_objective_with_another_gradient_than_its_name_says_is_refused(object
         GRPO(CausalLM("folder"), TERMS, objective=objective, update=Update(aggregate=mode))
 
 
-@pytest.mark.parametrize(
-    ("objective", "mode", "steps", "told"),
-    [
-        (Objective(ratio_level="sequence", loss=GSPO), "token_mean", 1, ["update.aggregate"]),
-        (Objective(ratio_level="sequence"), "sequence_mean", 1, ["objective.loss"]),
-        (Objective(ratio_level="sequence"), "sequence_sum", 1, ["update.aggregate", "objective.loss"]),
-        (Objective(loss=PolicyGradient()), "token_mean", 4, ["update.epochs"]),
-        (Objective(entropy_coef=-0.01), "token_mean", 1, ["objective.entropy_coef"]),
-        (Objective(ratio_level="sequence", loss=GSPO), "sequence_mean", 4, []),
-        (Objective(ratio_level="sequence_product"), "sequence_mean", 4, []),
-        (Objective(ratio_level="sequence_product", loss=CISPO(clip_high=1.0)), "sequence_sum", 4, []),
-        (Objective(ratio_level="sequence_product", loss=Own()), "sequence_sum", 1, []),
-        (Objective(loss=PolicyGradient(), kl_coef=0.1, entropy_coef=0.01), "token_mean", 1, []),
-        (Objective(kl_kind="k2"), "token_mean", 1, ["objective.kl_kind is k2, but kl_coef is 0"]),
-        (Objective(kl_kind="k1", kl_in="reward"), "token_mean", 1, ["kl_kind is k1 and kl_in is reward, but"]),
-        (Objective(kl_kind="k1", kl_coef=0.1, kl_in="reward"), "token_mean", 1, []),
-        (Objective(kl_in="loss"), "token_mean", 1, []),
-        (Objective(), "token_mean", 8, []),
-    ],
-)
-def test_what_is_hardly_meant_is_told_with_what_to_set(
-    objective: Objective, mode: Any, steps: int, told: list[str]
-) -> None:
-    doubts = objective.check(mode, steps)
-    assert len(doubts) == len(told) and all(key in doubt for key, doubt in zip(told, doubts, strict=True)), doubts
-
-
-def test_the_coefficient_follows_the_kl_of_a_completion(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two completions count, of 0.9 - 0.5 + 0.4 = 0.8 nats together: 0.4 each, a ninth below the target of 0.45."""
-    monkeypatch.setattr("lit_rl.modules.objective.HORIZON_COMPLETIONS", 20)
-    penalty = KLPenalty(Objective(kl_coef=0.5, kl_in="reward", target_kl=0.45))
+def test_a_kl_in_the_reward_is_taken_off_the_tokens_that_count() -> None:
+    objective = Objective(kl_coef=0.5, kl_in="reward")
     old = torch.tensor([[0.9, -0.5], [0.4, 7.0], [3.0, 3.0]], dtype=torch.float64)
     mask = torch.tensor([[True, True], [True, False], [False, False]])
-    rewards = penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)
+    rewards = objective.token_rewards(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)
     assert rewards.tolist() == [[pytest.approx(1 - 0.45), pytest.approx(1 + 0.25)], [pytest.approx(1 - 0.2), 0], [0, 0]]
-    moved = 0.5 * (1 - 1 / 9 * 2 / 20)
-    assert penalty.coef == pytest.approx(moved)
-    assert penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)[1, 0] == 1 - moved * 0.4
 
 
 @pytest.mark.parametrize(
@@ -186,11 +152,6 @@ def test_filters_are_refused_where_probabilities_are_compared(
         make_module(objective=objective, sampling=sampling)
     make_module(objective=objective, sampling=Sampling(num_samples=4, max_tokens=6))
     make_module(sampling=sampling)
-
-
-def test_the_kl_has_its_own_gradient_unless_another_estimator_is_asked_for() -> None:
-    of = {where: Objective().with_defaults(where, is_off_policy=False).kl_estimator for where in ("loss", "reward")}
-    assert of == {"loss": "k3_weighted", "reward": "k1"}
 
 
 class Other(InProcess):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,10 +17,8 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.data.preferences import PreferencePair
 from lit_rl.data.task import Split
 from lit_rl.execution import TokenTarget
-from lit_rl.losses import TruncatedWeights
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Objective, Optimization, RolloutModule, Update
-from lit_rl.modules.setup_checks import doubt_routing
 from lit_rl.modules.update_trace import NotFiniteError
 from lit_rl.training.precision import build_optimizer, take_gradients
 from lit_rl.types import Completions, Experience, Problem, Sampling
@@ -137,45 +133,6 @@ def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
     assert optimizer.param_groups[0]["params"][0].grad == 300 and weight.grad is None
 
 
-EXPERTS = {
-    "model_type": "mixtral",
-    "num_local_experts": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-}
-
-
-@pytest.mark.parametrize("corrected", [False, True])
-def test_experts_in_bfloat16_are_warned_of_once_unless_rows_are_weighed(
-    byte_tokenizer: str, tmp_path: Path, corrected: bool
-) -> None:
-    actor = CausalLM(config=TINY_QWEN2 | EXPERTS, tokenizer=byte_tokenizer, dtype="bfloat16")
-    objective = Objective(correction=TruncatedWeights() if corrected else None)
-    module = GRPO(actor, **COMMON | {"max_rollouts": 1, "objective": objective})
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        fit(module, tmp_path)
-    assert sum("objective.correction" in str(one.message) for one in said) == (not corrected)
-
-
-@pytest.mark.parametrize(
-    ("experts", "precision", "gathered", "warns"),
-    [
-        (True, "32-true", torch.bfloat16, True),
-        (True, "bf16-mixed", None, True),
-        (True, "32-true", torch.float32, False),
-        (False, "bf16-mixed", None, False),
-    ],
-)
-def test_experts_are_warned_of_where_weights_are_used_in_bfloat16(
-    byte_tokenizer: str, experts: bool, precision: str, gathered: torch.dtype | None, warns: bool
-) -> None:
-    actor = CausalLM(config=TINY_QWEN2 | (EXPERTS if experts else {}), tokenizer=byte_tokenizer, probe=False)
-    actor.load()
-    trainer: Any = SimpleNamespace(precision=precision, strategy=SimpleNamespace(param_dtype=gathered))
-    assert bool(doubt_routing(actor.model, trainer)) == warns
-
-
 @pytest.mark.parametrize(("dtype", "precision"), [("bfloat16", "32-true"), ("float32", "bf16-true")])
 def test_steps_far_below_a_weights_resolution_add_up(
     byte_tokenizer: str, tmp_path: Path, dtype: str, precision: Any
@@ -282,22 +239,6 @@ def test_the_cause_is_sought_before_the_loss(make_module: Make, tmp_path: Path) 
     module.policy.forward = broken  # type: ignore[method-assign]
     with pytest.raises(NotFiniteError, match=r"loss is nan at update 0: weights are not finite"):
         fit(module, tmp_path)
-
-
-class SFTLossIsNaN(SFT):
-    def loss(self, completions: Completions, denominator: torch.Tensor) -> Any:
-        loss, metrics = super().loss(completions, denominator)
-        return loss * float("nan"), metrics
-
-    def texts(self, problem: Any) -> tuple[str, ...]:
-        return ("abc",)
-
-
-def test_supervised_runs_stop_too(make_module: Make, tmp_path: Path) -> None:
-    module = SFTLossIsNaN(make_module().policy, max_updates=2)
-    with pytest.raises(NotFiniteError, match=r"loss is nan at update 0"):
-        fit(module, tmp_path)
-    assert read(tmp_path, 0)["texts"] == [["abc"]] * 3
 
 
 def test_scaled_losses_are_refused(make_module: Make, tmp_path: Path) -> None:

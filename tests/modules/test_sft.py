@@ -1,11 +1,10 @@
-"""SFT: only completions are learned, in any split, packed or not, with adapters or over a 4-bit base."""
+"""SFT: only completions are learned, in any split, with adapters or over a 4-bit base."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import lightning.pytorch as pl
@@ -18,7 +17,6 @@ import lit_rl.models.loading.weights as loading
 from lit_rl.execution import ReferenceText
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import using_adapter
-from lit_rl.models.padding import check_packing, first_fit
 from lit_rl.modules import SFT
 from lit_rl.types import Problem
 
@@ -72,43 +70,6 @@ def test_one_update_is_a_step_down_the_mean_over_completion_tokens_and_eos(make_
             parameter -= 0.5 * parameter.grad
     moved = torch.cat([p.detach().flatten() for p in twin.parameters()])
     assert (weights(module) - moved).abs().max() < 1e-12
-
-
-def test_packed_rows_teach_exactly_what_rows_alone_teach(make_sft: Make, tmp_path: Path) -> None:
-    """One row a sequence, a few, and all in one; with and without a split."""
-    alone = make_sft(max_updates=2)
-    fit(alone, tmp_path, data=Shown(batch_size=6))
-    for pack_tokens, size in ((1, None), (24, 4), (1000, None)):
-        packed = make_sft({"pack_tokens": pack_tokens}, max_updates=2, microbatch_size=size)
-        fit(packed, tmp_path, data=Shown(batch_size=6))
-        assert (weights(packed) - weights(alone)).abs().max() < 1e-12
-
-
-def test_rows_go_into_few_sequences_and_do_not_overlap() -> None:
-    """Seven tokens of room for 5 + 4 + 3 + 2 tokens: 5 + 2 and 4 + 3."""
-    sequences, columns = first_fit([4, 2, 5, 3], 7)
-    assert sequences == [1, 0, 0, 1]
-    assert columns == [0, 5, 0, 4]
-
-
-class Mixing(torch.nn.Module):
-    """Like a recurrent model: each state holds all tokens before it, whatever the positions say."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.config = SimpleNamespace(vocab_size=30, _attn_implementation="none")
-        self.embedding = torch.nn.Embedding(30, 4)
-
-    def get_decoder(self) -> Mixing:
-        return self
-
-    def forward(self, input_ids: torch.Tensor, **kwargs: Any) -> Any:
-        return SimpleNamespace(last_hidden_state=self.embedding(input_ids).cumsum(1))
-
-
-def test_a_model_that_mixes_packed_rows_is_refused() -> None:
-    with pytest.raises(ValueError, match="does not keep packed rows apart"):
-        check_packing(Mixing())
 
 
 def test_adapters_learn_and_the_base_stands_still(make_sft: Make, tmp_path: Path) -> None:

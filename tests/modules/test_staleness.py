@@ -11,7 +11,7 @@ import pytest
 import torch
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs
 from support.slow_cases import slow_but
-from support.small_runs import Words, fit, quiet_trainer, weights
+from support.small_runs import fit, quiet_trainer, weights
 
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.losses import ImportanceSampling, TruncatedWeights
@@ -229,20 +229,6 @@ def test_what_cannot_be_right_is_refused(make_module: Make, options: dict[str, A
 
 def test_a_loss_that_weighs_by_itself_needs_no_correction(make_module: Make) -> None:
     assert ahead(make_module, objective=Objective(loss=ImportanceSampling())).sampler.settings.staleness == 1
-
-
-def test_a_task_without_programs_gains_nothing_and_is_refused(make_module: Make, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="words runs none, so rows would be older and nothing faster: set staleness"):
-        fit(ahead(make_module), tmp_path, data=Words(batch_size=3))
-
-
-def test_a_loader_that_does_not_tell_what_comes_next_is_refused(make_module: Make, tmp_path: Path) -> None:
-    class Plain(Programs):
-        def train_dataloader(self) -> Any:
-            return torch.utils.data.DataLoader(self.problems("train"), 3, collate_fn=tuple)
-
-    with pytest.raises(ValueError, match="this loader does not tell them: train on a TaskDataModule or a ProblemLoa"):
-        fit(ahead(make_module), tmp_path, data=Plain(batch_size=3))
 
 
 @pytest.mark.parametrize(("limit", "ranks"), [(4, 1), (3, 1), (9, 1), (2, 2)])

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import pytest
 import torch
-from support.asking import AsksAgain
 from support.slow_cases import slow_but
 from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, apart, cut_out, drawn, rows_of
 from torch import Tensor
 
-from lit_rl.advantages import Murphy, TurnAdvantages, TurnGAE, TurnReturns
 from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
@@ -27,8 +24,7 @@ from lit_rl.models.padding import completion_states
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.minibatches import microbatches_of
 from lit_rl.modules.update_trace import evidence_of_completions
-from lit_rl.rewards.term import TermScore
-from lit_rl.types import Completions, Experience, Sampling
+from lit_rl.types import Completions, Experience
 
 Make = Callable[..., RolloutModule]
 PROMPTS = [[119], [119, 120, 121]]
@@ -77,12 +73,9 @@ def test_ids_at_an_environment_turns_loss_positions_change_no_gradient(byte_toke
     assert torch.equal(logprobs, altered) and torch.equal(before, after)
 
 
-@pytest.mark.parametrize("pack_tokens", [None, 20])
-def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(
-    byte_tokenizer: str, pack_tokens: int | None
-) -> None:
+def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(byte_tokenizer: str) -> None:
     """Log-probabilities, entropies and values, with different lengths and left padding."""
-    policy = tiny(byte_tokenizer, pack_tokens=pack_tokens)
+    policy = tiny(byte_tokenizer)
     said = [drawn(str(i)) for i in range(6)]
     rows = rows_of([[119] * (1 + i % 3) for i in range(6)], said)
     head = ValueHead(32, torch.float64)
@@ -112,39 +105,34 @@ IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
 KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
     "grpo": (PlaysGRPO, False, {"objective": KL, "epochs": 2}),
     "grpo-sequence": (PlaysGRPO, False, {"objective": Objective(ratio_level="sequence"), "epochs": 2}),
-    "grpo-turns": (PlaysGRPO, False, {"objective": KL, "baseline": TurnReturns, "environment": AsksAgain}),
-    "grpo-murphy": (PlaysGRPO, False, {"baseline": Murphy, "environment": AsksAgain, "epochs": 2}),
     "grpo-sequence-mean": (PlaysGRPO, False, {"aggregate": "sequence_mean"}),
     "grpo-lora": (PlaysGRPO, True, {"objective": KL}),
     "ppo-own": (PlaysPPO, False, {"critic": SeparateCritic, "objective": IN_REWARD, "bootstrap_truncated": True}),
-    "ppo-turns": (PlaysPPO, False, {"critic": SeparateCritic, "estimator": TurnGAE, "value_clip": 0.2}),
     "ppo-shared": (PlaysPPO, True, {"critic": SharedCritic, "objective": IN_REWARD, "credit": "tokens"}),
 }
 
 
-def trained(make: Make, tokenizer: str, folder: Path, kind: str, pack_tokens: int | None = None, **more: Any) -> Tensor:
+def trained(make: Make, tokenizer: str, folder: Path, kind: str, **more: Any) -> Tensor:
     """Weights of policy and critic after a rollout of hand-made rows."""
     cls, lora, options = KINDS[kind]
     options = {name: value() if isinstance(value, type) else value for name, value in options.items()}
     module = make(cls, rewards=[LastTurn()], **({"max_rollouts": 1} | options | more))
     adapters = LoRA(rank=2) if lora else None
-    module.policy = CausalLM(
-        config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=adapters, pack_tokens=pack_tokens
-    )
+    module.policy = CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=adapters)
     fit(module, folder)
     critic = [p.detach().flatten() for p in getattr(module, "critic", torch.nn.Module()).parameters()]
     return torch.cat([weights(module), *critic])
 
 
 @pytest.mark.parametrize("kind", slow_but(("grpo-lora", "ppo-shared"), KINDS))
-def test_packed_padded_and_one_row_at_a_time_learn_the_same(
+def test_padded_and_one_row_at_a_time_learn_the_same(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:
     padded = trained(make_module, byte_tokenizer, tmp_path, kind)
     start = trained(make_module, byte_tokenizer, tmp_path, kind, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
     assert (padded - start).abs().max() > 1e-3
-    for way in ({"microbatch_size": 1}, {"microbatch_size": 5, "pack_tokens": 30}):
-        found = trained(make_module, byte_tokenizer, tmp_path, kind, **way)  # type: ignore[arg-type]
+    for size in (1, 5):
+        found = trained(make_module, byte_tokenizer, tmp_path, kind, microbatch_size=size)
         assert (found - padded).abs().max() < 1e-10
 
 
@@ -226,96 +214,3 @@ def test_evidence_holds_every_turn() -> None:
     assert evidence["texts"] == [["xxx", "xx"], ["xx", "xxxx"]]
     assert evidence["turns"] == [[(0, 3), (7, 9)], [(0, 2), (3, 7)]]
     assert evidence["token_mask"].sum() == 16 and evidence["completion_mask"].sum() == 11
-
-
-def test_a_critic_of_turns_learns_where_turns_begin(make_module: Make, tmp_path: Path) -> None:
-    """Its loss is the mean over turns of half the squared error, and moves no value that stands elsewhere."""
-    module: Any = make_module(
-        PlaysPPO, rewards=[LastTurn()], critic=SeparateCritic(), estimator=TurnGAE(whiten=False), max_rollouts=1
-    )
-    module.value_loss, losses = watched(module.value_loss)
-    fit(module, tmp_path)
-    experience, output = module.seen
-    errors, starts = [], torch.zeros_like(experience.loss_mask)
-    for i, turns in enumerate(experience.completions.turns):
-        for turn in turns:
-            starts[i, turn.start] = True
-            errors.append(0.5 * (float(output.rewards[i]) - float(experience.old_values[i, turn.start])) ** 2)
-            advantages = experience.advantages[i, turn.start : turn.end]
-            expected = float(output.rewards[i] - experience.old_values[i, turn.start])
-            assert advantages.tolist() == pytest.approx([expected] * len(advantages))
-    assert torch.equal(module.estimator.targets(experience.loss_mask), starts)
-    assert float(losses[0][0].detach()) == pytest.approx(sum(errors) / len(errors))
-    assert float(losses[0][1]["critic/value_loss"]) == pytest.approx(sum(errors) / len(errors))
-
-
-class Judged(LastTurn):
-    """A tenth of a point for each turn but the last, beside what the last one earned."""
-
-    def score(self, completions: Completions, judgements: Any) -> list[TermScore]:
-        scores = []
-        for score, turns in zip(super().score(completions, judgements), completions.turns, strict=True):
-            given = (0.1,) * (len(turns) - 1)
-            assert score.value is not None
-            scores.append(replace(score, value=score.value + sum(given), turn_values=given))
-        return scores
-
-
-@pytest.mark.parametrize("baseline", [TurnReturns(0.5), Murphy()], ids=lambda one: type(one).__name__)
-def test_grpo_gives_each_turn_its_own_advantage(make_module: Make, tmp_path: Path, baseline: TurnAdvantages) -> None:
-    """Item 73: by hand, from the rewards of the turns: what each was given, or would have earned as the last."""
-    module: Any = make_module(PlaysGRPO, rewards=[Judged()], baseline=baseline, environment=AsksAgain(), max_rollouts=1)
-    fit(module, tmp_path)
-    experience, output = module.seen
-    rows = experience.completions
-    assert {len(turns) for turns in rows.turns} == {1, 2, 3}
-    returns: dict[tuple[int, int], float] = {}
-    for i, turns in enumerate(rows.turns):
-        worth = float(output.rewards[i]) - (0 if baseline.judges_every_turn else 0.1 * (len(turns) - 1))
-        for k in reversed(range(len(turns))):
-            if k < len(turns) - 1:
-                ids = rows.completion_ids[i, turns[k].start : turns[k].end]
-                own = float((ids % 2 == 0).double().mean()) + 0.1 * k
-                worth = 0.1 + 0.5 * worth if isinstance(baseline, TurnReturns) else max(own, worth)
-            returns[i, k] = worth
-    for (i, k), worth in returns.items():
-        of_turn = [r for (j, n), r in returns.items() if n == k and rows.group_ids[j] == rows.group_ids[i]]
-        compared = len(of_turn) > 1 and max(of_turn) - min(of_turn) > 1e-6
-        expected = (worth - mean(of_turn)) / (stdev(of_turn) + 1e-6) if compared else 0.0
-        turn = rows.turns[i][k]
-        found = experience.advantages[i, turn.start : turn.end].tolist()
-        assert found == pytest.approx([expected] * len(found), abs=1e-5)
-    assert not experience.advantages[~rows.completion_mask].any()
-
-
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    (
-        {"environment": None},
-        r"baseline Murphy compares turns, got rows of one turn: set collect\.environment",
-    ),
-    (
-        {"objective": Objective(ratio_level="sequence_product"), "aggregate": "sequence_mean"},
-        "sequence_product has one term per completion, got baseline Murphy",
-    ),
-    ({"objective": IN_REWARD}, r"got objective\.kl_in reward, .*: set objective\.kl_in to loss"),
-    ({"sampling": Sampling(num_samples=1)}, r"baseline GroupMean compares .*: num_samples must be 2 or more, got 1"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), REFUSED)
-def test_settings_that_leave_turns_nothing_to_compare_are_refused(
-    make_module: Make, options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_module(**({"baseline": Murphy(), "environment": AsksAgain()} | options))
-
-
-def watched(function: Any) -> tuple[Any, list[Any]]:
-    """The function, and a list of what it returns."""
-    kept: list[Any] = []
-
-    def keeping(*args: Any) -> Any:
-        kept.append(function(*args))
-        return kept[-1]
-
-    return keeping, kept

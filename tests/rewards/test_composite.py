@@ -1,7 +1,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -190,26 +189,7 @@ def test_arguments_and_problems_that_a_term_cannot_use_are_refused_with_the_key(
         assert "\n" not in str(refused.value)
     for term in (TestsReward(), LintReward(), SyntaxReward()):
         term.check_problem(problem())
-    DataflowReward().check_problem(problem(CPP, reference="int x;"))
-
-
-@pytest.mark.parametrize(
-    ("scores", "said"),
-    [
-        ([TermScore(math.nan)], "Fixed gave row 0 a value that is not finite.*TermScore\\(None"),
-        ([], "Fixed gave 0 scores for 1 completions"),
-        ([1.0], "Fixed gave row 0 1.0.*TermScore\\("),
-        ([TermScore("good")], "Fixed .*row 0.*'good'"),  # type: ignore[arg-type]
-        (None, "Fixed.score: expected .* got None"),
-        ([TermScore(1.0, (Span(0, 10**6, 1.0),))], r"Fixed gave row 0 Span\(start=0, end=1000000.*bytes of UTF-8"),
-        ([TermScore(1.0, (Span(1, 0, 1.0),))], r"Fixed gave row 0 Span\(start=1, end=0"),
-        ([TermScore(1.0, ((0, 1),))], r"Fixed gave row 0 \(0, 1\).*give a Span"),  # type: ignore[arg-type]
-    ],
-)
-def test_scores_that_are_none_are_told_in_one_line(scores: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as refused:
-        one_row([Fixed(scores)])
-    assert "\n" not in str(refused.value)
+    DataflowReward().check_problem(problem(reference="x = 1"))
 
 
 @pytest.mark.parametrize("term", [BleuReward(), DataflowReward(), LLMJudgeReward(ServerGrader("unasked"))])

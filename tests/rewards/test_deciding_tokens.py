@@ -102,7 +102,7 @@ def check_places(sandbox: Sandbox, check: Check, num_lines: int) -> None:
 
 @pytest.mark.parametrize(("name", "num_lines"), [("calls", 3), ("its output", 3), ("a grader", 2)])
 def test_no_token_after_the_deciding_one_can_change_the_reward(sandbox: Sandbox, name: str, num_lines: int) -> None:
-    """Item 82: by enumerating all programs of a few lines."""
+    """Item 73: by enumerating all programs of a few lines."""
     check_places(sandbox, CHECKS[name], num_lines)
 
 
@@ -125,7 +125,7 @@ CHOSEN = {"a helper": ("pick", "other"), "a second definition": ("get", "other")
 def test_a_policy_that_chooses_between_a_handler_and_none_gets_the_gradient_of_its_reward(
     sandbox: Sandbox, name: str
 ) -> None:
-    """Item 82: of two answers of equal probability one passes: the gradient of their logits is 1/4 and -1/4."""
+    """Item 73: of two answers of equal probability one passes: the gradient of their logits is 1/4 and -1/4."""
     head, tail = HANDLED[name]
     chosen = CHOSEN.get(name, ("except KeyError: x = 0", "finally: pass"))
     texts = [head + tail.format(one) for one in chosen]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 from support.completions import PASSED, batch, judged, letters
-from support.slow_cases import slow_but
 
 from lit_rl.data.robots.robot_checks import InventedWorlds
-from lit_rl.execution.checks import AssertTests, Check, StdioTests
+from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
@@ -29,11 +29,9 @@ from lit_rl.rewards import (
 )
 from lit_rl.rewards.flow_graph import data_flow
 from lit_rl.rewards.graders import Answer
-from lit_rl.rewards.grammars import TooCostly, parse
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, Problem, Program
 
-pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
 SUCCESS = Outcome(Verdict.PASSED, robot_verdict="success")
 REFERENCE = "def f(a):\n    return a\n"
 
@@ -52,10 +50,8 @@ TERMS: dict[str, tuple[RewardTerm, Check]] = {
     "length": (LengthPenalty(alpha=0.1), AssertTests("assert f(1)")),
     "overlong": (OverlongPenalty(max_tokens=10, buffer_tokens=4), AssertTests("assert f(1)")),
     "syntax": (SyntaxReward(), AssertTests("assert f(1)")),
-    "syntax of C": (SyntaxReward(), StdioTests((("", ""),), "c")),
     "lint": (LintReward(), AssertTests("assert f(1)")),
     "data flow": (DataflowReward(), AssertTests("assert f(1)")),
-    "data flow of C": (DataflowReward(), StdioTests((("", ""),), "c")),
     "bleu": (BleuReward(), AssertTests("assert f(1)")),
     "judge": (LLMJudgeReward(Seven()), AssertTests("assert f(1)")),
 }
@@ -111,42 +107,20 @@ template< template<a @a lambda: f'{ " ' \ .b( *a= &a, a++ a[a++]++; [*a] case ca
 0x 1e $ ` ~ ; } => -> return await yield ** not decltype( sizeof( /* // += a,b= = == a=a= # <!-- </a> <a>
 &&& ||| ... . , !
 """.split()  # noqa: SIM905 - a list of them would take a line each
-STARTS = {"python": ("", "def f(a):\n    x = a\n"), "c": ("", "int main() { int a = 0; ")}
-CHECKS: dict[str, Check] = {"python": AssertTests("assert f(1)"), "c": StdioTests((("", ""),), "c")}
 
 
-EVERY = [(language, step) for language in STARTS for step in (1, 4)]
-
-
-@pytest.mark.parametrize(("language", "step"), slow_but([("python", 4)], EVERY), ids=str)
-def test_a_repeated_pattern_is_scored_in_bounded_work(language: str, step: int) -> None:
-    """The limits are steps of parser and walk, so the same text has the same value however busy the machine is."""
+def test_a_repeated_pattern_is_scored_in_bounded_work() -> None:
+    """The limits are steps of the walk, so the same text has the same value however busy the machine is."""
     assert len(set(UNITS)) >= 50
-    task = Problem("p/0", "Write it.", CHECKS[language], reference=REFERENCE)
+    task = Problem("p/0", "Write it.", AssertTests("assert f(1)"), reference=REFERENCE)
     wrong = []
-    for text in [(start + unit * 2300)[:2300] for unit in UNITS[::step] for start in STARTS[language]]:
+    for text in [(start + unit * 2300)[:2300] for unit in UNITS[::4] for start in ("", "def f(a):\n    x = a\n")]:
         judgement = judged(text, problem=task, program=Program(text, 0, len(text)))
         for term in (SyntaxReward(), DataflowReward()):
             (first,) = term.score(batch([text]), [judgement])
             if first.value is None or not -1.0 <= first.value <= 1.0:
                 wrong.append((term.name, text[:50], first))
     assert wrong == []
-
-
-def test_a_table_costs_the_parser_too_much() -> None:
-    for language in ("python", "c", "cpp"):
-        with pytest.raises(TooCostly, match="more than"):
-            parse(b"|---" * 575, language)
-
-
-def test_updates_nested_in_updates_cost_the_walk_too_much() -> None:
-    """Each level reads the one below it twice: forty levels would take 2**40 visits."""
-    source = f"int main() {{ int a[9]; {'a[' * 40 + '0' + ']++' * 40}; }}\n"
-    with pytest.raises(TooCostly, match="steps"):
-        data_flow(source, "c")
-    task = Problem("p/0", "Write it.", StdioTests((("", ""),), "c"), reference="int main() { int a = 1; return a; }\n")
-    (score,) = DataflowReward().score(batch([source]), [judged(source, problem=task)])
-    assert score.value == 0.0
 
 
 def test_a_reference_that_cannot_be_followed_is_no_fault_of_the_program() -> None:
@@ -161,4 +135,4 @@ def test_a_long_real_program_is_within_the_limits() -> None:
 
     source = inspect.getsource(argparse)
     assert len(source) > 90_000
-    assert data_flow(source, "python").total() > 1000
+    assert (data_flow(source) or Counter()).total() > 1000

@@ -94,28 +94,6 @@ def test_a_reference_is_needed_only_where_the_template_shows_it() -> None:
     LLMJudgeReward(Says(), template="{program}").check_problem(problem())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"template": "{code}"}, r"LLMJudgeReward\.template needs program or completion"),
-        ({"template": "{prompt}"}, r"needs program or completion, of .*; got \['prompt'\]"),
-        ({"template": "{program} {"}, r"LLMJudgeReward\.template has a brace of its own: double it"),
-        ({"pattern": "("}, r"LLMJudgeReward\.pattern is not a regular expression"),
-        ({"pattern": "Score"}, r"LLMJudgeReward\.pattern: expected one group, the score, got 0"),
-        ({"max_score": 0}, r"LLMJudgeReward\.max_score: expected a number in"),
-    ],
-)
-def test_wrong_arguments_are_named(arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        LLMJudgeReward(Says(), **arguments)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"ServerGrader\.url must begin with http"):
-        ServerGrader("m", "localhost:8000")
-    with pytest.raises(
-        ValueError, match=r"LocalGrader\.dtype: expected the name of a torch dtype, got 'half precision'"
-    ):
-        LocalGrader("m", dtype="half precision")
-
-
 class Server(BaseHTTPRequestHandler):
     """Answers with the last line of the prompt; `busy` once and `broken` always fail."""
 

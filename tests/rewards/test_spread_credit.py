@@ -103,7 +103,6 @@ def test_a_missing_fence_is_paid_by_the_program_or_by_all(qwen: Any, source: str
 
 # Edges of the references: a and b come to where they are read, c is computed from both and comes to the return.
 ADD = "def f(a, b):\n    c = a + b\n    return c\n"
-ADD_CPP = "int f(int a, int b) { int c = a + b; return c; }\n"
 DATA_FLOW = {
     "the reference": (f"```python\n⟦{ADD}⟧```␄", 1),
     "other names, carriage returns": ("⟦def f(é, ß):\r\n    día = é + ß\r\n    return día\r\n⟧␄", 1),
@@ -116,18 +115,13 @@ DATA_FLOW = {
     "nothing": ("⟦␄⟧", 0),
     "a blank block": ("⟦Voilà:\r\n```python\r\n```␄⟧", 0),
 }
-DATA_FLOW_CPP = {
-    "the reference in C++": (f"```cpp\n⟦{ADD_CPP}⟧```␄", 1),
-    "C++ with b unread": ("```\n⟦int f(int a, int b) { int c = a; return c; }\n⟧```␄", 3 / 5),
-}
 
 
-@pytest.mark.parametrize("name", DATA_FLOW | DATA_FLOW_CPP)
+@pytest.mark.parametrize("name", DATA_FLOW)
 def test_data_flow_is_earned_by_the_program(qwen: Any, name: str) -> None:
-    source, value = (DATA_FLOW | DATA_FLOW_CPP)[name]
-    reference = ReferenceText(ADD_CPP, "cpp") if name in DATA_FLOW_CPP else ReferenceText(ADD, "python")
+    source, value = DATA_FLOW[name]
     marked = read_marked(qwen, source)
-    check_credit(DataflowReward(), marked, judge_marked(marked, problem(reference)), value)
+    check_credit(DataflowReward(), marked, judge_marked(marked, problem(ReferenceText(ADD, "python"))), value)
 
 
 def test_what_goes_on_from_a_prefix_is_paid_without_it(qwen: Any) -> None:

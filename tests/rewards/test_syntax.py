@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from support.completions import batch, judged, reward_of, with_stop_reasons
 
 import lit_rl
-from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import Composite, SyntaxReward
 from lit_rl.rewards.python_prefix import _viable, first_rejected, lexemes
 from lit_rl.types import StopReason
@@ -136,18 +135,3 @@ def test_bisection_finds_what_a_scan_finds(words: list[str]) -> None:
 def test_deep_nesting_is_answered() -> None:
     for opening in ("(", "[", "{", "{1:", "f(", "-", "not ", "lambda:", "lambda x=(", "1 if 1 else "):
         assert first_rejected(opening * 3000 + " 1 2") is not None, opening
-
-
-CPP = StdioTests((("", ""),), language="cpp")
-CPP_CASES = [
-    ("int main() {\n  int x = 1\n  return x;\n}\n", [" return"]),  # where the missing semicolon is noticed
-    ("// día\r\nint main() { int x = ; }\r\n", [" ="]),
-    (f"#include <é>\nint main() {{ @ return 0; }} // {FACE}", [" @"]),
-    ("int main() { return 0; ", [";"]),
-    ("#include <vector>\nint main() { return 0; }\n", []),
-]
-
-
-@pytest.mark.parametrize(("text", "tokens"), CPP_CASES)
-def test_the_first_error_of_cpp_is_flagged(flagged: Callable[..., list[str]], text: str, tokens: list[str]) -> None:
-    assert flagged(SyntaxReward(), text, check=CPP) == tokens

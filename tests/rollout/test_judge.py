@@ -12,7 +12,7 @@ from answer_shapes import ANSWER, SHAPES, USAGE, py
 from support.slow_cases import slow_but
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.data import Basics, RobotTasks
+from lit_rl.data import Basics
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import (
     AssertTests,
@@ -340,9 +340,7 @@ def test_what_only_reward_terms_read_is_plain_text() -> None:
         assert demonstration(Problem("1", "Say it.", check, reference=check.text)) == check.text
 
 
-@pytest.mark.parametrize(
-    "task", [Basics(form="completion"), Basics(form="instruct"), RobotTasks()], ids=["completion", "instruct", "robots"]
-)
+@pytest.mark.parametrize("task", [Basics(form="completion"), Basics(form="instruct")], ids=["completion", "instruct"])
 def test_tasks_find_their_references(task: Any) -> None:
     for problem in task.problems("validation")[:20]:
         without = dataclasses.replace(problem, fields={k: v for k, v in problem.fields.items() if k != "demonstration"})

@@ -1,6 +1,4 @@
-"""Formulas that the package computes with tensors, written as loops over tokens: the references of tests and of
-``benchmarks/around.py``.
-"""
+"""Formulas that the package computes with tensors, written as loops over tokens."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
 from safetensors.torch import load_file
 
 
@@ -22,11 +21,8 @@ class VLLMStub:
         version: its release; empty for a server of something else.
         info: of the model, as ``/server_info`` tells it.
         label: of the weights it says it has; ``stuck`` leaves it as it is whatever it is sent.
-        weights: digests of its weights by name, by default those that were sent last. Those of ``own`` are its model's
-            alone: no folder has them.
-        adapters: largest rank of adapters that it runs.
+        adapters: largest rank of adapters that it runs; 0 for none.
         adapter: name of the one it was sent last; ``uploads`` has the tensors of each by name.
-        layers: how many it says its model has.
         unreadable: what reading a folder fails with.
         failures: HTTP statuses that the next completions get instead of an answer.
         requests: bodies of the completions that were asked for, in order.
@@ -39,13 +35,9 @@ class VLLMStub:
         self.info: dict[str, Any] = {"logprobs_mode": "processed_logprobs", "max_model_len": 128}
         self.label = "default"
         self.stuck = False
-        self.weights = dict.fromkeys(("model.norm.weight", "model.layers.0.self_attn.qkv_proj.bias"), "random")
-        self.own: set[str] = set()
         self.adapters = 0
         self.adapter = ""
         self.uploads: list[dict[str, Any]] = []
-        self.device = "cpu"
-        self.layers = 2
         self.unreadable = ""
         self.failures: list[int] = []
         self.requests: list[dict[str, Any]] = []
@@ -63,13 +55,13 @@ class VLLMStub:
         if path == "/version":
             return 200, {"version": self.version}
         if path == "/server_info":
-            lora = {"max_lora_rank": self.adapters} if self.adapters else None
-            config = {"model_config": self.info, "lora_config": lora, "device_config": {"device_type": self.device}}
-            return 200, {"vllm_config": config, "vllm_env": {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": bool(self.adapters)}}
+            return 200, {"vllm_config": {"model_config": self.info}}
         if path == "/collective_rpc":
             return self.work(body["method"], body["kwargs"])
         if path == "/update_weight_version" and not self.stuck:
             self.label = body["new_version"]
+        if path == "/v1/load_lora_adapter" and not self.adapters:
+            return 404, {"detail": "Not Found"}
         if path == "/v1/load_lora_adapter":
             self.adapter = body["lora_name"]
             self.uploads.append(load_file(Path(body["lora_path"]) / "adapter_model.safetensors"))
@@ -81,37 +73,12 @@ class VLLMStub:
 
     def work(self, method: str, kwargs: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Work of a worker."""
-        result: Any = None
         if method == "reload_weights":
             if self.unreadable:
                 return 500, {"error": {"message": self.unreadable}}
-            self.reload(Path(kwargs["weights_path"]))
-        elif method == "reset_weights":
-            self.weights = dict.fromkeys(self.own | self.weights.keys(), "zero")
-        elif method == "compute_weight_checksums":
-            result = {f"dp0:pp0:pcp0:tp0:{name}": digest for name, digest in self.weights.items()}
-        elif method == "get_model_inspection":
-            layers = f"(0-{self.layers - 1}): {self.layers} x Qwen2DecoderLayer()("
-            sizes = "VocabParallelEmbedding(num_embeddings=320, embedding_dim=32, org_vocab_size=258)"
-            tree = [
-                "Qwen2ForCausalLM()(",
-                "  (model): Qwen2Model()(",
-                "    (layers): ModuleList()(",
-                f"      {layers}",
-                "      )",
-            ]
-            result = "\n".join([*tree, "    )", f"    (embed_tokens): {sizes}", "  )", ")"])
-        return 200, {"results": [result]}
-
-    def reload(self, folder: Path) -> None:
-        """Take what a folder holds; weights of its own stay what they were, as vLLM leaves them."""
-        names: set[str] = set()
-        for file in folder.glob("*.safetensors"):
-            with safe_open(file, framework="pt") as weights:
-                names |= (here := set(weights.keys()))
-                bits = {name: weights.get_tensor(name).numpy().tobytes() for name in here}
-                self.weights |= {name: "zero" if not any(one) else str(hash(one)) for name, one in bits.items()}
-        self.read.append(names)
+            files = Path(kwargs["weights_path"]).glob("*.safetensors")
+            self.read.append({name for file in files for name in load_file(file)})
+        return 200, {"results": [None]}
 
     def complete(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """As many tokens as were asked for: the ids 1, 2, 3, ... at one nat each."""

@@ -15,9 +15,9 @@ from support.small_runs import build_module, fit
 from torch import nn
 
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.modules.rollout_metrics import time_split
+from lit_rl.modules.rollout_metrics import add_times
 from lit_rl.training.progress import Progress
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import Means, evaluating
 
 
 class Clock:
@@ -74,7 +74,9 @@ def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
     progress.add_turn(1, cached)
     clock.move(3)
     waited.set_result(Outcome(Verdict.PASSED, wall_seconds=1.0))
-    found = time_split(progress.end(), progress).local()
+    means = Means()
+    add_times(means, progress.end(), progress)
+    found = means.local()
     assert found["sandbox/queue_seconds"] == 2.0 and progress.judged == 2
     assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0
     assert found["memory/peak_gigabytes"] > 0.01

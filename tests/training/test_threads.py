@@ -20,7 +20,7 @@ from support.tiny_models import TINY_QWEN2
 import lit_rl.evaluation
 from lit_rl import evaluate
 from lit_rl.callbacks import Checkpointing
-from lit_rl.models import CausalLM, ModelTeacher
+from lit_rl.models import CausalLM
 from lit_rl.modules import Distil, Distillation
 from lit_rl.training.threads import LARGE, number_of_threads, threads_of_run
 
@@ -149,7 +149,7 @@ def test_evaluate_has_the_threads_of_its_policy_and_gives_them_back(
 def test_a_large_teacher_of_a_small_policy_counts(
     threads: Callable[[int], None], byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    teacher = ModelTeacher(CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64"))
+    teacher = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
     made = build_module(byte_tokenizer, Distillation, teacher=teacher, distil=Distil(), max_rollouts=1)
     seen = Seen()
     made.policy.load()

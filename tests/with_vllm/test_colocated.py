@@ -14,8 +14,7 @@ from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
 from support.vllm_run import run_with
 
-from lit_rl.engines import VLLM, EngineError, vllm
-from lit_rl.engines.whole_weights import whole_weights
+from lit_rl.engines import VLLM
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.sampling import keep_likely
@@ -114,18 +113,10 @@ def test_requests_that_do_not_name_the_adapter_are_caught(byte_tokenizer: str, t
         engine.close()
 
 
-@pytest.mark.parametrize(
-    ("lora", "message"),
-    [
-        (LoRA(rank=513), r"^LoRA.rank: vllm runs adapters up to rank 512, got 513; lower it or set merge_adapters"),
-        (LoRA(target_modules=["lm_head"]), r"vllm cannot run the policy's adapter: .*lm_head.*set merge_adapters"),
-    ],
-)
-def test_an_adapter_that_vllm_cannot_run_is_refused_in_one_line(
-    byte_tokenizer: str, engine: VLLM, lora: LoRA, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        sample(policy_of(byte_tokenizer, lora=lora), problems("a"), engine=engine, max_tokens=2)
+def test_an_adapter_that_vllm_cannot_run_is_refused_in_one_line(byte_tokenizer: str, engine: VLLM) -> None:
+    policy = policy_of(byte_tokenizer, lora=LoRA(target_modules=["lm_head"]))
+    with pytest.raises(ValueError, match=r"vllm cannot run the policy's adapter: .*lm_head.*set merge") as caught:
+        sample(policy, problems("a"), engine=engine, max_tokens=2)
     assert "\n" not in str(caught.value)
 
 
@@ -152,18 +143,6 @@ def test_an_arrival_that_is_skipped_is_caught_before_anything_is_learned_from_it
         assert policy.version == 1
     finally:
         engine.close()
-
-
-def test_a_weight_that_the_policy_has_not_is_named(
-    byte_tokenizer: str, engine: VLLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def most(policy: CausalLM, merge: bool) -> Any:
-        return (one for one in whole_weights(policy, merge=merge) if "1.mlp.down_proj" not in one[0])
-
-    policy = policy_of(byte_tokenizer)
-    monkeypatch.setattr(vllm, "whole_weights", most)
-    with pytest.raises(EngineError, match=r"^vllm's model has weights that the policy has not, model.layers.1.mlp"):
-        sample(policy, problems("a"), engine=engine, max_tokens=2)
 
 
 def test_rows_depend_on_their_stream_alone_and_are_reported_as_they_were_drawn(
@@ -219,9 +198,6 @@ def test_rows_end_at_eos_at_a_stop_string_or_at_their_limit(byte_tokenizer: str,
         assert cut.reason is StopReason.STOP_STRING and cut.ids == long.ids[: len(cut.ids)]
         assert string in policy.codec.decode(cut.ids, StopReason.LENGTH, ())[0]
         assert string not in policy.codec.decode(cut.ids[:-1], StopReason.LENGTH, ())[0]
-        with pytest.raises(ValueError, match=r"prompt of row 4 has 128 tokens, and a row of vllm holds 128: raise"):
-            session.submit([Request(5, (1,), 1, 2), Request(4, (1,) * 128, 1, 1)])
-        assert session.num_unfinished == 0
         session.submit([Request(6, (1,), 1, max_tokens=20)])
         session.step()
     with engine.session(policy, greedy) as session:

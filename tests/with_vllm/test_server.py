@@ -98,24 +98,3 @@ def test_a_trainer_killed_while_the_server_samples_ends_with_the_weights_of_one_
     assert processes(killed, **told) == [0], said(killed)
     with np.load(whole / "weights.npz") as first, np.load(killed / "weights.npz") as second:
         assert all(np.array_equal(first[name], second[name]) for name in first)
-
-
-def test_a_server_of_another_model_is_refused_before_it_is_sent_weights(
-    byte_tokenizer: str, server: Server, tmp_path: Path
-) -> None:
-    """Of another size, and of the same size with a block more: seen by the weights that kept their zeros."""
-
-    def asked(**config: Any) -> None:
-        policy = CausalLM(config=CONFIG | config, tokenizer=byte_tokenizer)
-        policy.load()
-        sample(policy, PROBLEMS, engine=VLLMServer(server.url, str(tmp_path / "weights")), max_tokens=2)
-
-    with pytest.raises(
-        EngineError, match=r"has another model, with 2 layers of width 128 and \d+ tokens; the policy has 1"
-    ):
-        asked(num_hidden_layers=1)
-    with pytest.raises(
-        EngineError, match=r"has weights that the policy has not, model.layers.0.self_attn.qkv_proj.bias"
-    ):
-        asked(model_type="llama")  # without the biases of attention
-    asked()

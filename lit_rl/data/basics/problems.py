@@ -42,9 +42,6 @@ def normalised(source: str) -> str:
 
     Names of the function and of its parameters are replaced by their positions; docstring, comments and
     layout are gone. Two programs with the same text compute the same thing in the same way.
-
-    Raises:
-        SyntaxError: the source is not Python.
     """
     tree = ast.parse(source)
     function = tree.body[0]
@@ -122,9 +119,6 @@ def problems_of(
         seed: which of the family's functions come, and in which order.
         split: only reference programs of this split; ``None`` takes both.
         rendering: what a problem carries and shows.
-
-    Raises:
-        ValueError: the family has fewer distinct programs than asked for.
     """
     rng = Random(f"{seed}/{split}/{family.name}")
     seen: set[str] = set()

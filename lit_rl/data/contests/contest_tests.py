@@ -82,10 +82,6 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
         tests: the stored value, JSON text already read.
         function: the row's function name, if it has one.
 
-    Raises:
-        TextMissing: an input or output of a whole program is null.
-        ValueError: another shape, a test without input or output, a function without a name, broken JSON.
-
     Source:
         what trainers make of functions: https://github.com/hendrycks/apps/blob/main/eval/testing_util.py, and verl's
         ``prime_code``
@@ -190,9 +186,6 @@ def contest_check(
         compare: how outputs of whole programs are compared; by default as LiveCodeBench does.
         tolerance: of returned floats, and of printed ones where ``compare`` is ``tokens``.
         checker: judges outputs of whole programs in place of ``compare``.
-
-    Raises:
-        ValueError: the tests are of several kinds, a rule or tolerance makes no sense, or a checker is to judge calls.
     """
     functions = {test.function for test in tests}
     if len(functions) != 1:
@@ -282,9 +275,6 @@ def contest_checker(row: Mapping[str, Any], files: Mapping[str, str]) -> Checker
             Python that gets the input, the right output and the program's, and prints 1 if that is right.
         files: names and texts of files that checkers may include.
 
-    Raises:
-        HeaderMissing: if it includes another.
-
     Source:
         ``checker``: Wang et al. 2025 (CodeContests+), https://arxiv.org/abs/2506.05817; ``generated_checker``:
         https://huggingface.co/datasets/open-r1/codeforces
@@ -308,9 +298,6 @@ def read_hidden_tests(stored: str) -> Any:
 
     The pickle is never loaded, because that could run any code. Its opcodes are read instead, and only a pickle of
     exactly one text is accepted.
-
-    Raises:
-        ValueError: anything else.
     """
     try:
         return json.loads(stored)

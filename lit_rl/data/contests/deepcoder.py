@@ -202,9 +202,6 @@ class DeepCoder(TaskDataModule):
             rows: what they are, for messages.
             left_out: how many, by reason.
             kept: the others.
-
-        Raises:
-            ValueError: none has a statement and tests.
         """
         num_rows = len(kept) + left_out.total()
         if left_out[_Left.OUTSIDE] == num_rows > 0:

@@ -58,9 +58,6 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
 
     Returns:
         An outcome whose ``scores`` hold the four stages and ``total``, their weighted mean.
-
-    Raises:
-        BuildError: the unchanged tree does not build or run, the lines are not in it, or nothing can be confined here.
     """
     started = time.monotonic()
     temporary_folder = client.settings.temporary_folder
@@ -95,11 +92,7 @@ def _judge_copy(
 
 
 def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
-    """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it.
-
-    Raises:
-        BuildError: the lines do not exist, or the path has a link in it, through which another tree could be written.
-    """
+    """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it."""
     if path.resolve() != path or not path.is_file():
         raise BuildError(f"{path} is not a file of the tree itself")
     lines = path.read_bytes().split(b"\n")
@@ -282,11 +275,7 @@ def _variable(folder: Path, check: BuildAndRun) -> Variable:
 
 
 def _read_regular(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:
-    """At most so many bytes of a regular file beneath ``folder``, never through a link: anything may be there.
-
-    Raises:
-        OSError: there is none, or a link is on the way.
-    """
+    """At most so many bytes of a regular file beneath ``folder``, never through a link: anything may be there."""
     *parents, name = path.split("/")
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -62,9 +62,6 @@ def read_thorns(root: Path) -> Iterator[ThornSource]:
 
     A thorn is a folder with a ``src`` folder and at least one ccl file. Generated and binary files, files of
     more than 4 MiB and hidden folders are left out; links to folders are not followed.
-
-    Raises:
-        FileNotFoundError: no thorn was found.
     """
     num_thorns = 0
     for thorn in thorn_folders(root):

@@ -144,12 +144,7 @@ class CodeCompletion(TaskDataModule):
 
 
 def split_lines(path: Path, place: Place) -> tuple[list[str], list[str], list[str]]:
-    """Lines of a file before, in and after a place.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file has no such lines.
-    """
+    """Lines of a file before, in and after a place."""
     if not path.is_file():
         raise FileNotFoundError(f"no source file {path}: correct tree or the place's file")
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -101,9 +101,6 @@ def read_variable(read: ReadBytes, name: str, most_bytes: int = 64 << 20) -> Var
         read: reads a part of a file of the plotfile's folder.
         name: name of the variable in the header.
         most_bytes: most data to read, texts and all levels together.
-
-    Raises:
-        PlotfileError: a file is missing, broken or too long, or there is no such variable.
     """
     files = _Files(read, most_bytes)
     try:
@@ -119,11 +116,7 @@ def read_variable(read: ReadBytes, name: str, most_bytes: int = 64 << 20) -> Var
 
 
 def read_header(text: str) -> tuple[list[str], list[str]]:
-    """Names of the variables, and per level the path of its cells, such as ``Level_0/Cell``.
-
-    Raises:
-        PlotfileError: not a header.
-    """
+    """Names of the variables, and per level the path of its cells, such as ``Level_0/Cell``."""
     lines = text.split("\n")
     if not lines[0].startswith(("HyperCLaw-V", "NavierStokes-V")):
         raise PlotfileError(f"a plotfile's header begins with HyperCLaw-V1.1, got {lines[0][:40]!r}")

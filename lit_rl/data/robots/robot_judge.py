@@ -94,9 +94,6 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
         An outcome with ``robot_verdict``, one trace per test that was started, and ``scores["conjuncts"]``:
         the mean over all tests of the share of conjuncts that hold, 0 for a test that ended in an error or
         was not started.
-
-    Raises:
-        FaultyCheck: a world or a formula is malformed.
     """
     if not program.strip():
         return _NO_PROGRAM

@@ -1,24 +1,19 @@
-"""Service-robot tasks to train on: rooms, things and people that the RoboEval benchmark does not have.
-
-A prompt has the interface and the instruction, in one of two forms. Several errands may be put in one instruction and
-one program, in worlds that they share. Every errand is a task of a family of its own, about rooms, things and people
-that no other errand of the program names. So their conditions do not touch each other, and what must be true in a world
-is that all of them are.
-"""
+"""Tasks whose programs drive a service robot: RoboEval, to measure on, and Robo-Instruct, to train on."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from itertools import chain
+import csv
+from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.data.cut_task import held_out, require_some_to_train_on
+from lit_rl.data.local_files import local_path
 from lit_rl.data.prompts import Form
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
-from lit_rl.data.robots.robot_families import ERRANDS, FAMILIES, PEOPLE, ROOMS, THINGS, Errand, Names, RobotTask
-from lit_rl.data.robots.robot_program import DEFINITION
+from lit_rl.data.robots.robot_program import DEFINITION, prepare
+from lit_rl.data.robots.service_robot import FUNCTIONS
+from lit_rl.data.rows import Row, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
 
@@ -90,17 +85,8 @@ def robot_problem(
 ) -> Problem:
     """A problem in which the policy writes ``task_program()`` for an instruction.
 
-    Args:
-        task_id: unique name.
-        instruction: what the robot should do.
-        check: the worlds a program is tested in.
-        form: ``instruct`` gives chat messages with one worked example; ``completion`` gives the beginning of
-            a source file, for models not tuned to chat, and stops where the next program would begin.
-        reference: source of a correct program.
-        fields: further plain data.
-
-    Raises:
-        ValueError: another form.
+    ``instruct`` gives chat messages with one worked example; ``completion`` gives the beginning of a source file, for
+    models not tuned to chat, and stops where the next program would begin.
     """
     shared: dict[str, Any] = {
         "task_id": task_id,
@@ -122,163 +108,141 @@ def robot_problem(
     return Problem(prompt=shown, program_prefix=DEFINITION, stop_strings=STOP_STRINGS, **shared)
 
 
-MOST = 4
-"""Most errands of a task: each needs three rooms of its own."""
+class RoboEval(TaskDataModule):
+    """The RoboEval benchmark: 16 tasks in 5 wordings each, to measure on.
 
-_START = "    start = get_current_location()\n"
-_NUMBERS = ("Two", "Three", "Four")
-
-
-def run_errands(rng: random.Random, number: int) -> RobotTask:
-    """A task of this many errands, each of another family.
-
-    The worlds are as many as those of the errand that has most; an errand with fewer meets its own several times.
-    The condition of a world is ``["and", ...]`` with one formula for each errand, in their order.
+    A completion passes if its program succeeds in every world of its task. ``pass@1`` is the mean over the 80 prompts.
+    The benchmark's licence forbids its use as training data, and it is not shipped here:
+    ``python benchmarks/roboeval_rows.py CHECKOUT FILE`` converts a clone of https://github.com/ut-amrl/codebotler.
 
     Args:
-        rng: what chooses families and names.
-        number: 2 to 4.
-    """
-    families = rng.sample(ERRANDS, number)
-    errands = tuple(
-        Errand(family(rng, names), names) for family, names in zip(families, _deal(rng, number), strict=True)
-    )
-    tasks = [errand.task for errand in errands]
-    instructions = " ".join(f"({place}) {task.instruction}" for place, task in enumerate(tasks, start=1))
-    return RobotTask(
-        instruction=f"{_NUMBERS[number - 2]} errands, in any order: {instructions}",
-        tests=tuple(_joint(tasks, world) for world in range(max(len(task.tests) for task in tasks))),
-        reference=one_program([task.reference for task in tasks]),
-        errands=errands,
-    )
-
-
-def one_program(programs: Sequence[str]) -> str:
-    r"""One program that runs these one after the other; the start location is queried once, at the top.
-
-    Example:
-        >>> one_program(["def task_program():\n    go_to(start)\n", 'def task_program():\n    say("hi")\n'])
-        'def task_program():\n    go_to(start)\n    say("hi")\n'
-    """
-    bodies = [program.removeprefix(DEFINITION) for program in programs]
-    asked = _START if any(_START in body for body in bodies) else ""
-    return DEFINITION + asked + "".join(body.replace(_START, "") for body in bodies)
-
-
-def _deal(rng: random.Random, number: int) -> list[Names]:
-    """Names for each errand, all different."""
-    rooms, things, people = (rng.sample(names, len(names)) for names in (ROOMS, THINGS, PEOPLE))
-    hands = range(number)
-    return [Names(tuple(rooms[i::MOST]), tuple(things[i::MOST]), tuple(people[i::MOST])) for i in hands]
-
-
-def _joint(tasks: Sequence[RobotTask], world: int) -> RobotTest:
-    """One world that holds a world of every errand."""
-    tests = [task.tests[world % len(task.tests)] for task in tasks]
-    states = [test.state for test in tests]
-    start = states[0]["robot_location"]
-    rooms = [room for state in states for room in state["locations"] if room != start]
-    state: dict[str, Any] = {
-        "locations": [*rooms, start],
-        "objects": dict(chain.from_iterable(state["objects"].items() for state in states)),
-        "agents": dict(chain.from_iterable(state["agents"].items() for state in states)),
-        "robot_location": start,
-    }
-    return RobotTest(state=state, should_timeout=False, check=["and", *(test.check for test in tests)])
-
-
-class RobotTasks(TaskDataModule):
-    """Generated service-robot tasks: fetch, search, tell, relay, patrol, count, deliver on demand.
-
-    Validation instructions do not occur in training. With ``num_errands`` an instruction asks for several of these
-    (all but patrol) and a program is 10 to 32 lines long: 10 to 19 with two errands, 16 to 26 with three, 23 to 32
-    with four. The problem's field ``errands`` then lists instruction, reference and names of each.
-
-    Args:
-        num_train: training problems.
-        num_validation: validation (and test) problems.
-        task_seed: seed of the generator; another seed gives other problems.
+        path: the converted file; each row has ``name``, ``prompts`` and ``tests``.
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
         timeout_seconds: CPU seconds for a program in one world.
-        num_errands: errands that one program runs, 1 to 4.
         **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
-    Raises:
-        ValueError: ``num_errands`` is not a whole number from 1 to 4.
+    Source:
+        Hu et al. 2024, https://arxiv.org/abs/2311.11183
     """
 
-    name = "robot_tasks"
+    name = "roboeval"
 
     def __init__(
         self,
-        num_train: int = 512,
-        num_validation: int = 64,
-        task_seed: int = 0,
+        path: str,
         form: Form = "instruct",
         timeout_seconds: float = 1.0,
-        num_errands: int = 1,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if type(num_errands) is not int or not 1 <= num_errands <= MOST:
-            raise ArgumentError("RobotTasks.num_errands", f"a whole number from 1 to {MOST}", f"{num_errands!r}")
-        self.num_train = num_train
-        self.num_validation = num_validation
-        self.task_seed = task_seed
+        self.path = path
         self.form = form
         self.timeout_seconds = timeout_seconds
-        self.num_errands = num_errands
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """Problems of all families in turn; with several errands, families are drawn."""
-        tasks = generate(self.num_train + self.num_validation, seed=self.task_seed, num_errands=self.num_errands)
-        # Validation comes first, so that more training problems leave it as it is.
-        chosen = tasks[self.num_validation :] if split == "train" else tasks[: self.num_validation]
-        first = self.num_validation if split == "train" else 0
+        """All problems for validation and test, none to train on."""
+        if split == "train":
+            return []
+        problems = []
+        for row in read_rows(self.path):
+            name = row.text("name")
+            check = RobotWorlds(tuple(RobotTest(**test) for test in row["tests"]), self.timeout_seconds)
+            problems += [
+                robot_problem(f"roboeval/{name}/{index}", prompt, check, form=self.form, fields={"task": name})
+                for index, prompt in enumerate(row.texts("prompts"))
+            ]
+        return problems
+
+
+class RoboInstruct(TaskDataModule):
+    """Rows of Robo-Instruct, with their programs as references.
+
+    Columns: ``prompt`` (instruction), ``program`` (begins with ``def task_program():``), and where they exist
+    ``revision`` (the instruction rewritten to fit the program), ``gen_count``, ``text``. The rows have no world to test
+    in, so a policy's program is run in worlds that are invented as it goes: it earns its reward by being sound, not by
+    doing what the instruction says.
+
+    Left out: rows without instruction or program, programs that call no robot function or leave something
+    out (``...``), and repetitions of an instruction or a program.
+
+    Args:
+        path: a ``.csv``, ``.jsonl``, ``.json`` or ``.parquet`` file, or a Hugging Face id.
+        validation_share: share of the rows kept for validation.
+        form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
+        num_worlds: invented worlds a program is run in.
+        timeout_seconds: CPU seconds for a program in one world.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
+
+    Source:
+        Hu et al. 2024, "Robo-Instruct", https://arxiv.org/abs/2405.20179
+    """
+
+    name = "robo_instruct"
+
+    def __init__(
+        self,
+        path: str,
+        validation_share: float = 0.02,
+        form: Form = "instruct",
+        num_worlds: int = 20,
+        timeout_seconds: float = 2.0,
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        super().__init__(**options)
+        require_some_to_train_on(validation_share)
+        self.path = path
+        self.validation_share = validation_share
+        self.form = form
+        self.check = InventedWorlds(num_worlds=num_worlds, timeout_seconds=timeout_seconds)
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The rows of a split, in the order of the file; validation and test are the same."""
+        rows = usable_rows(read_robo_instruct(self.path))
+        measured = held_out(range(len(rows)), self.validation_share)
         return [
             robot_problem(
-                f"robot_tasks/{self.task_seed}/{first + index}",
-                task.instruction,
-                RobotWorlds(task.tests, self.timeout_seconds),
+                f"robo_instruct/{number}",
+                instruction,
+                self.check,
                 form=self.form,
-                reference=task.reference,
-                fields=_fields(task),
+                reference=program,
             )
-            for index, task in enumerate(chosen)
+            for index, (number, instruction, program) in enumerate(rows)
+            if (index in measured) is (split != "train")
         ]
 
 
-def _fields(task: RobotTask) -> dict[str, Any]:
-    """Fields of a task of several errands: each errand, and the names that only it uses."""
-    errands = [
-        {
-            "instruction": errand.task.instruction,
-            "reference": errand.task.reference,
-            "names": [name for names in asdict(errand.names).values() for name in names],
-        }
-        for errand in task.errands
-    ]
-    return {"errands": errands} if errands else {}
+def read_robo_instruct(path: str) -> Iterator[Row]:
+    """All rows of the file, as they are."""
+    if not path.endswith(".csv"):
+        yield from read_rows(path)
+        return
+    file = local_path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"no data file at {file}: correct `path` or put the file there")
+    csv.field_size_limit(10_000_000)
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        for number, values in enumerate(csv.DictReader(lines), 1):
+            yield Row(path, number, {name: value or None for name, value in values.items()})
 
 
-def generate(count: int, *, seed: int = 0, num_errands: int = 1) -> list[RobotTask]:
-    """Tasks with different instructions; a longer list begins with a shorter one.
+def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
+    """``(row number, instruction, program)`` of the rows that can be used; programs are made runnable."""
+    used: list[tuple[int, str, str]] = []
+    seen: set[str] = set()
+    source = "the file"
+    for row in rows:
+        source = row.source
+        instruction = (row.text("revision", "") or row.text("prompt", "")).strip()
+        program = row.text("program", "").strip()
+        if not instruction or not _is_whole(program) or {instruction, program} & seen:
+            continue
+        seen |= {instruction, program}
+        used.append((row.number, instruction, prepare(program).source.rstrip() + "\n"))
+    if not used:
+        raise UsageError(f"{source} has no row with an instruction (prompt) and a robot program (program)")
+    return used
 
-    Args:
-        count: of the tasks.
-        seed: of the generator.
-        num_errands: 1 takes the families in turn; more draws that many of them for each task.
 
-    Raises:
-        ValueError: there are not this many different instructions.
-    """
-    rng = random.Random(seed)
-    tasks: dict[str, RobotTask] = {}
-    for attempt in range(20 * count):
-        if len(tasks) == count:
-            break
-        task = FAMILIES[attempt % len(FAMILIES)](rng) if num_errands == 1 else run_errands(rng, num_errands)
-        tasks.setdefault(task.instruction, task)
-    if len(tasks) < count:
-        raise UsageError(f"cannot make {count} different robot tasks, only {len(tasks)}: ask for fewer")
-    return list(tasks.values())
+def _is_whole(program: str) -> bool:
+    return "..." not in program and any(f"{name}(" in program for name in FUNCTIONS)

@@ -80,9 +80,6 @@ class ServiceRobot(Robot):
         state: ``locations`` (list of rooms in order), ``objects`` ({room: [label]}), ``agents``
             ({room: [{"name", "answers"}]}), ``robot_location``. Not changed.
 
-    Raises:
-        ValueError: the state is not of this form.
-
     Source:
         RoboEval: Hu et al. 2024, "Deploying and Evaluating LLMs to Program Service Mobile Robots",
         https://arxiv.org/abs/2311.11183
@@ -182,11 +179,7 @@ class ServiceRobot(Robot):
 
 
 def check_state(state: dict[str, Any]) -> None:
-    """Refuse a state that is not a world.
-
-    Raises:
-        ValueError: what is wrong with it.
-    """
+    """Refuse a state that is not a world."""
     if not isinstance(state, dict) or not state.keys() >= _STATE_KEYS:
         missing = sorted(_STATE_KEYS - set(state)) if isinstance(state, dict) else state
         raise ValueError(f"a robot world needs {sorted(_STATE_KEYS)}, missing: {missing}")
@@ -200,11 +193,7 @@ def check_state(state: dict[str, Any]) -> None:
 
 
 def matches(stored: str, text: object, call: str) -> bool:
-    """Return whether the program's text matches the stored regular expression, or contains the text of a placed thing.
-
-    Raises:
-        RobotError: ``stored`` is not a regular expression.
-    """
+    """Return whether the text matches the stored regular expression, or contains the text of a placed thing."""
     if isinstance(stored, Placed):
         return stored.lower() in str(text).lower()
     try:
@@ -214,11 +203,7 @@ def matches(stored: str, text: object, call: str) -> bool:
 
 
 def require_text(call: str, **arguments: object) -> None:
-    """Refuse arguments that are not strings, or are too long.
-
-    Raises:
-        RobotError: ``Robot<call>Error: ...``.
-    """
+    """Refuse arguments that are not strings, or are too long."""
     for name, value in arguments.items():
         if type(value) is not str:
             raise RobotArgumentError(f"Robot{call}Error: {name} must be a string, got {type(value).__name__}")
@@ -227,11 +212,7 @@ def require_text(call: str, **arguments: object) -> None:
 
 
 def require_options(options: object) -> None:
-    """Refuse options that are not a list, or longer altogether than a text may be.
-
-    Raises:
-        RobotError: ``RobotAskError: ...``.
-    """
+    """Refuse options that are not a list, or longer altogether than a text may be."""
     if type(options) is not list:
         raise RobotArgumentError(f"RobotAskError: options must be a list, got {type(options).__name__}")
     if sum(len(str(option)) + 1 for option in options) > MAX_TEXT_CHARS:

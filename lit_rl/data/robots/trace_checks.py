@@ -36,10 +36,6 @@ def holds(check: Any, trace: _Trace) -> bool:
         check: a formula.
         trace: ``[kind, value1, value2]`` events in order.
 
-    Raises:
-        CheckError: the check is malformed.
-        TypeError: the trace holds an option that is not a string and a pattern is looked for in it.
-
     Example:
         >>> trace = [["GoTo", "kitchen", None], ["Say", "dinner is ready", None]]
         >>> holds(["act_at_first", "trace", "kitchen", ["Say", "ready"]], trace)
@@ -51,11 +47,7 @@ def holds(check: Any, trace: _Trace) -> bool:
 
 
 def validate(check: Any) -> None:
-    """Refuse a malformed check, in every part of it.
-
-    Raises:
-        CheckError: naming the part.
-    """
+    """Refuse a malformed check, in every part of it."""
     _formula(check)
 
 

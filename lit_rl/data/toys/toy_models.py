@@ -21,10 +21,10 @@ from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.functional.masking import ends
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
+from lit_rl.models.decoding import Decoding
 from lit_rl.models.padding import pad_left
 from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenCopy, Reference, frozen_copy
-from lit_rl.models.sampling import Decoding
+from lit_rl.models.reference import FrozenCopy, FrozenScorer, frozen_copy
 from lit_rl.types import Completions, Problem, StopReason
 
 Numbers = tuple[int, ...]
@@ -67,11 +67,7 @@ class NumberCodec(Codec):
         return read_numbers(message)
 
     def shorten(self, text: str, max_tokens: int) -> str:
-        """The text itself.
-
-        Raises:
-            ValueError: it has more numbers: nothing could represent those left out.
-        """
+        """The text itself."""
         count = len(read_numbers(text))
         if count > max_tokens:
             raise UsageError(f"a message of {count} numbers is longer than {max_tokens} tokens: allow more tokens")
@@ -79,11 +75,7 @@ class NumberCodec(Codec):
 
 
 def read_numbers(text: str) -> Numbers:
-    """The numbers of a text with spaces between them.
-
-    Raises:
-        ValueError: the text holds something else.
-    """
+    """The numbers of a text with spaces between them."""
     try:
         return tuple(int(word) for word in text.split())
     except ValueError as error:
@@ -163,7 +155,7 @@ class ToyPolicy(Policy):
         logprobs, entropy = self(completions, temperature, with_entropy)
         return logprobs, entropy, found.new_zeros(mask.shape).masked_scatter(mask, found)
 
-    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+    def make_reference(self, *, will_refresh: bool = False) -> FrozenScorer:
         """A frozen copy of the policy as it is now; see :class:`Policy`."""
         assert self.weights is not None
         if self.frozen_reference is None:

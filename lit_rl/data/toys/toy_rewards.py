@@ -25,9 +25,6 @@ class SortingReward(RewardTerm):
         name: name in logs.
         kind: ``sort_distance`` (positions that are right, 0 to n) or ``sort_inclusion_ordering`` (numbers that
             occur and neighbours that are ordered, 0 to 2n - 1).
-
-    Raises:
-        ValueError: an unknown kind.
     """
 
     default_name = "sorting"

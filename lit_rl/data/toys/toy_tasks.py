@@ -23,11 +23,7 @@ STAY_AWAY, APPROACH = 0, 1
 
 
 def numbers_of(problem: Problem) -> tuple[int, ...]:
-    """The numbers of a toy problem.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """The numbers of a toy problem."""
     numbers = problem.check.numbers
     if numbers is None:
         raise UsageError(f"toys read numbers (TokenTarget), but the check is {type(problem.check).__name__}")
@@ -110,9 +106,6 @@ class Corridor(TaskDataModule):
         starts: distances to start from; by default every cell.
         batch_size: starts per rollout on one rank; ``None`` for all of them.
         **options: see :class:`lit_rl.data.task.TaskDataModule`.
-
-    Raises:
-        ValueError: a start outside the corridor.
     """
 
     name = "corridor"
@@ -166,9 +159,6 @@ class Sorting(TaskDataModule):
         prompts: lists of the same length of numbers >= 0; by default the lecture's three.
         batch_size: prompts per rollout on one rank; ``None`` for all of them.
         **options: see :class:`lit_rl.data.task.TaskDataModule`.
-
-    Raises:
-        ValueError: no prompts, of different lengths, or with negative numbers.
     """
 
     name = "sorting"

@@ -29,19 +29,15 @@ class Codec(ABC):
         eos_ids: every id that ends a completion.
         pad_id: what fills the columns that a row does not use.
         max_positions: prompt and completion tokens that the policy can hold together.
-        counts_pads: whether left pads use up positions too.
     """
 
     num_ids: int | None = None
     """Ids that the policy knows, from 0 on; ``None`` if unknown."""
 
-    def __init__(
-        self, eos_ids: frozenset[int], pad_id: int, max_positions: int = 1 << 30, *, counts_pads: bool = False
-    ) -> None:
+    def __init__(self, eos_ids: frozenset[int], pad_id: int, max_positions: int = 1 << 30) -> None:
         self.eos_ids = eos_ids
         self.pad_id = pad_id
         self.max_positions = max_positions
-        self.counts_pads = counts_pads
 
     @abstractmethod
     def encode(self, problem: Problem) -> tuple[int, ...]:
@@ -83,26 +79,15 @@ class Codec(ABC):
             ids: ids of the policy's turn.
             reason: why the turn ended.
             message: what the environment says, verbatim.
-
-        Raises:
-            ValueError: a conversation about this problem cannot be extended.
         """
 
     def require_extendable(self, problem: Problem) -> None:
-        """Check whether a conversation about a problem can have a second turn.
-
-        Raises:
-            ValueError: it cannot; the message says why.
-        """
+        """Check whether a conversation about a problem can have a second turn."""
         return
 
     @abstractmethod
     def shorten(self, text: str, max_tokens: int) -> str:
-        """The text, or its beginning and end with a note between them, in at most this many tokens.
-
-        Raises:
-            ValueError: not even the note fits.
-        """
+        """The text, or its beginning and end with a note between them, in at most this many tokens."""
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         """Return whether the policy's text holds a stop string; called after each token, so only the end matters."""
@@ -121,11 +106,7 @@ class Codec(ABC):
         return len(self.encode(problem)) < self.max_positions
 
     def prompt(self, problem: Problem) -> tuple[int, ...]:
-        """Ids of a problem's prompt.
-
-        Raises:
-            ArgumentError: it leaves no position to write in.
-        """
+        """Ids of a problem's prompt."""
         ids = self.encode(problem)
         if len(ids) >= self.max_positions:
             raise ArgumentError(
@@ -187,9 +168,8 @@ class Codec(ABC):
         """
         prompts = self.prompts(problems, device)
         rows: list[Generation] = []
-        padded = prompts.prompt_ids.shape[1] if self.counts_pads else 0
         for text, length in zip(texts, prompts.prompt_mask.sum(-1).tolist(), strict=True):
-            limit = self.room(max(padded, length))
+            limit = self.room(length)
             ids, reason = self.given(text)
             reason = reason if len(ids) <= limit else StopReason.LENGTH
             rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))

@@ -62,9 +62,6 @@ def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any
         tokenizer: with a chat template.
         roles: of the messages that the conversation begins with.
         arguments: of the template.
-
-    Raises:
-        RewritesHistoryError: the template changes what it wrote before.
     """
     frame = _find_frame(tokenizer, roles, arguments, str)
     if frame is not None:
@@ -118,9 +115,6 @@ def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, 
         tokenizer: with a chat template.
         messages: of the conversation; a last one of the assistant begins the policy's turn.
         arguments: of the template, such as ``{"enable_thinking": False}``.
-
-    Raises:
-        ValueError: the template cannot be read, or it refuses the conversation.
     """
     begun = messages[-1]["role"] == "assistant"
     try:
@@ -168,7 +162,6 @@ class TextCodec(Codec):
         tokenizer: the policy's.
         eos_ids: every id that ends a completion.
         max_positions: prompt and completion tokens that the policy can hold together.
-        counts_pads: whether left pads use up positions too.
         template_arguments: of the chat template.
     """
 
@@ -178,12 +171,11 @@ class TextCodec(Codec):
         eos_ids: frozenset[int] = frozenset(),
         max_positions: int = 1 << 30,
         *,
-        counts_pads: bool = False,
         template_arguments: Mapping[str, Any] | None = None,
     ) -> None:
         pad = tokenizer.pad_token_id
         pad_id = int(pad if pad is not None else min(eos_ids, default=0))
-        super().__init__(eos_ids, pad_id, max_positions, counts_pads=counts_pads)
+        super().__init__(eos_ids, pad_id, max_positions)
         self.tokenizer = tokenizer
         self.template_arguments = template_arguments
         # Sentencepiece drops a space where a text begins. A completion continues a prompt, so it is decoded
@@ -197,11 +189,7 @@ class TextCodec(Codec):
     # -- prompts and completions ---------------------------------------------------------------------------
 
     def encode(self, problem: Problem) -> tuple[int, ...]:
-        """Token ids of one prompt; see :meth:`encode_prompt`.
-
-        Raises:
-            ValueError: the prompt is a chat and the tokenizer has no chat template.
-        """
+        """Token ids of one prompt; see :meth:`encode_prompt`."""
         if not isinstance(problem.prompt, str):
             self._require_template(problem)
         return self.encode_prompt(problem.prompt)
@@ -287,11 +275,7 @@ class TextCodec(Codec):
         return tuple(added[1:] if closed else added)
 
     def require_extendable(self, problem: Problem) -> None:
-        """Check whether the chat template only adds to what it wrote; plain text can always be continued.
-
-        Raises:
-            ValueError: the tokenizer has no chat template, or it rewrites earlier turns.
-        """
+        """Check whether the chat template only adds to what it wrote; plain text can always be continued."""
         if not isinstance(problem.prompt, str):
             self._frame(problem)
 

@@ -45,9 +45,6 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
 
     Returns:
         The text and T pairs ``(start, end)`` in bytes.
-
-    Raises:
-        ValueError: the tokenizer has no backend, or a decoder that does not keep bytes in place.
     """
     vocabulary = _vocabulary(tokenizer)
     ids = tuple(ids)

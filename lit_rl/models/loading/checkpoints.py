@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from lit_rl.arguments import UsageError
-from lit_rl.models.adapters import CRITIC, POLICY, is_on_gguf, save_adapter
+from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of
 from lit_rl.models.loading.sources import ADAPTER_CONFIG
@@ -38,9 +38,6 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     Args:
         path: of the file.
         lazily: read tensors when they are used, so that asking what the file is costs nothing.
-
-    Raises:
-        ValueError: the file is not a checkpoint, or not a whole one; the message says what it is instead.
     """
     _require_archive(path)
     try:
@@ -62,12 +59,7 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
 
 
 def require_checkpoint(path: Any) -> None:
-    """Check whether a trainer can begin with a checkpoint; ``None``, remote ones and folders of shards pass.
-
-    Raises:
-        ValueError: it is a file of another kind.
-        FileNotFoundError: it is a folder without a checkpoint.
-    """
+    """Check whether a trainer can begin with a checkpoint; ``None``, remote ones and folders of shards pass."""
     if path is None or "://" in str(path):
         return
     if Path(path).is_file():
@@ -100,12 +92,7 @@ _PREFIX = "state_dict."
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks.
-
-    Raises:
-        FileNotFoundError: no checkpoint was found.
-        ValueError: there is a file of another kind.
-    """
+    """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks."""
     if path.is_file():
         return read_file(path)
     if not (path / META_FILE).is_file():
@@ -129,9 +116,6 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
     Args:
         policy: loaded.
         weights: of the whole module; a critic's are left out, also those of its adapter in the policy's model.
-
-    Raises:
-        ValueError: the checkpoint is of another model.
     """
     own = {
         name.removeprefix("policy."): value
@@ -170,11 +154,7 @@ def write_model(
         stop_strings: what ends a completion beside EOS, for the generation config.
 
     Returns:
-        ``model``, ``adapter`` or ``adapter for a GGUF file``: what the folder holds.
-
-    Raises:
-        FileExistsError: the folder is not empty.
-        ValueError: an adapter without a base that anyone could load.
+        ``model`` or ``adapter``: what the folder holds.
     """
     replaces = overwrite and any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
     if folder.exists() and any(folder.iterdir()) and not replaces:
@@ -207,7 +187,7 @@ def write_model(
         shutil.move(written, folder)
     if merge or not adapted:
         return "model"
-    return "adapter for a GGUF file" if is_on_gguf(model) else "adapter"
+    return "adapter"
 
 
 def _open_to_readers(folder: Path) -> None:

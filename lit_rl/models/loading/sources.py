@@ -33,15 +33,16 @@ def resolve(source: str) -> str:
     """Turn ``package:NAME/PATH`` into a path, expand ``$VARIABLES``; leave hub ids as they are.
 
     The package's own code is not run: one that ships a model may import what is not installed here.
-
-    Raises:
-        FileNotFoundError: a path that looks local does not exist, or a variable in it is not set.
-        ModuleNotFoundError: the package is not installed.
-        UsageError: it is a run, or a checkpoint of one.
     """
     if source.startswith("package:"):
         package, _, path = source.removeprefix("package:").partition("/")
-        return str(_package_folder(package, source) / path)
+        try:
+            found = find_spec(package)
+        except (ModuleNotFoundError, ValueError):  # of a package above it, or an empty name
+            found = None
+        if found is None or not found.submodule_search_locations:
+            raise ModuleNotFoundError(f"{source} needs the package {package}, which is not installed", name=package)
+        return str(Path(next(iter(found.submodule_search_locations))) / path)
     source = with_variables(source)
     given = Path(source).expanduser()
     if given.suffix == ".ckpt" or (any(given.glob("*.ckpt")) and not (given / "config.json").exists()):
@@ -55,29 +56,13 @@ def resolve(source: str) -> str:
     return str(given) if looks_local else source
 
 
-def _package_folder(package: str, source: str) -> Path:
-    """Return the folder of an installed package."""
-    try:
-        found = find_spec(package)
-    except (ModuleNotFoundError, ValueError):  # of a package above it, or an empty name
-        found = None
-    if found is None or not found.submodule_search_locations:
-        raise ModuleNotFoundError(f"{source} needs the package {package}, which is not installed here", name=package)
-    return Path(next(iter(found.submodule_search_locations)))
-
-
 def has_tokenizer(folder: Path) -> bool:
     """Return whether some file of a folder has the name of a tokenizer's."""
     return any(file.name.startswith(_TOKENIZER_FILES) for file in folder.iterdir())
 
 
 def base_of_adapter(source: str) -> str:
-    """The base that an adapter's folder names, resolved.
-
-    Raises:
-        FileNotFoundError: the base is not where the adapter says.
-        ValueError: the adapter names none.
-    """
+    """The base that an adapter's folder names, resolved."""
     file = Path(source) / ADAPTER_CONFIG
     with plain_failures("adapter", source, MODEL_KEY):
         named = json.loads(file.read_text()).get("base_model_name_or_path")
@@ -100,9 +85,6 @@ def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
         kind: ``model``, ``tokenizer`` or ``adapter``.
         source: folder or hub id.
         key: of the configuration, where the source was given.
-
-    Raises:
-        ValueError: whatever went wrong inside; each library has errors of its own for files it cannot read.
     """
     try:
         with without_retries(source):

@@ -1,17 +1,11 @@
-"""Loading of weights and tokenizers: hub id, folder, adapter folder, GGUF file, package, or no source at all.
-
-GGUF is the format of llama.cpp: weights, configuration and tokenizer in one file. transformers reads it with the
-package ``gguf``. Quantized weights become plain ones of the policy's dtype, so such a model is trained and exported
-like any other.
-"""
+"""Loading of weights and tokenizers: hub id, folder, adapter folder, package, or no source at all."""
 
 from __future__ import annotations
 
 import inspect
 import json
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -19,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.models.adapters import (
@@ -30,7 +23,7 @@ from lit_rl.models.adapters import (
     random_numbers_of_the_cpu,
     read_adapter,
 )
-from lit_rl.models.family import free_time_steps, plain_refusals, replaced, text_config
+from lit_rl.models.family import plain_refusals
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
     CONFIG_KEY,
@@ -45,53 +38,6 @@ from lit_rl.models.loading.sources import (
 )
 from lit_rl.training.precision import torch_dtype
 
-
-def gguf_options(source: str) -> tuple[str, dict[str, str]]:
-    """Folder or hub id, and the name of a GGUF file, as arguments of ``from_pretrained``.
-
-    Args:
-        source: resolved, see :func:`lit_rl.models.loading.sources.resolve`. A GGUF file, or a folder with one and no
-            model of transformers; anything else is returned as it is.
-
-    Raises:
-        ValueError: the folder holds several.
-        ModuleNotFoundError: there is such a file, but not the package that reads it.
-    """
-    path = Path(source)
-    if path.is_dir():
-        described = any((path / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
-        found = [] if described else sorted(path.glob("*.gguf"))
-    else:
-        found = [path] if path.suffix == ".gguf" else []
-    if not found:
-        return source, {}
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found[:4]) + (", ..." if len(found) > 4 else "")
-        raise UsageError(f"{source} holds {len(found)} GGUF files ({names}): name one, {source}/{found[0].name}")
-    if find_spec("gguf") is None:
-        raise ModuleNotFoundError(
-            f"{found[0]} is a GGUF file, which needs the package gguf: pip install 'lit-rl[gguf]'", name="gguf"
-        )
-    return str(found[0].parent), {"gguf_file": found[0].name}
-
-
-def _forget_packing(config: Any, file: str) -> None:
-    """Make the configuration of a GGUF file an ordinary one, with a name by which the file is found again.
-
-    transformers would still call the model quantized, refuse to save it, and have PEFT look for packed layers.
-    """
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
-    config._name_or_path = file
-
-
-def _without_gguf_bar() -> AbstractContextManager[None]:
-    """Draw no bar for converting weights; transformers has no option for it."""
-    from transformers import modeling_gguf_pytorch_utils as reader
-
-    return replaced(reader, "tqdm", lambda tensors, **_: tensors) if hasattr(reader, "tqdm") else nullcontext()
-
-
 _MISTYPED = 0.9
 """Likeness from which on an unknown field of a configuration is taken for a mistyped one."""
 
@@ -103,8 +49,8 @@ class ModelSpec:
     """A causal language model and its adapters, described before anything is loaded.
 
     Args:
-        source: hub id, folder of a model, GGUF file, folder of a PEFT adapter, or a model of transformers; ``None``
-            builds a model from ``config``.
+        source: hub id, folder of a model or a PEFT adapter, or a model of transformers; ``None`` builds a model from
+            ``config``.
         config: fields of a new model's configuration, ``model_type`` among them.
         lora: shape of new adapters; ``None`` for none.
         dtype: of the weights, by torch's name.
@@ -130,27 +76,21 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     on. A folder that declares the generic class is therefore read by that class.
 
     Args:
-        source: hub id, folder, or GGUF file, which holds its tokenizer.
+        source: hub id or folder.
         key: the configuration's key under which the source was given.
-
-    Raises:
-        ValueError: the tokenizer is missing or cannot be read.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     folder = resolve(source)
     if (Path(folder) / ADAPTER_CONFIG).is_file() and not has_tokenizer(Path(folder)):
         folder = base_of_adapter(folder)
-    options: dict[str, str] = {}
-    if not (Path(folder).is_dir() and has_tokenizer(Path(folder))):
-        folder, options = gguf_options(folder)
     declared = Path(folder) / "tokenizer_config.json"
-    with plain_failures("tokenizer", str(Path(folder, *options.values())) if options else folder, key):
-        if Path(folder).is_dir() and not options and not has_tokenizer(Path(folder)):
+    with plain_failures("tokenizer", folder, key):
+        if Path(folder).is_dir() and not has_tokenizer(Path(folder)):
             raise FileNotFoundError("no file of a tokenizer")
         if declared.exists() and json.loads(declared.read_text()).get("tokenizer_class") in _GENERIC:
             return PreTrainedTokenizerFast.from_pretrained(folder)
-        return AutoTokenizer.from_pretrained(folder, **options, **NO_FOREIGN_CODE)
+        return AutoTokenizer.from_pretrained(folder, **NO_FOREIGN_CODE)
 
 
 def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
@@ -182,12 +122,6 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             model = (_from_adapter if is_adapter else _from_pretrained)(spec, source)
         if tokenizer is not None:
             _require_rows(model, tokenizer)
-        _require_finite(model, spec)
-        if free_time_steps(model):
-            rank_zero_info(
-                f"{text_config(model).model_type}: time steps of its Mamba blocks are not limited, in sampling and in "
-                "training; transformers would limit them in training alone"
-            )
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
@@ -195,28 +129,10 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
             return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
-def _require_finite(model: Any, spec: ModelSpec) -> None:
-    """Raise if a weight is NaN or infinite: every log-probability would be NaN.
-
-    Raises:
-        UsageError: naming the first such weight.
-    """
-    for name, weight in model.named_parameters():
-        counts = weight.is_floating_point() and not weight.is_meta and weight.numel()
-        if counts and not all(bound.isfinite() for bound in weight.detach().aminmax()):
-            raise UsageError(
-                f"the model in {spec.source} ({MODEL_KEY}) has weights that are not finite, {name} first: take an "
-                "earlier checkpoint, or load it in a wider dtype"
-            )
-
-
 def _require_rows(model: Any, tokenizer: Any) -> None:
     """Raise if the tokenizer has ids beyond the embedding, special tokens that nothing names excepted.
 
     Gemma 3's tokenizer, for example, has a token for images, of which its smallest model knows nothing.
-
-    Raises:
-        ArgumentError: naming both sizes.
     """
     rows = model.get_input_embeddings().weight.shape[0]
     special = {added.content for added in tokenizer.added_tokens_decoder.values() if added.special}
@@ -254,14 +170,7 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
 
 
 def _require_fields(fields: Mapping[str, Any]) -> None:
-    """Check whether the fields of a configuration name a type of model and are spelled as its own.
-
-    transformers keeps any field. One that is nearly a known one is refused. One that only resembles a known one and
-    changes no other field is told: nothing shows whether the model's code reads it.
-
-    Raises:
-        ArgumentError: the type is missing or unknown, or a field is mistyped.
-    """
+    """Refuse a field of a configuration that is nearly one of its model's: transformers keeps any, and ignores it."""
     from transformers import CONFIG_MAPPING, PreTrainedConfig
 
     name = fields.get("model_type")
@@ -273,72 +182,37 @@ def _require_fields(fields: Mapping[str, Any]) -> None:
     known = {name for kind in (own, PreTrainedConfig) for name in inspect.signature(kind.__init__).parameters}
     known |= {*own.attribute_map, "model_type", "bos_token_id", "eos_token_id", "pad_token_id"}
     for field in sorted(fields.keys() - known):
-        near = get_close_matches(field, known, n=1)
-        if near and get_close_matches(field, near, cutoff=_MISTYPED):
+        if near := get_close_matches(field, known, n=1, cutoff=_MISTYPED):
             raise ArgumentError(f"{CONFIG_KEY}.{field}", f"a field of {name}", "another", f"did you mean {near[0]}?")
-        if near and not _changes_others(fields, field):
-            rank_zero_warn(
-                f"{CONFIG_KEY}.{field} is no field of {name}, and has no effect unless the model's code reads it: "
-                f"did you mean {near[0]}?"
-            )
-
-
-def _changes_others(fields: Mapping[str, Any], field: str) -> bool:
-    """Return whether a field of a configuration decides others, as older names of fields do."""
-    from transformers import AutoConfig
-
-    kept = AutoConfig.for_model(**fields).to_dict()
-    without = AutoConfig.for_model(**{name: value for name, value in fields.items() if name != field}).to_dict()
-    return bool({name: value for name, value in kept.items() if name != field} != without)
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
-    """The model of a hub id, a folder or a GGUF file, whose weights become plain numbers.
-
-    Raises:
-        FileNotFoundError: the folder holds none.
-        ValueError: it cannot be loaded, or a GGUF file is to be quantized again.
-    """
-    import transformers
+    """The model of a hub id or a folder."""
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    home, file = gguf_options(source)
-    path = str(Path(home, file["gguf_file"])) if file else source
-    if file and spec.quantization is not None:
-        raise UsageError(f"quantization {spec.quantization} cannot be had from the GGUF file {path}: leave it out")
-    if not file and Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+    if Path(source).is_file() or (Path(source).is_dir() and not (Path(source) / "config.json").is_file()):
         raise FileNotFoundError(
-            f"{source} holds no model: it has no config.json and no GGUF file ({key}); give the folder of a model or "
-            "an adapter, such as lit-rl export writes"
+            f"{source} holds no model: it has no config.json ({key}); give the folder of a model or an adapter, such "
+            "as lit-rl export writes, or lit_rl.models.loading.gguf for a GGUF file"
         )
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
-        with plain_failures("model", path, key):
-            config = AutoConfig.from_pretrained(home, **file, **NO_FOREIGN_CODE)
-        if file:
-            _forget_packing(config, path)
+        with plain_failures("model", source, key):
+            config = AutoConfig.from_pretrained(source, **NO_FOREIGN_CODE)
         model = AutoModelForCausalLM.from_config(config, **options)
-        with suppress(OSError), without_retries(home):  # not every model has a generation config
-            model.generation_config = GenerationConfig.from_pretrained(home)
+        with suppress(OSError), without_retries(source):  # not every model has a generation config
+            model.generation_config = GenerationConfig.from_pretrained(source)
         return model
     if spec.quantization is not None:
         options["quantization_config"] = _four_bits(options["dtype"])
-    if file and hasattr(transformers, "GgufConfig"):  # else weights are always unpacked
-        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
-    bars = _without_gguf_bar() if file else nullcontext()
-    with plain_failures("model", path, key), plain_refusals(path, spec.attention), bars:
+    with plain_failures("model", source, key), plain_refusals(source, spec.attention):
         options |= {"output_loading_info": True, **NO_FOREIGN_CODE}
-        model, found = AutoModelForCausalLM.from_pretrained(home, **file, **options)
+        model, found = AutoModelForCausalLM.from_pretrained(source, **options)
     if new := [name for name, _ in model.named_parameters() if name in found["missing_keys"]]:
         raise UsageError(
-            f"the model in {path} ({key}) lacks weights that its config.json asks for, {new[0]} first, which would "
+            f"the model in {source} ({key}) lacks weights that its config.json asks for, {new[0]} first, which would "
             "begin at random: take both from one model"
         )
-    if file:
-        _forget_packing(model.config, path)
-        model.name_or_path = path
-        for note in ("hf_quantizer", "quantization_method", "is_quantized"):
-            vars(model).pop(note, None)
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
             # On some CPUs a 4-bit layer that ran once in eval mode has no gradients afterwards; we train in eval mode.
@@ -347,11 +221,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
 
 
 def _four_bits(compute_dtype: torch.dtype) -> Any:
-    """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314).
-
-    Raises:
-        ModuleNotFoundError: bitsandbytes is not installed.
-    """
+    """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314)."""
     from transformers import BitsAndBytesConfig
 
     if find_spec("bitsandbytes") is None:
@@ -383,20 +253,6 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
         model = read_adapter(base, home, source)
     add_reference_adapter(model, spec.init_seed)
     return model
-
-
-def warn_of_another_tokenizer(folder: Path) -> None:
-    """Warn if ``AutoTokenizer`` would not read a saved folder's tokenizer as it was saved."""
-    from transformers import AutoTokenizer
-
-    mine, theirs = load_tokenizer(str(folder)), AutoTokenizer.from_pretrained(folder, **NO_FOREIGN_CODE)
-    sample = 'def f(x1, y):\n    """Is x1 >= 42?"""\n    return x1 >= 42\n'
-    if mine(sample)["input_ids"] != theirs(sample)["input_ids"]:
-        warnings.warn(
-            f"AutoTokenizer reads {folder} as {type(theirs).__name__} and splits text differently from the policy: "
-            "load its tokenizer with transformers.PreTrainedTokenizerFast",
-            stacklevel=3,
-        )
 
 
 @contextmanager

@@ -1,140 +1,18 @@
-"""Rules that name a likely cause when a run does not learn; ``Diagnostics`` and ``--smoke`` ask them.
+"""Fourteen rules that name a likely cause when a run does not learn; the callback ``Diagnostics`` asks them.
 
-A rule of your own is one class in one file, see :class:`Rule`.
+A rule of your own is one function::
+
+    def too_short(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
+        length = metrics.mean("completion/length")
+        if length >= 5:
+            return ""
+        return f"completions have {length:.1f} tokens: look for a stop string that cuts them (`{settings.show}`)"
+
+and is named in the configuration, under ``rules`` of :class:`lit_rl.callbacks.Diagnostics`.
 """
 
-from lit_rl.reports.diagnosis.program_rules import (
-    BrokenTests,
-    FormatFalling,
-    Infrastructure,
-    NoPrograms,
-    OutOfMemory,
-    StopStringCuts,
-    TimedOut,
-    Truncated,
-)
-from lit_rl.reports.diagnosis.reward_rules import (
-    FlatGroups,
-    FlatReward,
-    MisplacedReward,
-    NegativeWeight,
-    RepeatedRows,
-    RewardCollapse,
-    RewardHacking,
-    ValidationDiffers,
-    WrongAdvantages,
-)
-from lit_rl.reports.diagnosis.rule import LimitRule, Rule, ShareRule
-from lit_rl.reports.diagnosis.run_history import RunHistory
-from lit_rl.reports.diagnosis.update_rules import (
-    EntropyCollapse,
-    ExplodingKL,
-    ExplodingLoss,
-    FirstRatio,
-    GrowingMemory,
-    JumpingWeights,
-    NotFinite,
-    PaidEntropy,
-    ReferenceDrifted,
-    StaleEngine,
-    StiffKL,
-    StillWeights,
-    StuckLoss,
-    TeacherCollapse,
-    UselessCritic,
-    WeightDecay,
-    WorseTeacher,
-    WrongSign,
-)
+from lit_rl.reports.diagnosis.history import LastRollout, Level, MetricHistory, RunSettings
+from lit_rl.reports.diagnosis.rules import RULES, Rule
 from lit_rl.reports.run_files import Diagnosis
 
-RULES: tuple[type[Rule], ...] = (
-    NotFinite,
-    NegativeWeight,
-    MisplacedReward,
-    WrongAdvantages,
-    WrongSign,
-    WeightDecay,
-    StillWeights,
-    JumpingWeights,
-    FirstRatio,
-    StaleEngine,
-    Infrastructure,
-    TimedOut,
-    OutOfMemory,
-    BrokenTests,
-    StopStringCuts,
-    RepeatedRows,
-    StiffKL,
-    PaidEntropy,
-    WorseTeacher,
-    ValidationDiffers,
-    RewardHacking,
-    ExplodingLoss,
-    ExplodingKL,
-    ReferenceDrifted,
-    UselessCritic,
-    TeacherCollapse,
-    RewardCollapse,
-    EntropyCollapse,
-    FlatReward,
-    FlatGroups,
-    FormatFalling,
-    Truncated,
-)
-"""All that come with the package, causes before symptoms; the callback asks each unless told otherwise."""
-
-CHECKS: dict[str, tuple[type[Rule], ...]] = {
-    "programs run": (NoPrograms, Infrastructure, TimedOut),
-    "rewards vary": (FlatReward, FlatGroups),
-    "the first ratio is 1": (FirstRatio,),
-    "the loss moves": (StuckLoss,),
-    "the weights move": (StillWeights, JumpingWeights),
-    "memory stays flat": (GrowingMemory,),
-}
-"""Checks of ``lit-rl fit --smoke``, and the rules that fail them."""
-
-__all__ = [
-    "CHECKS",
-    "RULES",
-    "BrokenTests",
-    "Diagnosis",
-    "EntropyCollapse",
-    "ExplodingKL",
-    "ExplodingLoss",
-    "FirstRatio",
-    "FlatGroups",
-    "FlatReward",
-    "FormatFalling",
-    "GrowingMemory",
-    "Infrastructure",
-    "JumpingWeights",
-    "LimitRule",
-    "MisplacedReward",
-    "NegativeWeight",
-    "NoPrograms",
-    "NotFinite",
-    "OutOfMemory",
-    "PaidEntropy",
-    "ReferenceDrifted",
-    "RepeatedRows",
-    "RewardCollapse",
-    "RewardHacking",
-    "Rule",
-    "RunHistory",
-    "ShareRule",
-    "StaleEngine",
-    "StiffKL",
-    "StillWeights",
-    "StopStringCuts",
-    "StuckLoss",
-    "TeacherCollapse",
-    "TimedOut",
-    "Truncated",
-    "UselessCritic",
-    "ValidationDiffers",
-    "WeightDecay",
-    "WorseTeacher",
-    "WrongAdvantages",
-    "WrongSign",
-]
+__all__ = ["RULES", "Diagnosis", "LastRollout", "Level", "MetricHistory", "Rule", "RunSettings"]

@@ -166,8 +166,6 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
         why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
         if name in _OF_WEIGHTS and not any(key.startswith("model.policy.lora.") for key in new):
             why = "the weights are the checkpoint's"
-        if name == "model.objective.kl_coef" and new.get("model.objective.target_kl", "null") != "null":
-            why = "the checkpoint's coefficient, moved by target_kl, goes on"
         changes.append(Change(name, was, given, why))
     return changes
 

@@ -7,11 +7,11 @@ program that does it. The check language is in ``trace_checks.py``, the world in
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lit_rl.data.robots.roboeval_files import contains_all, contains_all_and_none
 from lit_rl.data.robots.robot_checks import RobotTest
 from lit_rl.data.robots.robot_program import DEFINITION
 
@@ -313,6 +313,17 @@ FAMILIES: tuple[Family, ...] = (fetch, search, tell, relay, patrol, count, deliv
 
 
 # --- worlds and formulas ----------------------------------------------------------------------------------
+
+
+def contains_all(words: Sequence[str]) -> str:
+    """Pattern of a text that contains every word, in any order; a word may be an alternation."""
+    return "^" + "".join(f"(?=.*{word})" for word in words) + ".*$"
+
+
+def contains_all_and_none(words: Sequence[str], excluded: Sequence[str]) -> str:
+    """As :func:`contains_all`, and none of the excluded words, taken literally and as whole words."""
+    barrier = "|".join(rf"\b{re.escape(word)}\b" for word in excluded)
+    return f"^(?!.*{barrier})" + "".join(f"(?=.*{word})" for word in words) + ".*$"
 
 
 def _world(

@@ -14,9 +14,10 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from lit_rl.data import basics
 from lit_rl.data.basics.basics_task import Basics
 
-TOKENIZER_FOLDER = Path(__file__).parent / "tokenizer"
+TOKENIZER_FOLDER = Path(basics.__file__).parent / "tokenizer"
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
 VOCABULARY_SIZE = 1024
 

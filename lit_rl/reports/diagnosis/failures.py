@@ -1,0 +1,188 @@
+"""Commonest failure among the rows of a rollout, and the stop strings that cut rows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from lit_rl.execution.interface import Verdict
+from lit_rl.execution.program import SourceReader
+from lit_rl.reports.diagnosis.history import Decode, LastRollout, RunSettings
+from lit_rl.rollout import Rollout
+from lit_rl.types import Judgement, StopReason
+
+_BROKEN = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
+_MISSING = re.compile(r"the program defines no (\w+)|name '(\w+)' is not defined")
+_DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
+_OPEN = re.compile("was never closed|unterminated|expected an indented block|expected 'except' or 'finally'")
+"""Python's errors for a program that only lacks its end."""
+_OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|elif|is|for|while|lambda|import|from))$")
+"""After these something must follow."""
+
+
+def commonest_failure(last: LastRollout, settings: RunSettings) -> tuple[str, str]:
+    """Return how most rows of a rollout ended, and what to look at or to change."""
+    rollout = last.rollout
+    rows, stopped = max(1, len(rollout.judgements)), stopped_rows(rollout)
+    # Those that hold no program, or one that fails before any test does.
+    early = sum(rollout.judgements[row].outcome.verdict in _BROKEN for row in stopped)
+    if len(stopped) > rows / 2 and early > len(stopped) / 2:
+        length = float(rollout.completions.lengths[stopped].double().mean())
+        string = commonest_string(rollout, stopped, last.decode)
+        return (
+            f"a stop string ends {len(stopped) / rows:.0%} of the completions, after {length:.1f} tokens",
+            f"likely {string} comes inside of good answers; {settings.stop_strings} (`{settings.check_data}`)",
+        )
+    cut = rollout.completions.stop_reasons.count(StopReason.LENGTH)
+    named = sum(_unknown_name(judgement) is not None for judgement in rollout.judgements)
+    if cut > rows / 2 >= named:
+        return f"{cut / rows:.0%} of the completions are cut by the token limit", causes_of_cut(last, settings)
+    verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
+    verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
+    alike = [judgement for judgement in rollout.judgements if judgement.outcome.verdict is verdict]
+    return f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, rollout, settings)
+
+
+def causes_of_cut(last: LastRollout, settings: RunSettings) -> str:
+    """Likely causes of completions that the token limit cuts, the likeliest first."""
+    rows = last.rollout.completions
+    limit = f"too small a limit (`{settings.fit} --model.sampling.max_tokens 1024`)"
+    endless = f"a policy that never ends, for lack of EOS or a stop string (`{settings.show}`)"
+    cut = [row for row, why in enumerate(rows.stop_reasons) if why is StopReason.LENGTH]
+    written = [set(rows.completion_ids[row][rows.completion_mask[row]].tolist()) for row in cut]
+    counts = Counter(token for ids in written for token in ids & settings.special_tokens.keys())
+    for token, count in counts.most_common(1):
+        if count > len(cut) / 2:
+            said = f"{settings.special_tokens[token]}, which {count / len(cut):.0%} of these hold and which is no EOS"
+            todo = "look at eos_token_id in the model's generation_config.json and at the tokenizer's eos_token"
+            return f"likely {said}, ends what the policy writes: {todo} (`{settings.show}`), or {limit}"
+    return f"likely {limit}, or {endless}"
+
+
+def _advice(verdict: Verdict, alike: Sequence[Judgement], rollout: Rollout, settings: RunSettings) -> str:
+    show, check_data = f"`{settings.show}`", f"`{settings.check_data}`"
+    if verdict is Verdict.NO_PROGRAM:
+        return (
+            "no program is found in what is written; likely the prompt asks for another form than the task extracts "
+            f"({show}), or the model is no instruct model (`lit-rl docs troubleshooting`)"
+        )
+    if verdict is Verdict.WRONG_ANSWER:
+        lines = Counter(one.outcome.failed_case.line() for one in alike if one.outcome.failed_case)
+        said = f" ({lines.most_common(1)[0][0]})" if lines else ""
+        return (
+            f"programs run and give other answers than the tests expect{said}; likely the problems are too hard "
+            f"({show}), or the tests are wrong ({check_data})"
+        )
+    if verdict is Verdict.EXCEPTION:
+        return _advice_on_exceptions(alike, show, check_data)
+    if verdict is Verdict.SYNTAX_ERROR and _lacks_prompt(rollout):
+        return (
+            "the completion alone is run and is no program, and after the prompt it is one; set Problem.program_prefix "
+            f"to the prompt ({show})"
+        )
+    if verdict is Verdict.SYNTAX_ERROR:
+        ended = rollout.completions.stop_reasons.count(StopReason.EOS) / len(rollout.judgements)
+        whole = f", although {ended:.0%} ended by themselves: no limit or stop string cut them" if ended > 0.5 else ""
+        return (
+            f"what is run is no program{whole}; likely text is taken for program or the prompt is not whole "
+            f"({show}), or the extraction does not fit the form ({check_data})"
+        )
+    return f"the reason is the same for most ({show}), or in the tests ({check_data})"
+
+
+def _advice_on_exceptions(alike: Sequence[Judgement], show: str, check_data: str) -> str:
+    named = [(one.problem, names) for one in alike if (names := _unknown_name(one))]
+    if len(named) > len(alike) / 2:
+        (called, defined), _ = Counter(names for _, names in named).most_common(1)[0]
+        place = f" where the program defines {defined}" if defined else ""
+        said = f"the tests call other names than the prompt asks for ({called}{place})"
+        in_reference = [re.search(rf"\b{names[0]}\b", problem.reference or "") is not None for problem, names in named]
+        if sum(in_reference) > len(named) / 2:
+            return f"{said}, and so do the references: the tests fit them, and the prompt is not whole ({show})"
+        return f"{said}, so they may be those of other problems: {check_data} runs the references under them"
+    kind, _ = Counter(one.outcome.exception_type or "an exception" for one in alike).most_common(1)[0]
+    texts = [one.outcome.exception_message for one in alike if one.outcome.exception_type == kind]
+    message = next((f" ({text.strip().splitlines()[0][:80]})" for text in texts if text.strip()), "")
+    return (
+        f"most often {kind}{message}; likely the programs share a fault, such as a missing import ({show}), or the "
+        f"tests do not fit the prompt ({check_data})"
+    )
+
+
+def _unknown_name(judgement: Judgement) -> tuple[str, str] | None:
+    """A name that the tests call and neither prompt nor program has, and what the program defines; else ``None``."""
+    outcome, program, problem = judgement.outcome, judgement.program, judgement.problem
+    found = _MISSING.search(outcome.exception_message) if outcome.exception_type == "NameError" else None
+    if found is None or program is None:
+        return None
+    name = found[1] or found[2]
+    if re.search(rf"\b{name}\b", f"{problem.prompt_text}\n{program.source}"):
+        return None
+    return name, (_DEFINED.findall(program.source) or [""])[-1]
+
+
+def _lacks_prompt(rollout: Rollout) -> bool:
+    """Return whether most rows that are no Python are Python after their prompt, which is not in what is run."""
+    wrong = [row for row, one in enumerate(rollout.judgements) if one.outcome.verdict is Verdict.SYNTAX_ERROR][:8]
+    continued, reader = 0, SourceReader()
+    for row in wrong:
+        program, prompt = rollout.judgements[row].program, rollout.judgements[row].problem.prompt
+        if isinstance(prompt, str) and program is not None and prompt not in program.source:
+            continued += reader.tree(f"{prompt}{rollout.completions.texts[row]}") is not None
+    return continued > len(wrong) / 2
+
+
+# -- stop strings --------------------------------------------------------------------------------------------
+
+
+def stopped_rows(rollout: Rollout) -> list[int]:
+    """Rows whose last turn a stop string ended."""
+    return [row for row, why in enumerate(rollout.completions.stop_reasons) if why is StopReason.STOP_STRING]
+
+
+def cut_rows(rollout: Rollout) -> list[int]:
+    """Of these, the rows whose program breaks off there, and those that should have one and have none."""
+    return [row for row in stopped_rows(rollout) if _breaks_off(rollout.judgements[row])]
+
+
+def _breaks_off(judgement: Judgement) -> bool:
+    outcome, program = judgement.outcome, judgement.program
+    if outcome.verdict is not Verdict.SYNTAX_ERROR or program is None:
+        return outcome.verdict is Verdict.NO_PROGRAM and judgement.problem.check.runs_program
+    whole = program.source.rstrip()
+    at_end = outcome.line is not None and outcome.line > whole.count("\n")
+    if at_end and (_OPEN_END.search(whole) or "expected ':'" in outcome.exception_message):
+        return True
+    return bool(_OPEN.search(outcome.exception_message))
+
+
+def string_that_ended(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
+    """The stop string that ended a turn; empty if none did, or if it is unknown.
+
+    Args:
+        rollout: N rows.
+        row: of the turn.
+        number: of the turn in the row, from 0.
+        decode: of the policy's codec.
+    """
+    completions = rollout.completions
+    turn, strings = completions.turns[row][number], completions.problems[row].stop_strings
+    if turn.stop_reason is not StopReason.STOP_STRING:
+        return ""
+    if len(strings) == 1:
+        return strings[0]
+    if decode is None:
+        return ""
+    whole, _ = decode(completions.completion_ids[row, turn.start : turn.end].tolist(), StopReason.LENGTH, ())
+    found = [(whole.find(string), len(string), string) for string in strings if string in whole]
+    return min(found)[2] if found else ""
+
+
+def commonest_string(rollout: Rollout, rows: Sequence[int], decode: Decode | None) -> str:
+    """The stop string that ended most of some rows, quoted; all of their problems' strings if it is unknown."""
+    counted = Counter(string_that_ended(rollout, row, len(rollout.completions.turns[row]) - 1, decode) for row in rows)
+    string = counted.most_common(1)[0][0] if counted else ""
+    if string:
+        return repr(string)
+    return f"one of {sorted({one for problem in rollout.completions.problems for one in problem.stop_strings})}"
