@@ -115,7 +115,7 @@ COMMANDS = {
     "--data own_things.Empty": "nothing to fit",
     "test --config base.yaml": "has no test problems",
     "--trainer.precision 16-mixed": "use bf16-mixed or 32-true",
-    "--trainer.accelerator cuda": "sees no GPU here",
+    "--trainer.accelerator cuda": "CUDAAccelerator",
     "--trainer.limit_train_batches 0": "nothing to train",
     "validate --config base.yaml --trainer.limit_val_batches 0": "nothing to validate",
     "--trainer.accumulate_grad_batches 2": "model.update.microbatch_size",

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import lightning.pytorch as pl
 import pytest
 import torch
 import yaml
@@ -21,13 +22,13 @@ from support.small_runs import adam, build_module, corridor, fit, weights
 from lit_rl import GRPO, PPO, AssertTests, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
 from lit_rl.arguments import UsageError
-from lit_rl.callbacks import Checkpointing, checkpointing
+from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, checkpointing
 from lit_rl.data import Corridor, Sorting
 from lit_rl.models import LoRA, SeparateCritic, SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import Update, setup_checks
+from lit_rl.modules import Update, setup_check
+from lit_rl.modules.setup_check import check_setup
 from lit_rl.rewards import SortingReward
-from lit_rl.trainer import require_training
 from lit_rl.training.progress import Clock
 
 RUNNER = '''
@@ -57,14 +58,46 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return here
 
 
+def set_up(**given: Any) -> Any:
+    """A module as it is set up, of what the checks look at."""
+    trainer: dict[str, Any] = {"world_size": 2, "max_epochs": -1, "max_steps": -1, "limit_train_batches": 1.0}
+    trainer |= {"limit_val_batches": 1.0, "callbacks": [ExecutionEvaluation(), Checkpointing("x")], "datamodule": None}
+    trainer |= {"precision_plugin": SimpleNamespace(precision="32-true")}
+    own = {"clock": Clock("rollout"), "sampling": Sampling(), "sampler": SimpleNamespace(sandbox=None)}
+    module = {key: given.pop(key) for key in own if key in given}
+    return SimpleNamespace(**own | module, samples_to_train=True, trainer=SimpleNamespace(**trainer | given))
+
+
 def test_tasks_of_slurm_that_know_nothing_of_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = SimpleNamespace(world_size=2, max_epochs=-1, max_steps=-1, limit_train_batches=1.0)
     for tasks in ("1", "2"):
         monkeypatch.setenv("SLURM_STEP_NUM_TASKS", tasks)
-        require_training(alone)  # type: ignore[arg-type]
+        check_setup(set_up(), "fit")
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "3")
     with pytest.raises(UsageError, match=r"srun started 3 tasks, and trainer.devices x num_nodes is 2: set"):
-        require_training(alone)  # type: ignore[arg-type]
+        check_setup(set_up(), "fit")
+
+
+class Own(pl.Callback):
+    """May do what ours do not."""
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({}, ""), ({"callbacks": [ExecutionEvaluation()]}, "nothing ends this run"), ({"callbacks": [Own()]}, ""),
+        ({"callbacks": [ExecutionEvaluation()], "max_steps": 5}, ""),
+        ({"callbacks": [ExecutionEvaluation()], "clock": Clock("rollout", 3)}, ""),
+        ({"callbacks": [Checkpointing("x")]}, "validation measures nothing"),
+        ({"callbacks": [Checkpointing("x")], "limit_val_batches": 0}, ""),
+    ],
+)  # fmt: skip
+def test_a_run_without_end_or_measure_is_warned_of(
+    given: dict[str, Any], part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(setup_check, "rank_zero_warn", told.append)
+    check_setup(set_up(**given), "fit")
+    assert len(told) == bool(part) and all(part in one for one in told)
 
 
 OVERLAP = {"train": [("a", "1"), ("b", "2"), ("c", "3")], "validation": [("c", "3"), ("a", "1"), ("b", "4")]}
@@ -83,7 +116,7 @@ def test_a_metric_that_nothing_logs_is_refused_as_a_monitor(monitor: str, prefix
     watch.metric_names = lambda *_: ["val/greedy/pass@1"]
     trainer = SimpleNamespace(callbacks=[watch], limit_val_batches=1, val_check_interval=1, check_val_every_n_epoch=1)
     module: Any = type("Ours", (), {"__module__": "lit_rl.x", "clock": Clock("rollout"), "metric_prefix": prefix})()
-    refusal = pytest.raises(UsageError, match=f"EarlyStopping's monitor {monitor} is none .* did you mean {meant}")
+    refusal = pytest.raises(UsageError, match=f"EarlyStopping's monitor {monitor} is none .*{meant}")
     with refusal if meant else nullcontext():
         checkpointing.check_monitors(trainer, module)
 
@@ -91,7 +124,7 @@ def test_a_metric_that_nothing_logs_is_refused_as_a_monitor(monitor: str, prefix
 def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of three have name and prompt of a training problem; one has its name alone."""
     told: list[str] = []
-    monkeypatch.setattr(setup_checks, "rank_zero_warn", told.append)
+    monkeypatch.setattr(setup_check, "rank_zero_warn", told.append)
     check = AssertTests("assert f()")
     parts = {split: [Problem(name, f"{name}{mark}", check) for name, mark in rows] for split, rows in OVERLAP.items()}
 
@@ -101,7 +134,9 @@ def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.Mo
 
     for limit in (0, 1.0):
         assert not told, "where no validation is wanted"
-        setup_checks.require_problems(SimpleNamespace(datamodule=Task(), limit_val_batches=limit), "fit")  # type: ignore[arg-type]
+        check_setup(
+            set_up(datamodule=Task(), limit_val_batches=limit, sampler=SimpleNamespace(sandbox=object())), "fit"
+        )
     assert len(told) == 1 and "2 of 3 validation problems" in told[0]
 
 

@@ -32,7 +32,6 @@ from lit_rl.cli.run_config import (
     SaveConfigInTraining,
     follow_length,
     follow_seed,
-    require_loggers,
     require_writer,
     settle_run_dir,
     settle_validation,
@@ -162,7 +161,6 @@ class Cli(LightningCLI):
         """Fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
         settle_validation(config.get("data"), self._arguments)
-        require_loggers(config["trainer"])
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))
         follow_seed(config)

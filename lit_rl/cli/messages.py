@@ -38,6 +38,7 @@ def in_one_line(message: str) -> str:
     lines = [line.strip(" -") for line in message.splitlines() if line.strip()]
     keys = [found[1] for line in lines if (found := re.search(r'Parser key "([^"]+)"', line))]
     reasons = [line for line in lines if not _SURROUNDS.match(line)]
+    reasons = [line for line in reasons if not line.startswith("Expected a <class")] or reasons
     return ": ".join([*keys[:1], *reasons[-1:]]) if len(lines) > 1 else message
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from jsonargparse import Namespace
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks.progress_screen import ProgressScreen
@@ -73,11 +72,6 @@ def follow_length(config: Any) -> None:
         return
     if schedule.get("total_iters") == 5:
         schedule["total_iters"] = length
-    if "start_factor" in schedule and schedule["total_iters"] > length:
-        rank_zero_warn(
-            f"update.lr_scheduler warms up for {schedule['total_iters']} steps and the run ends after {length}, before "
-            "the learning rate is reached: set total_iters below that"
-        )
     if "total_steps" in schedule and schedule["total_steps"] is None and schedule.get("epochs") is None:
         schedule["total_steps"] = length + 1  # a cycle counts the rate of the beginning too
 
@@ -147,30 +141,6 @@ def settle_run_dir(config: Any) -> None:
         callbacks += savers
     for saver in savers:
         saver.init_args["folder"] = str(path)
-
-
-_LOGGERS_NEED = {
-    "WandbLogger": "wandb",
-    "MLFlowLogger": "mlflow",
-    "CometLogger": "comet_ml",
-    "NeptuneLogger": "neptune",
-}
-
-
-def require_loggers(trainer: Any) -> None:
-    """Check whether the packages of the loggers are installed: the parser's message would not name them.
-
-    Raises:
-        ModuleNotFoundError: one is not.
-    """
-    for logger in _listed(trainer.get("logger")):
-        package = _LOGGERS_NEED.get(_short_name(logger))
-        if package and find_spec(package) is None:
-            raise ModuleNotFoundError(
-                f"trainer.logger {_short_name(logger)} needs the package {package}: pip install {package}, or use "
-                "TensorBoardLogger",
-                name=package,
-            )
 
 
 def settle_version(config: Any, verb: str) -> None:

@@ -28,12 +28,11 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.checkpoint import build_from_config, describe_policy, describe_task, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
-from lit_rl.modules.setup_checks import (
+from lit_rl.modules.setup_check import (
+    check_setup,
     doubt_rates,
     require_extendable,
-    require_no_programs,
     require_playable,
-    require_problems,
     settle_precision,
     task_of,
 )
@@ -133,11 +132,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def setup(self, stage: str) -> None:
         """Start the sandbox; check whether strategy, precision and rewards have what they need."""
         check_strategy(self.trainer.strategy)
-        require_problems(self.trainer, stage)
+        check_setup(self, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)
-        if self.sampler.sandbox is None:
-            require_no_programs(self, stage)
         self.sampler.open()
         if self.rewards is not None:
             self.rewards.setup()
