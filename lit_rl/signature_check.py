@@ -169,16 +169,22 @@ def check(value: Any, hint: Any, path: str, *, config: bool = False, default: An
     Raises:
         ArgumentError: the value fits no type of the annotation; of several reasons the one about the innermost part.
     """
-    kinds, reasons = list(alternatives(hint)), []
+    kinds, reasons, remedies = list(alternatives(hint)), list[UsageError](), list[str]()
     for kind in kinds:
         try:
             return _as(value, kind, path, config, default)
+        except _Misfit as misfit:
+            remedies += misfit.args
         except UsageError as error:
             reasons.append(error)
-    inner = [one for one in reasons if not isinstance(one, ArgumentError) or one.key != path or one.remedy]
-    if inner:
-        raise max(inner, key=lambda one: len(str(getattr(one, "key", path))))
-    raise ArgumentError(path, " or ".join(dict.fromkeys(map(_described, kinds))), shown(value))
+    if reasons:
+        raise max(reasons, key=lambda one: len(str(getattr(one, "key", path))))
+    expected = " or ".join(dict.fromkeys(map(_described, kinds)))
+    raise ArgumentError(path, expected, shown(value), next(filter(None, remedies), ""))
+
+
+class _Misfit(Exception):
+    """A value is of another type; the argument says what to do, if that is known."""
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -200,8 +206,7 @@ def alternatives(hint: Any) -> Iterator[Any]:
 
 def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
     """Return a value as one type wants it."""
-    wrong = ArgumentError(path, _described(kind), shown(value))
-    home, inner = get_origin(kind) or kind, get_args(kind)
+    home, inner, remedy = get_origin(kind) or kind, get_args(kind), ""
     if isinstance(value, Typed) and kind is not str:
         value = value.read()
     if kind is Any:
@@ -214,7 +219,7 @@ def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
             return value
         if isinstance(value, str):
             near = did_you_mean(value, map(str, inner))
-            wrong.remedy = near if near.startswith("did") else ""
+            remedy = near if near.startswith("did") else ""
     elif kind is str:
         if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
             return str(value).removeprefix("torch.")
@@ -226,11 +231,11 @@ def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
         if config and isinstance(value, str) and kind is float and _SCIENTIFIC.fullmatch(value):
             return value  # a text for PyYAML, a number for the parser
         if isinstance(value, str) and value.strip("+-").replace(".", "", 1).isdigit():
-            wrong.remedy = f"write {value} without quotes"
+            remedy = f"write {value} without quotes"
     elif home is Callable:
-        return _function(value, kind, path) if config else _callable(value, wrong)
+        return _function(value, kind, path) if config else _callable(value, kind)
     elif home in _LISTS:
-        return _list(value, home, inner, path, config, wrong)
+        return _list(value, home, inner, path, config)
     elif home in (dict, Mapping):
         if isinstance(value, Mapping):
             of = inner[1] if inner else Any
@@ -250,19 +255,18 @@ def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
     elif config and isinstance(value, str | Mapping) and home not in (bool, bytes) and home.__module__ != "torch":
         return _object(value, home, path, default)
     elif isinstance(value, type) and issubclass(value, home):
-        wrong.remedy = f"give an object of the class, {value.__name__}(...)"
-    raise wrong
+        remedy = f"give an object of the class, {value.__name__}(...)"
+    raise _Misfit(remedy)
 
 
-def _list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool, wrong: ArgumentError) -> Any:
+def _list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool) -> Any:
     """Check several values; a generator becomes a list."""
     if isinstance(value, Iterator) and home is not Iterable:
         value = list(value)
     if isinstance(value, Mapping | str | bytes) or not isinstance(value, Iterable if home is Iterable else Sequence):
         item = inner[0] if inner else Any
-        if item is not Any and (fits(value, item) or (config and _names_class(value))):
-            wrong.remedy = "put it into a list"
-        raise wrong
+        is_item = item is not Any and (fits(value, item) or (config and _names_class(value)))
+        raise _Misfit("put it into a list" if is_item else "")
     if not inner or not isinstance(value, Sequence):
         return value
     if home is tuple and inner[-1] is not ...:
@@ -279,12 +283,11 @@ def _list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool, 
     return value if all(a is b for a, b in zip(value, found, strict=True)) else found
 
 
-def _callable(value: Any, wrong: ArgumentError) -> Any:
+def _callable(value: Any, kind: Any) -> Any:
     if callable(value):
         return value
-    if isinstance(value, str):
-        wrong.remedy = f"write functools.partial(torch.optim.{value}, lr=1e-6)" * ("Optimizer" in wrong.expected)
-    raise wrong
+    is_optimizer = isinstance(value, str) and "Optimizer" in _described(kind)
+    raise _Misfit(f"write functools.partial(torch.optim.{value}, lr=1e-6)" if is_optimizer else "")
 
 
 def _is_source(value: Any, home: type) -> bool:
