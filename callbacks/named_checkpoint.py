@@ -60,8 +60,8 @@ def checkpoint_in(path: Path, name: str = "last") -> Path:
     if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
         path, name = path.parent, "best"
     if name == "last":
-        last = path / "last.ckpt"
-        return (last if last.exists() else path).resolve() if last.exists() or path.is_symlink() else path
+        path = path / "last.ckpt" if (path / "last.ckpt").exists() else path
+        return path.resolve() if path.is_symlink() else path
     run = RunFolder(path)
     newest = run.checkpoints()[-1:]
     kept = _kept(newest[0]) if newest else {}

@@ -66,6 +66,7 @@ COMMANDS = {
     "--config key.yaml": "key.yaml: model.max_rollout is unknown to GRPO; did you mean max_rollouts?",
     "--model.smapling.max_tokens 5": "did you mean sampling?",
     "--model.sampling.temprature 1": "model.sampling.temprature is unknown to Sampling; did you mean temperature?",
+    "--modle.max_rollouts 3": "did you mean model?",
     "--data.batch_sise 3": "did you mean batch_size?",
     "--trainer.maxepochs 3": "did you mean max_epochs?",
     "--trainer.callbacks '[{class_path: Checkpointing, init_args: {foldr: x}}]'": "did you mean folder?",

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from lit_rl.cli.shipped_configs import in_one_word
+from lit_rl.cli.verbs import RUNS
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
 from lit_rl.foreign_files import load_yaml
 from lit_rl.signature_check import Typed, arguments_of, check, check_keys, short_names
@@ -150,11 +151,13 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
             _require_one_list(words, flag)
             layer = {key: _nested([part for part in below if part != "init_args"], Typed(text))}
         else:
+            if words[0] in RUNS and flag.startswith("--") and key not in (*_SECTIONS, "config", "help", "print_config"):
+                raise UsageError(f"{flag} is unknown; {did_you_mean(key, _SECTIONS)}")
             found.append(word)
             continue
         sources: list[str] = []
         try:
-            for section in layer.keys() & {*homes, "trainer"}:
+            for section in [one for one in layer if one in (*homes, "trainer")]:
                 given = flat(layer[section], section)
                 merged[section] = laid_over(merged.get(section), given)
                 stand_ins = _check_section(section, merged[section], homes.get(section), trainer)
@@ -172,6 +175,8 @@ def _check_section(section: str, value: Any, home: type | None, trainer: type) -
     """Check what is known of a section so far; return the keys at which a hub id or folder stands for a class."""
     if value is None or (home is not None and not isinstance(value, Typed | str | Mapping)):
         raise ArgumentError(section, "a class with its arguments", str(value))
+    if home is None and not isinstance(value, Mapping):
+        raise ArgumentError(section, "keys and values", str(value))
     if home is None:
         check_keys(trainer, value, section)
         return []
@@ -185,7 +190,12 @@ def _changed(before: Any, after: Any, path: str) -> Iterator[str]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in before:
             yield from _changed(before[key], after.get(key), f"{path}.{key}")
-    elif isinstance(before, str) and before[:1] != "{" and isinstance(after, Mapping) and before != after["class_path"]:
+    elif (
+        isinstance(before, str)
+        and before[:1] != "{"
+        and isinstance(after, Mapping)
+        and before != after.get("class_path", before)
+    ):
         yield path
 
 
