@@ -292,7 +292,7 @@ def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(
     assert cli.model.clock.count == int((tmp_path / "run" / "best.ckpt").resolve().stem[-1])
     with pytest.raises(FileNotFoundError, match=r"no best checkpoint: .*new holds none; train first"):
         trainer(tmp_path / "new").fit(cli.model, datamodule=cli.datamodule, ckpt_path="best")
-    with pytest.raises(UsageError, match=r"ckpt_path last is .* which this trainer does not have: add it"):
+    with pytest.raises(UsageError, match=r"ckpt_path last is .* which this trainer does not have: give a path"):
         Trainer(**settings).fit(cli.model, datamodule=cli.datamodule, ckpt_path="last")
     (tmp_path / "run" / "best.ckpt").unlink()
     with pytest.raises(FileNotFoundError, match="has no monitor; set Checkpointing's monitor"):
@@ -429,7 +429,7 @@ def test_a_file_without_classes_adds_to_those_of_an_earlier_one_and_is_refused_a
         capsys, "fit", "--config", "basics_grpo", "--config", str(added)
     )
     added.write_text("model: null\n")
-    assert "model is null" in error_of(capsys, "fit", "--config", "basics_grpo", "--config", str(added))
+    assert "model: expected a class" in error_of(capsys, "fit", "--config", "basics_grpo", "--config", str(added))
 
 
 SORTING = Path(__file__).parents[1] / "configs" / "sorting_rewards.yaml"

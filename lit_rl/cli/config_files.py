@@ -168,6 +168,9 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
         except UsageError as error:
             raise type(error)(f"{file}: {error}" if file else str(error)) from error
         found.append(_with_classes(word, layer, sources) if sources else word)
+    for section in homes:
+        if isinstance(given := merged.get(section), Mapping) and given and "class_path" not in given:
+            raise UsageError(f"{section} names no class: give class_path, and {next(iter(given))} under init_args")
     return found
 
 

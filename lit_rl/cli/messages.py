@@ -13,6 +13,7 @@ from lit_rl.reports.run_files.row_text import printable
 _LONGEST_LINE = 400
 _SURROUNDS = re.compile(
     r"Parser key|Problem with given|Given value|Does not validate|Subtypes:|Errors:|Expected a <class 'NoneType'>"
+    r"|Subclass types expect|Not a valid subclass|a class path|a dict |Expected a path but"
 )
 """Lines of a parser about other types that it tried, and around its reasons."""
 _SYNONYMS = {"train": "fit", "eval": "validate", "evaluate": "validate", "sample": "predict", "merge": "export"}
