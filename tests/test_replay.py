@@ -120,7 +120,7 @@ def test_a_reward_that_is_not_there_is_no_fault_of_the_runs_configuration(
     for name, told in (("TestReward", "no class TestReward; did you mean TestsReward"), ("no.Term", "no module no")):
         with pytest.raises(SystemExit):
             lit_rl.cli.main.main(["replay", str(run), "--reward", name])
-        assert f"lit-rl: error: rewards: there is {told}" in capsys.readouterr().err
+        assert f"lit-rl: error: rewards[0]: {told}" in capsys.readouterr().err
 
 
 def test_a_configuration_can_be_given(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
