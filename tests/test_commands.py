@@ -13,10 +13,8 @@ import pytest
 from support.small_runs import Words, build_module, fit
 
 import lit_rl.cli.main
-from lit_rl.cli.main import VERBS
 from lit_rl.cli.options import OPTIONS
-from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split
 from lit_rl.types import Problem
 
 OWN_TASK = '''
@@ -31,79 +29,6 @@ class Ones(TaskDataModule):
     def load_problems(self, split):
         return [Problem("one", "p", AssertTests("assert f() == 1"), reference="def f():\\n    return 1\\n")]
 '''
-
-
-def test_check_data_names_the_rule_by_which_a_reference_passes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed = {"lines": "1.50", "decimals": "1.5", "tokens": "1.5000001", "none": "2"}
-    rows = [
-        {
-            "problem": f"Print {name}.",
-            "tests": [{"input": "", "output": "1.50\n"}],
-            "solutions": [f"print('{text}')"],
-            "compare": "lines",
-        }
-        for name, text in printed.items()
-    ]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    output = tmp_path / "failed.jsonl"
-    section = {"class_path": "DeepCoder", "init_args": {"train": [str(tmp_path / "rows.jsonl")], "validation": []}}
-    with pytest.raises(SystemExit):
-        lit_rl.cli.main.main(["check-data", "--data", json.dumps(section), "--output", str(output)])
-    report = capsys.readouterr().out.splitlines()
-    assert report[0] == f"task DeepCoder from {tmp_path / 'rows.jsonl'}"
-    assert report[1] == "something is wrong with 3 of 4 problems: 1 of 4 references pass"
-    assert report[5:11] == [
-        "the output is right only with compare: decimals: 1 problem (train)",
-        "  rows/1: wrong_answer (1.50, not 1.5)",
-        "the output is right only with compare: tokens: 1 problem (train)",
-        "  rows/2: wrong_answer (1.50, not 1.5000001)",
-        "the tests expect other answers than the reference gives: 1 problem (train)",
-        "  rows/3: wrong_answer (1.50, not 2)",
-    ]
-    failed = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [row["passes_by"] for row in failed] == ["decimals", "tokens", None]
-
-
-PUBLIC_TASK = '''
-from lit_rl.data import TaskDataModule
-from lit_rl.execution import AssertTests
-from lit_rl.types import Problem
-
-
-class Shown(TaskDataModule):
-    """Three problems, of which two show an assert; one of those is wrong."""
-
-    def load_problems(self, split):
-        check, wrong = AssertTests("assert f() == 1"), AssertTests("assert f() == 2")
-        reference = "def f():\\n    return 1\\n"
-        return [
-            Problem(name, "p", check, reference=source, public_check=public)
-            for name, source, public in (
-                ("right", reference, check), ("wrong", reference, wrong), ("none", reference, None),
-                ("bare", None, check),
-            )
-        ]
-'''
-
-
-def test_check_data_counts_public_checks_and_names_those_that_the_reference_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "shown_of_my_own.py").write_text(PUBLIC_TASK)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main.main(["check-data", "--data", "shown_of_my_own.Shown", "--output", "failed.jsonl"])
-    assert left.value.code == 1
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[:1] == ["task Shown"]
-    assert printed[1] == "something is wrong with 1 of 4 problems: 2 of 3 references pass"
-    assert "public checks: 3 of 4 problems have one, 1 of 2 references pass theirs" in printed
-    (faulty,) = [line for line in printed if line.startswith("  wrong: wrong_answer")]
-    assert faulty == "  wrong: wrong_answer (f(): 2, not 1)"
-    (failed,) = [json.loads(line) for line in (tmp_path / "failed.jsonl").read_text().splitlines()]
-    assert (failed["task_id"], failed["verdict"], failed["public_verdict"]) == ("wrong", "passed", "wrong_answer")
 
 
 def test_check_contamination_names_held_out_problems_that_are_trained_on(
@@ -154,7 +79,6 @@ def test_a_class_in_a_file_beside_the_configuration_is_found(
 
 ROOT = Path(__file__).parents[1]
 LIGHT = {"torch", "lightning", "transformers", "tensorboard", "jsonargparse"}
-NOT_BEFORE_A_RUN = {"peft", "datasets", "pyarrow", "tensorboard", "sacrebleu", "bitsandbytes"}
 
 
 def loaded(code: str, modules: set[str]) -> list[str]:
@@ -195,29 +119,6 @@ for command, expected in {EARLY!r}.items():
         status = left.code or 0
     assert status == expected, (command, status)"""
     assert loaded(code, {"torch", "lightning", "transformers"}) == []
-
-
-@pytest.mark.parametrize("verb", ["check-contamination", "check-data", "replay"])
-def test_the_help_without_tasks_names_the_arguments_that_are_parsed_with_them(verb: str) -> None:
-    light, whole = (
-        {action.dest.partition(".")[0] for action in parser._actions}
-        for parser in (OPTIONS[verb](), OPTIONS[verb](TaskDataModule))  # type: ignore[call-arg]
-    )
-    assert light == whole >= {"data", "config"}
-
-
-def test_the_command_line_loads_no_package_that_only_some_runs_need() -> None:
-    assert loaded("import lit_rl.cli.main", NOT_BEFORE_A_RUN) == []
-
-
-def test_the_help_names_every_verb_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
-    from lit_rl.__main__ import main
-
-    main(["--help"])
-    printed = capsys.readouterr().out
-    listed = [line.split()[0] for line in printed.splitlines() if line.startswith("  ") and not line.startswith("  -")]
-    assert sorted(listed) == sorted([*RUNS, *VERBS, "plan"])
-    assert AROUND_A_RUN.keys() == {*VERBS, "plan"}
 
 
 class Counting(Words):

@@ -14,7 +14,6 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl import CausalLM
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 FEW = {"batch_size": 2, "num_train_problems": 26, "num_validation_problems": 26}
 CHAT = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
 
@@ -38,11 +37,6 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     policy.load()
     policy.save_pretrained(tmp_path / "model")
     return str(tmp_path / "model")
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_is_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 60
 
 
 def test_grpo_on_rows_of_ones_own(model: str, byte_tokenizer: str) -> None:

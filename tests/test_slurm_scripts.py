@@ -75,16 +75,6 @@ def test_a_job_is_requeued_when_it_was_stopped_or_lost_its_server(
     assert requeued or ended == int(status)
 
 
-def test_a_job_without_a_model_is_refused(tmp_path: Path) -> None:
-    status, calls, said = submit(tmp_path, VLLM_MODEL="")
-    assert status != 0 and "set VLLM_MODEL to the folder or hub id of the model" in said and not calls
-
-
-def test_servers_on_all_nodes_are_refused(tmp_path: Path) -> None:
-    status, _, said = submit(tmp_path, VLLM_NODES="3")
-    assert status == 2 and "VLLM_NODES=3 of 3 nodes leaves none to the trainer: raise --nodes" in said
-
-
 @pytest.mark.parametrize(
     ("state", "code", "over"),
     [

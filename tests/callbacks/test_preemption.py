@@ -41,15 +41,6 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_the_first_interrupt_is_remembered_and_the_second_one_interrupts() -> None:
-    flag = PreemptionFlag()
-    flag.install()
-    interrupt()
-    assert flag.is_set and flag.interrupted
-    with pytest.raises(KeyboardInterrupt):
-        interrupt()
-
-
 def test_a_handler_that_was_put_back_after_the_end_passes_signals_on() -> None:
     """Lightning saves the handlers it finds and restores them last of all, after an exception."""
     flag = PreemptionFlag()

@@ -81,17 +81,6 @@ def test_the_reference_is_found_in_the_answer_that_sft_imitates(language, tmp_pa
             assert found is not None and found.source.strip() == problem.reference.strip(), problem.task_id
 
 
-def test_a_split_trains_on_four_fifths(tmp_path):
-    path = write_rows(tmp_path, *(multiple("javascript", number) for number in range(10)))
-    task = MultiPLE(path, "javascript", split="train")
-    parts = [{one.task_id for one in task.problems(split)} for split in ("train", "test")]
-    assert list(map(len, parts)) == [8, 2] and not parts[0] & parts[1]
-    assert {one.task_id for one in MultiPLE(path, "javascript", split="test").problems("validation")} == parts[1]
-    assert MultiPLE(path, "javascript").problems("train") == []
-    with pytest.raises(ValueError, match="only measured on"):
-        MultiPLE(path, "javascript").train_dataloader()
-
-
 def test_other_languages_and_rows_that_test_nothing_are_refused(tmp_path):
     for task, language in ((HumanEvalX, "python"), (MultiPLE, "c")):
         with pytest.raises(ArgumentError, match=f"{task.__name__}.language: expected one of cpp, javascript, java"):

@@ -1,28 +1,22 @@
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import torch
-from support.completions import PASSED, batch, judged, reward_of
-from support.small_runs import fit
-from support.two_turns import LastTurn, PlaysPPO, drawn, rows_of
+from support.completions import PASSED, reward_of
+from support.two_turns import LastTurn, drawn, rows_of
 
 from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.models import SeparateCritic
 from lit_rl.rewards import (
     Composite,
     FormatReward,
     LengthPenalty,
     OverlongPenalty,
-    RewardTerm,
-    TermScore,
     TestsReward,
     TurnPenalty,
 )
 from lit_rl.rewards.places import Credit, place_rewards
-from lit_rl.types import Completions, Judgement, Problem
+from lit_rl.types import Judgement
 
 DIVISION = "def f(x):\n    return x / 0\n"
 
@@ -126,47 +120,12 @@ def test_each_penalty_stands_on_its_own_turn() -> None:
         assert spans[i][last] == pytest.approx(before, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any], tmp_path: Path) -> None:
-    """With gamma and lambda 1 an advantage is what is rewarded from the token on, less its value."""
-    module = make_module(
-        PlaysPPO,
-        rewards=[LastTurn(), TurnPenalty(weight=0.2)],
-        critic=SeparateCritic(),
-        gae_lambda=1.0,
-        whiten=False,
-        max_rollouts=1,
-    )
-    fit(module, tmp_path)
-    experience, output = module.seen
-    worth = experience.advantages + experience.old_values
-    for i, turns in enumerate(experience.completions.turns):
-        for number, turn in enumerate(turns):
-            if turn is not turns[-1]:  # on all of it: this turn's penalty and those to come
-                share = float(output.term_values["last"][i])
-                expected = share - 0.2 * (len(turns) - 1 - number)
-                assert worth[i, turn.start : turn.end].tolist() == pytest.approx([expected] * (turn.end - turn.start))
-
-
-def test_more_values_than_turns_are_refused() -> None:
-    class Generous(RewardTerm):
-        default_name = "generous"
-
-        def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-            return [TermScore(1.0, turn_values=(0.5, 0.5)) for _ in judgements]
-
-    single = rows_of([[1]], [[[2, 4]]])
-    with pytest.raises(ValueError, match="Generous gave row 0 2 turn_values for 1 turns: give each turn one at most"):
-        Composite([Generous()])(single, JUDGEMENTS[:1])
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
         ("```python\nx = 1\n```", 0.0),
         ("Here:\r\n```\r\nx = 1\r\n```", 0.0),
         ("x = 1", -0.1),
-        ("día", -0.1),
         ("", -0.1),
     ],
 )
@@ -174,24 +133,6 @@ def test_format_costs_a_tenth_without_a_fenced_program(text: str, value: float) 
     assert reward_of(FormatReward(), text).rewards.item() == pytest.approx(value)
     any_program = reward_of(FormatReward(fence=False), text).rewards.item()
     assert any_program == pytest.approx(0.0 if text else -0.1)
-
-
-def test_format_refuses_to_want_a_fence_inside_a_program() -> None:
-    begun = Problem("t", "Examples.\n\ndef f():\n", AssertTests("assert f()"), program_prefix="def f():\n")
-    with pytest.raises(ValueError, match="FormatReward wants a fenced block, but the completion continues"):
-        FormatReward().check_problem(begun)
-    FormatReward(fence=False).check_problem(begun)
-    for prompt in ("Write f.", ({"role": "user", "content": "import math\n"},)):  # a prefix of imports alone
-        FormatReward().check_problem(Problem("t", prompt, AssertTests("assert f()"), program_prefix="import math\n"))
-
-
-@pytest.mark.parametrize("term", [FormatReward(weight=1.0), LengthPenalty(alpha=20.0)])
-def test_without_a_program_the_penalty_is_spread_over_all_tokens_and_eos(term: RewardTerm) -> None:
-    judgement = judged("hi é")
-    none = type(judgement)(judgement.problem, None, judgement.outcome)
-    output = Composite([term])(batch(["hi é"]), [none])
-    # format: -1 over four letters and EOS; length: 5 tokens cost 20 * 5 / 100 = 1
-    assert output.credit[0].tolist() == pytest.approx([-0.2] * 5)
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,6 @@ def test_the_last_turn_is_judged_under_the_hidden_check_and_every_turn_is_known(
     assert all(of_row[-1] is last for of_row, last in zip(rollout.turn_judgements, rollout.judgements, strict=True))
 
 
-def test_the_environment_ends_a_row_early_and_the_turn_limit_ends_it_late(tiny_policy: CausalLM) -> None:
-    engine = Scripted([["bad"] * 5, ["bad", "good"]])
-    rollout = play(tiny_policy, engine, Again(max_turns=3))
-    assert [len(turns) for turns in rollout.completions.turns] == [3, 2]
-
-
 def test_each_turn_has_a_stream_of_its_own_and_the_first_is_that_of_a_single_turn(tiny_policy: CausalLM) -> None:
     engine = Scripted([["bad", "bad"], ["bad", "bad"]])
     play(tiny_policy, engine, Again(max_turns=2))
@@ -176,14 +170,3 @@ def test_a_training_step_goes_through_its_phases(byte_tokenizer: str, tmp_path: 
     ]
     assert progress.purpose == "training" and progress.rows == progress.turns == progress.judged == 12
     assert progress.steps == 6 and progress.tokens > 12 and progress.part == progress.parts >= 1
-
-
-def test_rows_that_are_asked_again_stay_open(tiny_policy: CausalLM) -> None:
-    progress = Peek()
-    problem = Problem("t", "ab", AssertTests("best"), public_check=AssertTests("good"))
-    engine = Scripted([["bad", "good best"], ["good", "never said"]])
-    progress.begin("training")
-    sampling = Sampling(num_samples=2)
-    key, environment = StreamKey(0, "t", 0), Again(max_turns=2)
-    write_rows(tiny_policy, engine, Passing(), [problem], sampling, key, environment, progress).finish(progress)
-    assert (progress.rows, progress.sampled, progress.turns, progress.judged) == (2, 2, 3, 3)
