@@ -17,19 +17,6 @@ from lit_rl.cli.options import OPTIONS
 from lit_rl.data.task import Split
 from lit_rl.types import Problem
 
-OWN_TASK = '''
-from lit_rl.data import TaskDataModule
-from lit_rl.execution import AssertTests
-from lit_rl.types import Problem
-
-
-class Ones(TaskDataModule):
-    """Write 1."""
-
-    def load_problems(self, split):
-        return [Problem("one", "p", AssertTests("assert f() == 1"), reference="def f():\\n    return 1\\n")]
-'''
-
 
 def test_check_contamination_names_held_out_problems_that_are_trained_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -65,16 +52,6 @@ def test_check_contamination_names_held_out_problems_that_are_trained_on(
     (tmp_path / "run.yaml").write_text(json.dumps({"data": section}))
     lit_rl.cli.main.main(["check-contamination", "--config", str(tmp_path / "run.yaml"), "--min_share", "0.81"])
     assert capsys.readouterr().out.endswith("\n0 of 1 held-out problems occur among 2 training problems\n")
-
-
-def test_a_class_in_a_file_beside_the_configuration_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "ones_of_my_own.py").write_text(OWN_TASK)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", ".")])
-    lit_rl.cli.main.main(["check-data", "--data", "ones_of_my_own.Ones"])
-    assert "1 of 1 references pass" in capsys.readouterr().out
 
 
 ROOT = Path(__file__).parents[1]

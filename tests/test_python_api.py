@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightning.pytorch.loggers import TensorBoardLogger
 from support.tiny_models import TINY_QWEN2
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -106,23 +105,6 @@ def events_of(folder: str) -> list[int]:
     events = EventAccumulator(folder)
     events.Reload()
     return [event.step for event in events.Scalars("reward/mean")]
-
-
-@pytest.mark.parametrize(
-    ("settings", "folder"),
-    [
-        ({}, "runs/a/version_0"),
-        ({"logger": False}, "runs"),  # no logger: Lightning names the root folder
-        ({"logger": TensorBoardLogger("mine", "x")}, "mine/x/version_0"),
-        ({"callbacks": []}, "runs/lightning_logs/version_0"),
-    ],
-)
-def test_what_is_said_of_logs_wins(
-    settings: dict[str, Any], folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    trainer = Trainer(**{"accelerator": "cpu", "callbacks": Checkpointing("runs/a"), **settings})
-    assert Path(str(trainer.log_dir)).absolute() == tmp_path / folder
 
 
 def fitted(module: GRPO, rollouts: int) -> GRPO:

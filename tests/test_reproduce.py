@@ -83,27 +83,3 @@ def test_each_errand_has_a_mistake_that_ends_as_its_family_says(errands: list[An
         outcomes = sandbox.judge_many(submissions)
     assert [str(outcome.robot_verdict) for outcome in outcomes] == wanted
     assert set(wanted) == set(intended.values())
-
-
-def test_an_interrupted_run_goes_on(parts: dict[str, Any], tmp_path: Path) -> None:
-    from reproductions.part import Store
-
-    store = Store(tmp_path / "results.jsonl")
-    store.add("a", "one", 0, 1.0, {"x": 1.0})
-    with store.path.open("a") as file:
-        file.write('{"part": "a", "ca')  # killed while writing
-    store.add("a", "one", 1, 2.0, {"x": 3.0})
-    assert store.done() == {("a", "one", 0), ("a", "one", 1)}
-    assert store.of_part("a", [0, 1]) == {"one": [{"x": 1.0}, {"x": 3.0}]}
-    assert store.cpu_seconds("a") == 3.0
-
-
-def test_a_table_has_means_spreads_and_the_documents_figures(parts: dict[str, Any]) -> None:
-    from reproductions.part import Case, Part
-
-    def nothing(seed: int, folder: Path) -> dict[str, float]:
-        return {}
-
-    part = Part("p", (Case("one", nothing, {"x": 0.5}), Case("two", nothing)), {"x": "X", "y": "Y"}, digits={"y": 1})
-    lines = part.table({"one": [{"x": 1.0, "y": 2.0}, {"x": 2.0, "y": 4.0}]}).splitlines()
-    assert lines[2:] == ["| one | 1.50 ± 0.71 (0.50) | 3.0 ± 1.4 | 2 |", "| two | - | - | 0 |"]

@@ -82,35 +82,15 @@ def test_another_class_speaks_for_its_arguments(tmp_path: Path) -> None:
     ]
 
 
-def test_an_argument_is_compared_between_runs_whose_class_takes_it(tmp_path: Path) -> None:
-    def method(name: str, **arguments: Any) -> dict[str, Any]:
-        made = config()
-        made["model"]["class_path"] = f"lit_rl.modules.{name}"
-        made["model"]["init_args"] |= arguments
-        return made
-
-    runs = (
-        method("GRPO", collect={"max_resamples": 0}),
-        method("GRPO", collect={"max_resamples": 3}),
-        method("PPO", credit="tokens"),
-    )
-    assert found(tmp_path, *runs) == [
-        ("model", {"GRPO": ["a", "b"], "PPO": ["c"]}),
-        ("model.collect.max_resamples", {"0": ["a"], "3": ["b"]}),
-    ]
-
-
 @pytest.mark.parametrize(
     ("other", "differs"),
     [
         (config(model__init_args__seed=7), [("model.seed", {"0": ["a"], "7": ["b"]})]),
-        (config() | {"validate_first": True}, [("validate_first", {"not set": ["a"], "true": ["b"]})]),
         (config(model__init_args__update__epochs=2), [("model.update.epochs", {"not set": ["a"], "2": ["b"]})]),
         (config(ckpt_path="there"), []),
         (config(run_dir="there"), []),
-        (config(trainer__default_root_dir="there"), []),
     ],
-    ids=["a seed of its own", "unknown to an old version", "not given", "a start", "a folder", "another folder"],
+    ids=["a seed of its own", "not given", "a start", "a folder"],
 )
 def test_a_setting_that_one_run_has_counts_unless_it_says_where_it_is_saved(
     tmp_path: Path, other: dict[str, Any], differs: list[tuple[str, dict[str, list[str]]]]

@@ -16,7 +16,6 @@ from support.slow_cases import slow_but
 
 from lit_rl import Checkpointing, Trainer
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.callbacks.preemption import PreemptionFlag
 from lit_rl.data import Sorting
 from lit_rl.models import SortingPolicy
 from lit_rl.modules import REINFORCE, Evaluate, Update
@@ -39,20 +38,6 @@ def as_before() -> Iterator[None]:
 
 def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
-
-
-def test_a_handler_that_was_put_back_after_the_end_passes_signals_on() -> None:
-    """Lightning saves the handlers it finds and restores them last of all, after an exception."""
-    flag = PreemptionFlag()
-    flag.install()
-    mine = signal.getsignal(signal.SIGINT)
-    flag.uninstall()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    signal.signal(signal.SIGINT, mine)
-    with pytest.raises(KeyboardInterrupt):
-        interrupt()
-    assert not flag.is_set
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 class Fails(pl.Callback):

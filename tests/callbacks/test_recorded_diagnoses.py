@@ -13,7 +13,7 @@ from distributed.runs import fit as fit_ranks
 from lightning.pytorch.loggers import CSVLogger
 from support.ill_runs import Constant
 from support.ranks import on_ranks
-from support.small_runs import EvenBytes, SaveAt, Words
+from support.small_runs import EvenBytes, Words
 from test_html_report import page_of
 
 import lit_rl.cli.main  # noqa: F401  # short class names
@@ -118,20 +118,3 @@ def test_a_checkpoint_goes_on_with_what_was_said(make_module: Make, tmp_path: Pa
         run_in(tmp_path / "run", module, watched(rules=[holds(3, 5)]), saving, logger=False)
     (one,) = read_metrics(tmp_path / "run").diagnoses
     assert (one.rule, one.rollout, one.ended) == ("between", 3, 7)
-
-
-def test_a_run_that_goes_on_in_another_folder_takes_over_what_holds(
-    make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From the checkpoint of another run, such as its best: what the new run's last lines say is in its own file."""
-    first = make_module(max_rollouts=3, rewards=[Constant()])
-    run_in(tmp_path / "one", first, watched(), SaveAt(3, tmp_path / "three.ckpt"))
-    (found,) = [one for one in read_metrics(tmp_path / "one").diagnoses if one.ended is None]
-    run_in(
-        tmp_path / "two",
-        make_module(max_rollouts=5, rewards=[Constant()]),
-        watched(),
-        ckpt_path=str(tmp_path / "three.ckpt"),
-    )
-    assert read_metrics(tmp_path / "two").diagnoses == [found]
-    assert "diagnosis   since rollout 2: all rewards" in capsys.readouterr().out.rpartition("\ndone ")[2]

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, SHIPPED_TREE, CodeCompletion, Place
+from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, CodeCompletion, Place
 
 
 def test_the_shipped_program_has_six_places_of_growing_length():
@@ -33,9 +31,3 @@ def test_any_tree_can_be_completed(tmp_path):
     assert problem.task_id == "code_completion/src/main.f90:2-2" and problem.reference == "print *, 1\n"
     assert problem.check.tree == str(tmp_path) and problem.check.outputs == ("plt",)
     assert "```fortran" in problem.prompt[-1]["content"]
-
-
-def test_lines_that_are_not_there_are_named():
-    for place, error in ((Place("euler.cpp", 900, 901), ValueError), (Place("no.cpp", 1, 1), FileNotFoundError)):
-        with pytest.raises(error, match=place.file):
-            CodeCompletion(str(SHIPPED_TREE), [place]).problems("test")

@@ -97,25 +97,6 @@ def test_context_and_declarations_are_cut_with_a_mark(tree):
     assert request.count("...more...") == 2
 
 
-LANGUAGES = {
-    "a.c": "c",
-    "a.cc": "cpp",
-    "a.h": "cpp",
-    "a.F90": "fortran",
-    "make.code.defn": "makefile",
-    "Makefile": "makefile",
-    "a.py": "python",
-}
-
-
-def test_a_file_is_in_the_language_of_its_name(tree):
-    for name in LANGUAGES:
-        write(tree / "Examples" / "Wave" / "src" / name, "x = 1\n")
-    problems = {p.task_id: p for p in EinsteinToolkit(str(tree), validation_share=0).problems("train")}
-    found = {name: problems[f"einstein_toolkit/Examples/Wave/{name}"].check.language for name in LANGUAGES}
-    assert found == LANGUAGES
-
-
 def test_problems_ask_for_a_file_and_hold_it_as_the_reference(tree):
     data = EinsteinToolkit(str(tree), validation_share=0)
     problem = {p.task_id: p for p in data.problems("train")}["einstein_toolkit/CactusBase/Boundary/Check.c"]

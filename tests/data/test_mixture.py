@@ -12,9 +12,8 @@ import torch
 from support.late_verdicts import Late, PassedAndEven, WholeText
 from support.small_runs import build_module, fit, weights, whole_and_resumed
 
-from lit_rl.arguments import UsageError
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.data import Basics, Mixture, ProblemLoader
+from lit_rl.data import Mixture, ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget, Verdict
 from lit_rl.rollout import FinishedRollout
@@ -181,12 +180,3 @@ def test_a_run_logs_each_task_and_resumes(byte_tokenizer: str, tmp_path: Path) -
         assert float(logged[f"task/{name}/execution/pass_rate"]) == pytest.approx(passed)
     assert [float(logged[f"val/{name}/greedy/pass@1"]) for name in ("sure", "never")] == [1, 0]
     assert {"val/some/greedy/pass@1", "val/some/greedy/reward/mean"} <= logged.keys()
-
-
-def test_batch_sizes_that_a_mixture_ignores_are_told_and_equal_tasks_are_refused():
-    with pytest.warns(UserWarning, match="basics has a batch_size of 3; the mixture's own counts"):
-        Mixture([Basics(batch_size=3), Basics(language="javascript")])
-    sizes = {"num_train_problems": 26, "num_validation_problems": 26}
-    with pytest.raises(UsageError, match=r"basics_2 has the problems of basics"):
-        Mixture([Basics(**sizes), Basics(**sizes)]).problems("train")
-    assert Mixture([Basics(**sizes), Basics(**sizes, language="javascript")]).problems("train")

@@ -122,21 +122,6 @@ def test_a_chat_is_put_around_the_prompt_and_its_answer_is_the_whole_program(sto
     assert reference_answer(unbegun) == f"```python\n{answer}"
 
 
-def test_a_changed_order_in_the_middle_of_an_epoch_is_told(recwarn: pytest.WarningsRecorder) -> None:
-    """The rest of the epoch is then not the problems that are left."""
-
-    def make(count: int = 12, seed: int = 1) -> ProblemLoader:
-        return ProblemLoader(problems(count), 3, shuffle=True, drop_last=True, seed=seed)
-
-    first = make()
-    list(islice(first, 2))
-    make().load_state_dict(first.state_dict())
-    assert not recwarn.list
-    for other, what in ((make(seed=2), "seed 1.* seed 2"), (make(15), "12 problems.* 15 problems")):
-        with pytest.warns(UserWarning, match=what + r".*some problems of this epoch come twice"):
-            other.load_state_dict(first.state_dict())
-
-
 @pytest.mark.parametrize(("taken", "twice"), [(2, True), (4, False)])
 def test_other_problems_of_the_same_number_are_told(taken: int, twice: bool, recwarn: pytest.WarningsRecorder) -> None:
     """In another order, or with another prompt under the same name; at the end of an epoch no problem comes twice."""

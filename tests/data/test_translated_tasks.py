@@ -10,7 +10,6 @@ from support.json_rows import write_rows
 from support.slow_cases import slow_but
 from support.translated_rows import BODIES, humanevalx, multiple
 
-from lit_rl.arguments import ArgumentError
 from lit_rl.data import HumanEvalX, MultiPLE
 from lit_rl.data.rows import RowError
 from lit_rl.execution import Sandbox
@@ -82,17 +81,10 @@ def test_the_reference_is_found_in_the_answer_that_sft_imitates(language, tmp_pa
 
 
 def test_other_languages_and_rows_that_test_nothing_are_refused(tmp_path):
-    for task, language in ((HumanEvalX, "python"), (MultiPLE, "c")):
-        with pytest.raises(ArgumentError, match=f"{task.__name__}.language: expected one of cpp, javascript, java"):
-            task("rows.jsonl", language)
     with pytest.raises(
         RowError, match="is a row in Cpp, and the task's language is go; give the file of that language"
     ):
         HumanEvalX(write_rows(tmp_path, humanevalx("cpp", 1)), "go").problems("test")
-    with pytest.raises(RowError, match="language is java"):
-        MultiPLE(write_rows(tmp_path, multiple("cpp", 1)), "java").problems("test")
-    with pytest.raises(RowError, match="a function that begins on the last line"):
-        MultiPLE(write_rows(tmp_path, multiple("cpp", 1) | {"prompt": "// none\n"}), "cpp").problems("test")
     rows = [multiple("java", 1), multiple("java", 2) | {"tests": "    }\n Pair<Integer, Integer> x;\n}\n"}]
     assert [one.task_id for one in MultiPLE(write_rows(tmp_path, *rows), "java").problems("test")] == ["M_1"]
     empty = humanevalx("rust", 2) | {"test": "/*\n#[test]\nfn adds() {}\n*/\n"}

@@ -14,26 +14,20 @@ import torch
 from support.ill_runs import Programs
 
 from lit_rl.callbacks import Diagnostics
-from lit_rl.execution import AssertTests, TokenTarget
+from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import Collect, Update
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, RunSettings
 from lit_rl.reports.diagnosis.failures import commonest_failure, string_that_ended
-from lit_rl.reports.diagnosis.history import HIGHEST, LAG, LOWEST, MOVED, WEIGHT_SIZE
-from lit_rl.reports.diagnosis.rules import flat_reward, sampler_gap, still_weights
+from lit_rl.reports.diagnosis.history import LAG, MOVED, WEIGHT_SIZE
+from lit_rl.reports.diagnosis.rules import sampler_gap, still_weights
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.training.progress import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
-P, W, S, N, X = (
-    Verdict.PASSED,
-    Verdict.WRONG_ANSWER,
-    Verdict.SYNTAX_ERROR,
-    Verdict.NO_PROGRAM,
-    Verdict.EXCEPTION,
-)
+P, W, S = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.SYNTAX_ERROR
 FLAT = "group/zero_advantage_fraction"
 
 
@@ -247,11 +241,6 @@ def test_what_follows_from_a_policy_that_was_lost_is_not_said_beside_it(well: in
     assert facts in found[0].message and "lower the learning rate (0.04)" in found[0].message
 
 
-def test_what_is_not_finite_is_said_alone_and_at_once() -> None:
-    broken = earned(0.3, policy__loss=nan, completion__truncated_fraction=0.9, **DIFFERS)
-    assert [(one.rollout, one.rule) for one in diagnose([earned(0.3)] + [broken] * 20)] == [(2, "not_finite")]
-
-
 def test_a_rule_speaks_again_once_its_condition_was_clear_for_as_long_as_it_looks_at() -> None:
     """A share whose mean wavers around the limit of a fifth is one episode; after 30 good rollouts it is another."""
     ill = [earned(0.3, verdict__timed_out_fraction=0.21 + 0.03 * (-1) ** (i // 10)) for i in range(40)]
@@ -276,19 +265,11 @@ def test_a_fall_is_told_and_noise_is_not(curve: str) -> None:
     assert names_of([earned(one, 0.5) for one in rewards], leave_out=["truncated"]) == ["collapse"] * falls
 
 
-@pytest.mark.parametrize(
-    ("passed", "lost"),
-    [
-        (0.003, False),
-        (0.16, True),
-    ],
-)
-def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost: bool) -> None:
+@pytest.mark.parametrize(("passed", "lost"), [(0.003, False), (0.16, True)])
+def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float, lost: bool) -> None:
     """Under tests of another problem some constant passes now and then; no learning rate helps there."""
     outcome = Outcome(Verdict.EXCEPTION, exception_type="TypeError")
-    numbers = [earned(passed or 0.1), *(earned(0.0) for _ in range(12))]
-    for one in numbers if passed is None else ():
-        del one["execution/pass_rate"]
+    numbers = [earned(passed), *(earned(0.0) for _ in range(12))]
     (found,) = diagnose(numbers, rows([outcome] * 20))
     assert found.rule == ("collapse" if lost else "flat_reward")
     assert ("lower the learning rate" in found.message) == lost
@@ -322,19 +303,6 @@ def test_a_solved_task_is_no_fault_and_tests_that_always_passed_may_be(begins: f
     flat = {FLAT: 1.0, "group/all_passed_fraction": 1.0, "policy/entropy": 0.001, "reward/std": 0.0}
     numbers = [earned(begins, policy__entropy=1.0, group__zero_advantage_fraction=0.5)] * 12 + [earned(1.0) | flat] * 30
     assert names_of(numbers, rows([Outcome(P)] * 20)) == ["flat_reward"] * speaks
-
-
-@pytest.mark.parametrize(("least", "speaks"), [(-1.0, False), (0.9, True)])
-def test_a_task_without_programs_is_solved_where_all_rows_earn_the_most_that_any_did(
-    least: float, speaks: bool
-) -> None:
-    metrics = MetricHistory(3)
-    for reward in (least, 2.0, 2.0, 2.0):
-        metrics.add(1, {"reward/mean": reward, "reward/std": 0.0, HIGHEST: 2.5 if speaks else 2.0, LOWEST: least})
-    played = rows([Outcome(N)] * 3)
-    judged = [replace(one, problem=replace(one.problem, check=TokenTarget())) for one in played.judgements]
-    text = flat_reward(metrics, last_of(Rollout(played.completions, tuple(judged))), RunSettings())
-    assert ("rows earned up to 2.5 before" in text) == speaks == bool(text)
 
 
 # -- reward and pass rate ------------------------------------------------------------------------------------
@@ -386,18 +354,12 @@ BROKEN = "    for i in x:\n\n        return i"
     ("said", "outcome", "speaks"),
     [
         (BROKEN, Outcome(S, line=2, exception_message="expected an indented block after 'for' statement"), True),
-        ("    return (x +\n\n 2)", Outcome(S, line=2, exception_message="'(' was never closed"), True),
         ("    if x >\n\n 1:", Outcome(S, line=2, exception_message="invalid syntax"), True),
         ("    x y z\n\n", Outcome(S, line=2, exception_message="invalid syntax"), False),
         ("    return 1\n\n", Outcome(W), False),
     ],
 )
-@pytest.mark.parametrize(
-    "cut",
-    [
-        1,
-    ],
-)
+@pytest.mark.parametrize("cut", [1, 8])
 def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
     said: str, outcome: Outcome, speaks: bool, cut: int
 ) -> None:
@@ -407,8 +369,7 @@ def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
     found = diagnose([earned(0.3)] * 10, rows(outcomes, ("\n\n", "\nclass"), texts, StopReason.STOP_STRING))
     assert [one.rule for one in found] == (["truncated"] if speaks and cut > 1 else [])
     if found:
-        share = "57%" if cut == 8 else "100%"
-        assert f"{share} of the programs that fail break off" in found[0].message
+        assert "57% of the programs that fail break off" in found[0].message
         assert r"'\n\n' comes inside of good answers" in found[0].message
         assert "Programs.load_problems" in found[0].message
 
@@ -419,25 +380,6 @@ def test_the_first_of_two_stop_strings_ended_the_row() -> None:
         stopped = rows([Outcome(W)], strings, ["x\n\nclass"], StopReason.STOP_STRING)
         assert string_that_ended(stopped, 0, 0, letters) == ended
     assert string_that_ended(rows([Outcome(W)], ("a", "b")), 0, 0, letters) == ""
-
-
-@pytest.mark.parametrize(
-    ("message", "prompt", "reference", "part"),
-    [
-        ("the program defines no limit", "def f(x):\n", None, "(limit where the program defines f), so they may be"),
-        ("name 'limit' is not defined", "def f(x):\n", "def limit(x): ...", "the prompt is not whole"),
-        ("the program defines no limit", "Write limit.\ndef f(x):\n", None, "most often NameError"),
-    ],
-)
-def test_tests_that_call_other_names_than_the_prompt_asks_for_are_told_as_that(
-    message: str, prompt: str, reference: str | None, part: str
-) -> None:
-    outcome = Outcome(X, exception_type="NameError", exception_message=message)
-    rollout = rows([outcome] * 20, prompt=prompt)
-    for judgement in rollout.judgements:
-        vars(judgement.problem)["reference"] = reference
-    (one,) = diagnose([earned(0.0)] * 10, rollout)
-    assert one.rule == "flat_reward" and part in one.message
 
 
 @pytest.mark.parametrize(

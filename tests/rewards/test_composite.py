@@ -42,19 +42,6 @@ def one_row(terms: list[RewardTerm], low: float | None = None, high: float | Non
     return Composite(terms, low, high)(batch(["abcd"]), [judged("abcd")])
 
 
-def test_the_reward_is_the_weighted_sum() -> None:
-    output = one_row([fixed(1.0, weight=0.7, name="a"), fixed(-2.0, weight=0.1, name="b")])
-    assert output.rewards.item() == pytest.approx(0.7 * 1.0 + 0.1 * -2.0)
-    assert output.term_values["b"].tolist() == [-2.0]
-    assert output.term_values["a"].tolist() == [1.0]
-
-
-def test_each_place_gets_its_weighted_part() -> None:
-    output = one_row([fixed(-1.0, Span(1, 2, -1.0), weight=0.5), fixed(2.0, name="b")])
-    # b: 2 / 4 letters each; fixed: all of -0.5 on the second letter; EOS is outside the program
-    torch.testing.assert_close(output.credit, torch.tensor([[0.5, 0.0, 0.5, 0.5, 0.0]]))
-
-
 def test_clipping_towards_zero_scales_credit_in_proportion() -> None:
     output = one_row([fixed(-4.0, Span(0, 1, -3.0), Span(1, 2, -1.0))], low=-1.0)
     torch.testing.assert_close(output.credit, torch.tensor([[-0.75, -0.25, 0.0, 0.0, 0.0]]))

@@ -9,13 +9,7 @@ from support.completions import FixedScores, problem
 from support.plain_loops import plain_credit
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import (
-    ALL_TEXT,
-    Composite,
-    RewardTerm,
-    Span,
-    TermScore,
-)
+from lit_rl.rewards import ALL_TEXT, Composite, RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Program, StopReason, Turn
 
 CHARACTERS = ("x", " ", "\n", "é", "去", "😀")

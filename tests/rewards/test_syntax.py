@@ -2,7 +2,6 @@ import keyword
 from collections.abc import Callable
 from pathlib import Path
 
-import parso
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,27 +66,6 @@ def test_what_the_token_limit_cut_is_judged_as_a_prefix(text: str, value: float)
 def test_offsets_count_from_the_end_of_the_prefix(flagged: Callable[..., list[str]]) -> None:
     prefix = "def día():\n"
     assert flagged(SyntaxReward(), "    return x y\n", program_prefix=prefix) == [" y"]
-
-
-# parso's parser knows no `match`, but on older syntax it is an independent witness.
-AGREED = [
-    "x = (1 2)\n",
-    "for x on y: pass\n",
-    "x = 1 +\ny\n",
-    "if x\n  y\n",
-    "def f(:\n",
-]
-
-
-@pytest.mark.parametrize("source", AGREED)
-def test_parso_rejects_the_same_token(source: str) -> None:
-    with pytest.raises(parso.ParserSyntaxError) as caught:
-        parso.load_grammar().parse(source, error_recovery=False)
-    leaf = caught.value.error_leaf
-    place = first_rejected(source)
-    assert place is not None
-    line, column = leaf.start_pos
-    assert place[0] == sum(len(text) for text in source.splitlines(keepends=True)[: line - 1]) + column
 
 
 SOURCES = sorted(Path(lit_rl.__file__).parent.rglob("*.py"))

@@ -139,12 +139,3 @@ def test_tests_that_are_public_or_the_environment_s_own_may_be_shown(tiny_policy
 def test_an_empty_message_ends_the_conversation(tiny_policy: CausalLM) -> None:
     rows = play(tiny_policy, Scripted([["bad"], ["bad"]]), saying("")).completions
     assert [len(turns) for turns in rows.turns] == [1, 1] and rows.stop_reasons == (StopReason.EOS,) * 2
-
-
-def test_a_prompt_longer_than_the_row_is_refused(tiny_policy: CausalLM) -> None:
-    engine = Scripted([["bad"], ["bad"]])
-    with pytest.raises(ValueError, match="prompt of problem t has 2 tokens, and max_row_tokens of Again is 2"):
-        play(tiny_policy, engine, Again(max_turns=2, max_row_tokens=2))
-    assert not engine.requests
-    rows = play(tiny_policy, engine, Again(max_turns=2, max_row_tokens=3)).completions
-    assert rows.num_tokens.tolist() == [1, 1]

@@ -17,7 +17,6 @@ from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
 from lit_rl.rollout import FinishedRollout, Rollout, write_rows
-from lit_rl.training.progress import Progress
 from lit_rl.types import Problem, Sampling, StopReason
 
 KEY = StreamKey(0, "test", 0)
@@ -141,32 +140,3 @@ def test_a_callback_sees_each_rollout_once_with_what_was_computed(
         assert experience.completions is rollout.completions and experience.rewards.equal(rewards.rewards)
         assert metrics["reward/mean"] == pytest.approx(float(rewards.rewards.mean()))
         assert metrics["optimizer/learning_rate"] == 0.5 and "loss" in metrics
-
-
-class Peek(Progress):
-    """Writes down what a reader would see, at each change of phase."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log: list[tuple[str, int, int, int]] = []
-
-    def enter(self, phase: Any) -> None:
-        if phase != self.phase:
-            self.log.append((phase, self.sampled, self.update, self.updates))
-        super().enter(phase)
-
-
-def test_a_training_step_goes_through_its_phases(byte_tokenizer: str, tmp_path: Path) -> None:
-    module = build_module(byte_tokenizer, max_rollouts=1, epochs=2, minibatches=3, microbatch_size=2)
-    progress = module.sampler.progress = Peek()
-    fit(module, tmp_path)
-    assert progress.log == [
-        ("sampling", 0, 0, 0),
-        ("judging", 12, 0, 0),
-        ("rewarding", 12, 0, 0),
-        ("preparing", 12, 0, 0),
-        ("updating", 12, 0, 0),
-        ("waiting", 12, 6, 6),
-    ]
-    assert progress.purpose == "training" and progress.rows == progress.turns == progress.judged == 12
-    assert progress.steps == 6 and progress.tokens > 12 and progress.part == progress.parts >= 1

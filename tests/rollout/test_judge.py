@@ -19,8 +19,6 @@ from lit_rl.execution import (
     Outcome,
     ProgramRunner,
     ReferenceText,
-    RobotTest,
-    RobotWorlds,
     StdioTests,
     TokenTarget,
     Verdict,
@@ -228,18 +226,6 @@ def test_a_few_failures_of_ours_go_on_and_many_stop(bad: int, rows: int, share: 
         return
     with pytest.raises(InfrastructureError, match=rf"{bad} of {rows} .* \(at most .*worker lost"):
         require_infrastructure(rollout, share)
-
-
-def test_of_a_robots_program_the_first_python_block_counts() -> None:
-    task = Problem("t", "p", RobotWorlds((RobotTest({}, False, []),)))
-    program = "def task_program():\r\n    say('é')\r\n"
-    shell, other = "```sh\r\nls\r\n```\r\n", "```python\r\npass\r\n```"
-    found = find_program(task, f"é:\r\n{shell}```python\r\n{program}```\r\nOr:\r\n{other}")
-    assert found is not None
-    assert (found.source, found.fenced) == (program, True)
-    alone = find_program(task, f"{program}```\r\nThat is all.")
-    assert alone is not None and alone.start == 0 and not alone.fenced
-    assert find_program(task, "```python\n```\n```python\nx = 1\n```") is None
 
 
 CASES = (("", "1\n"),)
