@@ -209,6 +209,23 @@ def test_the_best_is_the_largest_or_the_smallest_as_mode_says(
     assert (tmp_path / "best.ckpt").resolve().name == f"rollout_{best:06d}.ckpt"
 
 
+def test_a_best_that_could_not_be_saved_is_not_the_one_to_beat(
+    build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full at rollout 2 alone; of what is on it, rollout 3 is the best."""
+    monkeypatch.setattr(Scores, "of_rollout", [0, 0.25, 1.0, 0.5, 0.0])
+    write = Checkpointing._write
+
+    def full_at_two(self: Checkpointing, trainer: pl.Trainer, part: Path) -> str | None:
+        return "no space left" if "000002" in part.name else write(self, trainer, part)
+
+    monkeypatch.setattr(Checkpointing, "_write", full_at_two)
+    callback = Checkpointing(str(tmp_path), 1, monitor="val/score")
+    with pytest.warns(UserWarning, match="rollout 2 could not be saved"):
+        run(build(Scores, max_rollouts=4), callback, **EACH)
+    assert (callback.best_value, (tmp_path / "best.ckpt").resolve().name) == (0.5, "rollout_000003.ckpt")
+
+
 def test_a_broken_checkpoint_is_skipped_and_the_one_before_is_used(
     build: Make, undisturbed: Path, tmp_path: Path
 ) -> None:

@@ -67,6 +67,21 @@ def test_solved_examples_stand_before_the_problem_in_both_forms(path):
         HumanEval(path, few_shot=4)
 
 
+def test_train_and_test_part_are_disjoint_and_whole(path):
+    data = HumanEval(path, split="train")
+    train, test = data.problems("train"), data.problems("test")
+    assert (len(train), len(test)) == (8, 2)
+    assert sorted(p.task_id for p in train + test) == [f"Own/{number}" for number in range(10)]
+    assert HumanEval(path, split="test").problems("validation") == test
+
+
+def test_training_on_what_is_only_measured_on_is_refused(path):
+    data = HumanEval(path)
+    assert data.problems("train") == [] and len(data.problems("validation")) == 10
+    with pytest.raises(ValueError, match="split='train' trains on"):
+        data.train_dataloader()
+
+
 def test_all_164_real_problems_are_read_and_cut_131_to_33(real_data):
     path = str(real_data / "humaneval" / "HumanEval.jsonl.gz")
     problems = HumanEval(path).problems("validation")

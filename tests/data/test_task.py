@@ -86,6 +86,13 @@ def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() ->
     assert len(task.validation_tasks[0].problems("validation")) == 3
 
 
+def test_problems_of_one_name_are_refused() -> None:
+    """The name is that of a random stream, of a verdict that is looked up, and of a row in pass@k."""
+    twins = [Problem(task_id, "p", TokenTarget()) for task_id in ("a", "b", "a", "a")]
+    with pytest.raises(ValueError, match="given: 'a' is the task_id of 3 train problems"):
+        Given(twins).problems("train")
+
+
 def test_validation_tasks_find_programs_as_the_task_they_belong_to_unless_they_say_otherwise() -> None:
     tasks: list[TaskDataModule] = [Given(), Given(extraction="answer")]
     task = Given(extraction="last_block", validation_tasks=tasks)

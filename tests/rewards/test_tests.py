@@ -1,22 +1,28 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from support.completions import PASSED, reward_of
-from support.two_turns import LastTurn, drawn, rows_of
+from support.small_runs import fit
+from support.two_turns import LastTurn, PlaysPPO, drawn, rows_of
 
 from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.models import SeparateCritic
 from lit_rl.rewards import (
     Composite,
     FormatReward,
     LengthPenalty,
     OverlongPenalty,
+    RewardTerm,
+    TermScore,
     TestsReward,
     TurnPenalty,
 )
 from lit_rl.rewards.places import Credit, place_rewards
-from lit_rl.types import Judgement
+from lit_rl.types import Completions, Judgement
 
 DIVISION = "def f(x):\n    return x / 0\n"
 
@@ -118,6 +124,40 @@ def test_each_penalty_stands_on_its_own_turn() -> None:
         last = slice(turns[-1].start, turns[-1].end)
         before = place_rewards(without, ROWS.completion_mask, "spans")[i, last].tolist()
         assert spans[i][last] == pytest.approx(before, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any], tmp_path: Path) -> None:
+    """With gamma and lambda 1 an advantage is what is rewarded from the token on, less its value."""
+    module = make_module(
+        PlaysPPO,
+        rewards=[LastTurn(), TurnPenalty(weight=0.2)],
+        critic=SeparateCritic(),
+        gae_lambda=1.0,
+        whiten=False,
+        max_rollouts=1,
+    )
+    fit(module, tmp_path)
+    experience, output = module.seen
+    worth = experience.advantages + experience.old_values
+    for i, turns in enumerate(experience.completions.turns):
+        for number, turn in enumerate(turns):
+            if turn is not turns[-1]:  # on all of it: this turn's penalty and those to come
+                share = float(output.term_values["last"][i])
+                expected = share - 0.2 * (len(turns) - 1 - number)
+                assert worth[i, turn.start : turn.end].tolist() == pytest.approx([expected] * (turn.end - turn.start))
+
+
+def test_more_values_than_turns_are_refused() -> None:
+    class Generous(RewardTerm):
+        default_name = "generous"
+
+        def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+            return [TermScore(1.0, turn_values=(0.5, 0.5)) for _ in judgements]
+
+    single = rows_of([[1]], [[[2, 4]]])
+    with pytest.raises(ValueError, match="Generous gave row 0 2 turn_values for 1 turns: give each turn one at most"):
+        Composite([Generous()])(single, JUDGEMENTS[:1])
 
 
 @pytest.mark.parametrize(
