@@ -230,7 +230,9 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
         with _named(file, frame.line):
             if "start" in item:
                 start = item
-                require_fields("start", start["start"], dict.fromkeys(start["start"], str | bool | int | float | None))
+                require_fields(
+                    "start", start["start"], dict.fromkeys(start["start"], str | bool | int | float | dict | None)
+                )
             if said := item.get("diagnosis"):  # a condition began to hold, or it ended
                 held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
                 if said.get("ended") and held:
