@@ -16,6 +16,7 @@ from support.slow_cases import slow_but
 
 from lit_rl import Checkpointing, Trainer
 from lit_rl.callbacks import ExecutionEvaluation
+from lit_rl.callbacks.preemption import PreemptionFlag
 from lit_rl.data import Sorting
 from lit_rl.models import SortingPolicy
 from lit_rl.modules import REINFORCE, Evaluate, Update
@@ -38,6 +39,15 @@ def as_before() -> Iterator[None]:
 
 def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_first_interrupt_is_remembered_and_the_second_one_interrupts() -> None:
+    flag = PreemptionFlag()
+    flag.install()
+    interrupt()
+    assert flag.is_set and flag.interrupted
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
 
 
 class Fails(pl.Callback):

@@ -12,8 +12,9 @@ import torch
 from support.late_verdicts import Late, PassedAndEven, WholeText
 from support.small_runs import build_module, fit, weights, whole_and_resumed
 
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.data import Mixture, ProblemLoader
+from lit_rl.data import Basics, Mixture, ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget, Verdict
 from lit_rl.rollout import FinishedRollout
@@ -180,3 +181,10 @@ def test_a_run_logs_each_task_and_resumes(byte_tokenizer: str, tmp_path: Path) -
         assert float(logged[f"task/{name}/execution/pass_rate"]) == pytest.approx(passed)
     assert [float(logged[f"val/{name}/greedy/pass@1"]) for name in ("sure", "never")] == [1, 0]
     assert {"val/some/greedy/pass@1", "val/some/greedy/reward/mean"} <= logged.keys()
+
+
+def test_tasks_with_the_same_problems_are_refused() -> None:
+    sizes = {"num_train_problems": 26, "num_validation_problems": 26}
+    with pytest.raises(UsageError, match=r"basics_2 has the problems of basics"):
+        Mixture([Basics(**sizes), Basics(**sizes)]).problems("train")
+    assert Mixture([Basics(**sizes), Basics(**sizes, language="javascript")]).problems("train")

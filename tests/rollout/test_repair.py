@@ -155,3 +155,10 @@ def test_a_problem_without_public_cases_is_refused_in_one_line(public, message):
     with pytest.raises(ValueError, match=message) as raised:
         Repair().check_problem(Problem("double", CHAT, HIDDEN, public_check=public))
     assert "\n" not in str(raised.value) and "SingleTurn" in str(raised.value)
+
+
+def test_a_template_must_bring_what_the_completion_goes_on_from():
+    Repair().check_problem(CONTINUED)
+    Repair(template="{feedback}\n{program_prefix}").check_problem(CONTINUED)
+    with pytest.raises(ValueError, match=r"must end with {program_prefix}, or be null"):
+        Repair(template="{feedback}\n").check_problem(CONTINUED)
