@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,6 +87,11 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     # -- before a run --------------------------------------------------------------------------------------
 
+    @property
+    def is_prepared(self) -> bool:
+        """True from :meth:`prepare` to the end of the run."""
+        return self._prepared
+
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
         """Claim the folder and say where this start begins; call it before ``trainer.fit``.
 
@@ -136,7 +140,6 @@ class Checkpointing(Checkpoint, TypedArguments):
             self.run.note(log_version=trainer.loggers[0].version)
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Claim the folder if it is not claimed yet; take over the signals."""
         if stage != "fit":
             return
         if not self._prepared:
@@ -158,7 +161,6 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._saved_time = time.monotonic()
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Print which settings differ from those of the start before, before the optimizer's state is restored."""
         if self.config is not None:  # the command line compares its configurations
             return
         self._settings = settings_of(pl_module.settings())
@@ -169,7 +171,6 @@ class Checkpointing(Checkpoint, TypedArguments):
                 self._settings[change.name] = change.was
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Restore the random generators; run a validation that a signal skipped."""
         self._flag.install()
         if trainer.is_global_zero and self._settings:
             self.run.note(settings=self._settings)
@@ -189,7 +190,6 @@ class Checkpointing(Checkpoint, TypedArguments):
     # -- when to save --------------------------------------------------------------------------------------
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """A rollout is done: save, unless a validation follows and the save can wait for its result."""
         agreed = trainer.strategy.reduce_boolean_decision
         self.preempted = self.preempted or agreed(self._flag.is_set, all=False)
         self.interrupted = self.interrupted or agreed(self._flag.interrupted, all=False)
@@ -203,7 +203,6 @@ class Checkpointing(Checkpoint, TypedArguments):
             self._save(trainer, pl_module)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Save what is due, and what is better than all before."""
         if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
             return
         before = self.best_value
@@ -212,12 +211,10 @@ class Checkpointing(Checkpoint, TypedArguments):
             self.best_value = before  # what is not on the disk is not the one to beat
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Save a run that the trainer's own limits ended."""
         if pl_module.clock.count != self._saved:
             self._save(trainer, pl_module, last_chance=True)
 
     def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Release folder and signals."""
         self._flag.uninstall()
         if self._limit_val_batches is not None:
             trainer.limit_val_batches, self._limit_val_batches = self._limit_val_batches, None
@@ -320,22 +317,18 @@ class Checkpointing(Checkpoint, TypedArguments):
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
     def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Add random generators of all ranks (all ranks call), and what an export needs."""
         checkpoint["random_states"] = random_states()
         checkpoint["config"] = self.config
         checkpoint["monitor"] = self.monitor
         checkpoint["metrics"] = validation_metrics(trainer)
 
     def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Keep the random states until training starts: building the loaders draws numbers in between."""
         self._generators = checkpoint.get("random_states")
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value so far, and whether a validation was left out."""
         return {"best_value": self.best_value, "owes_validation": self._owes_validation}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best value; a validation that was left out runs when training starts."""
         self.best_value = state_dict["best_value"]
         self._owes_validation = state_dict.get("owes_validation", False)
 
@@ -461,44 +454,27 @@ def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
     return [name for callback in known for name in callback.metric_names(trainer, module)]
 
 
-_BETTER_IF_LARGER = ("pass@", "reward/mean", "execution/pass_rate")
-
-
 def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
-    """Compare monitored metrics with those that validation will log; warn if it validates too seldom or never.
+    """Compare monitored metrics with those that validation will log.
 
     Args:
         trainer: the trainer that will fit; a callback other than :class:`Checkpointing` may monitor what training logs.
         pl_module: the module to fit.
 
     Raises:
-        UsageError: nothing logs one. A module or callback of the user's own may, so that there it is a warning.
+        UsageError: nothing logs one. A module or callback of the user's own may, so that there nothing is refused.
     """
-    clock, validates = pl_module.clock, trainer.limit_val_batches != 0
-    every = getattr(trainer, "val_check_interval", None)  # Lightning has none if the interval is a time
-    often = not isinstance(every, int) or every <= (clock.limit or every)
-    if validates and trainer.check_val_every_n_epoch is None and not often:
-        rank_zero_warn(
-            f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
-            "Lower val_check_interval for a curve"
-        )
     parts = (pl_module, *trainer.callbacks)
-    own = [one for one in parts if not type(one).__module__.startswith(("lit_rl.", "lightning."))]
-    known = metric_names(trainer, pl_module) if validates else []
+    own = any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in parts)
+    known = metric_names(trainer, pl_module) if trainer.limit_val_batches != 0 and not own else []
     if known and pl_module.metric_prefix:  # what else a loss on texts measures is not listed
         known.append("val/loss")
-    for one in trainer.callbacks:
+    for one in trainer.callbacks if known else ():
         name, monitor = type(one).__name__, getattr(one, "monitor", None) or ""
-        if getattr(one, "mode", "max") == "min" and any(part in monitor for part in _BETTER_IF_LARGER):
-            rank_zero_warn(f"{name}.mode is min, and {monitor} is better if larger: set mode to max")
         if not monitor.startswith("val") and not (monitor and isinstance(one, Checkpointing)):
             continue
-        if not validates:
-            rank_zero_warn(f"trainer.limit_val_batches is 0, so that nothing logs {name}'s monitor {monitor}: raise it")
         of_texts = pl_module.metric_prefix and monitor.startswith("val/") and "pass@" not in monitor
-        if known and monitor not in known and not of_texts:
-            near = get_close_matches(monitor, known, n=1, cutoff=0.0)
-            message = f"{name}'s monitor {monitor} is none of the metrics that validation logs: did you mean {near[0]}?"
-            if not own:
-                raise UsageError(message)
-            rank_zero_warn(message)
+        if monitor not in known and not of_texts:
+            raise UsageError(
+                f"{name}'s monitor {monitor} is none of the metrics that validation logs: {', '.join(known)}"
+            )

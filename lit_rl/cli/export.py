@@ -14,15 +14,16 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
-from lit_rl.arguments import UsageError
-from lit_rl.callbacks.named_checkpoint import described, find_in_folder
+from lit_rl.callbacks.named_checkpoint import checkpoint_in, described
 from lit_rl.cli import options
+from lit_rl.cli.config_files import class_named
 from lit_rl.data.task import PLACEHOLDER
+from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
 from lit_rl.modules.checkpoint import only_classes_of
-from lit_rl.renamed import arguments_at, migrate
+from lit_rl.signature_check import arguments_of
 from lit_rl.training.precision import torch_dtype
 
 _FROM = """\
@@ -37,9 +38,6 @@ _LOAD = {
     "adapter": _FROM.format(package="peft", kind="AutoPeftModelForCausalLM"),
 }
 
-_HOMES = ("lit_rl.modules", "lit_rl.models")
-"""Modules of the classes that a policy's configuration calls by short names."""
-
 _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 
 
@@ -48,7 +46,7 @@ def export(arguments: Sequence[str]) -> None:
     parsed = options.export().parse_args(list(arguments))
     wants_best = parsed.ckpt_path == "best" or Path(parsed.checkpoint).name == "best.ckpt"
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
-    path, folder = checkpoint_to_export(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
+    path, folder = checkpoint_in(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = config_of(checkpoint, parsed.config or ())
     remedy = "if you trust who made it, give the run's configuration with --config"
@@ -58,38 +56,16 @@ def export(arguments: Sequence[str]) -> None:
     load_weights(policy, checkpoint["state_dict"])
     stops = (checkpoint.get("task") or {}).get("stop_strings", ())
     kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite, stop_strings=stops)
-    (folder / "README.md").write_text(card(checkpoint, config, path.name, kind, parsed.license))
+    (folder / "README.md").write_text(card(checkpoint, config, path.name, kind))
     what = described(path, best=wants_best)
     publish = f"hf upload ORGANISATION/NAME {shlex.quote(str(folder))}"
     print(f"{kind} of {what} written to {folder}; to publish it: {publish}")
-
-
-def checkpoint_to_export(path: Path, name: str) -> Path:
-    """The checkpoint itself, links followed, of a path and, for a run's folder, a name.
-
-    Raises:
-        FileNotFoundError: the run has no such checkpoint.
-    """
-    if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
-        return find_in_folder("best", path.parent)
-    if name == "best":
-        return find_in_folder(name, path)
-    return resolve(path).resolve()
-
-
-def resolve(path: Path) -> Path:
-    """The checkpoint that a path means: itself, or the last one of a run's folder."""
-    last = path / "last.ckpt"
-    return last if last.exists() else path
 
 
 def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
 
     Of a run that was made in Python it is the policy alone, with the name of the module.
-
-    Raises:
-        ValueError: neither has one.
     """
     if not files and not checkpoint.get("config") and checkpoint.get("made_of"):
         made_of: dict[str, Any] = json.loads(checkpoint["made_of"])
@@ -99,10 +75,7 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
         raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
     config: Any = {}
     for text in texts:
-        read = yaml.safe_load(text)
-        if isinstance(read, dict):
-            migrate(read)
-        config = _laid_over(config, read)
+        config = _laid_over(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
         raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")
@@ -113,24 +86,14 @@ def _laid_over(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return over
     if under.get("init_args") and "class_path" in over:
-        under = {**under, "init_args": _taken(str(over["class_path"]), under["init_args"])}
+        cls = class_named(str(over["class_path"]))
+        taken = under["init_args"] if cls is None else arguments_of(cls)
+        under = {**under, "init_args": {name: one for name, one in under["init_args"].items() if name in taken}}
     return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
 
 
-def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments that another class takes too, as in ``fit``; all of them if the class cannot tell."""
-    paths = [class_path] if "." in class_path else [f"{home}.{class_path}" for home in _HOMES]
-    known = next(filter(None, map(arguments_at, paths)), {})
-    takes_all = not known or any(one.kind is one.VAR_KEYWORD for one in known.values())
-    return arguments if takes_all else {name: value for name, value in arguments.items() if name in known}
-
-
 def policy_of(config: Mapping[str, Any]) -> CausalLM:
-    """Build the policy that a configuration describes, and nothing else of it.
-
-    Raises:
-        ValueError: the policy is not a language model.
-    """
+    """Build the policy that a configuration describes, and nothing else of it."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Policy, "policy")
     described = config["model"]["init_args"]["policy"]
@@ -140,7 +103,7 @@ def policy_of(config: Mapping[str, Any]) -> CausalLM:
     return policy
 
 
-def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str, license: str | None) -> str:
+def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
     """A model card: what it is, how to load it, how it was measured, how it was trained.
 
     Args:
@@ -148,7 +111,6 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
         config: the run's configuration.
         name: name of the checkpoint's file.
         kind: what :func:`write_model` returned.
-        license: licence of the weights; ``None`` takes over what the base's own card says, if anything.
     """
     model = config["model"]
     arguments = model.get("init_args", {})
@@ -162,16 +124,6 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
     }
     if base and not Path(base).is_absolute():
         header["base_model"] = base
-    if license or (license := license_of(base)):
-        header["license"] = license
-    if passes:
-        data = str((config.get("data") or {}).get("class_path", "task")).rpartition(".")[2]
-        task, dataset = {"type": "text-generation"}, {"name": data, "type": data.lower()}
-        results = [
-            {"task": task, "dataset": dataset, "metrics": [{"type": "pass@k", "name": name, "value": round(value, 4)}]}
-            for name, value in passes.items()
-        ]
-        header["model-index"] = [{"name": "policy", "results": results}]  # the form in which a hub shows them
     counted = {"rollouts": checkpoint.get("rollout_step"), "updates": checkpoint.get("global_step")}
     counts = ", ".join(f"{count} {word}" for word, count in counted.items() if count)
     rewards = {metric: value for metric, value in sorted(metrics.items()) if metric.endswith("reward/mean")}
@@ -207,17 +159,3 @@ prompt = {prompt}
 ids = {ids}
 print(tokenizer.decode(model.generate(**ids, max_new_tokens=64{until})[0]))
 """
-
-
-def license_of(base: str | None) -> str | None:
-    """The licence that the card in a base model's folder states, if there is one."""
-    file = Path(base or "") / "README.md"
-    if not base or not file.is_file():
-        return None
-    text = file.read_text(encoding="utf-8", errors="replace")
-    header = text.split("---")[1] if text.startswith("---") and text.count("---") > 1 else ""
-    try:
-        stated = yaml.safe_load(header)
-    except yaml.YAMLError:
-        return None
-    return str(stated["license"]) if isinstance(stated, dict) and stated.get("license") else None

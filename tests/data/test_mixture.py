@@ -183,7 +183,7 @@ def test_a_run_logs_each_task_and_resumes(byte_tokenizer: str, tmp_path: Path) -
     assert {"val/some/greedy/pass@1", "val/some/greedy/reward/mean"} <= logged.keys()
 
 
-def test_tasks_with_the_same_problems_are_refused() -> None:
+def test_equal_tasks_are_refused():
     sizes = {"num_train_problems": 26, "num_validation_problems": 26}
     with pytest.raises(UsageError, match=r"basics_2 has the problems of basics"):
         Mixture([Basics(**sizes), Basics(**sizes)]).problems("train")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lit_rl.data import RoboEval, RoboInstruct
+from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.data.robots.trace_checks import holds
-from lit_rl.execution import InventedWorlds
 
 TASK = """
 import sys

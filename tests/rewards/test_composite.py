@@ -125,7 +125,7 @@ class Sure(RewardTerm):
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Composite([fixed(1.0), fixed(1.0)]), r"Composite\.terms\[1\]\.name is 'fixed' a second time"),
     (lambda: Composite([fixed(1.0)], 1, 0), r"Composite\.clip_low must not exceed clip_high, got 1 and 0"),
-    (lambda: Fixed([], math.nan), r"Fixed\.weight: expected a finite number, got nan"),
+    (lambda: Fixed([], math.nan), r"Fixed\.weight: expected float, got nan"),
     (lambda: TestsReward(grades={"fine": 1.0}), r"TestsReward\.grades has an unknown verdict 'fine'"),
     (lambda: TestsReward().check_problem(problem(ReferenceText("x"))), "TestsReward .*ReferenceText"),
     (lambda: SimulatorReward().check_problem(problem()), "SimulatorReward .*AssertTests"),

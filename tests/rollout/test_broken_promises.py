@@ -116,13 +116,11 @@ def showing(check: Callable[[Problem], Any]) -> Environment:
     ],
 )
 def test_feedback_from_the_hidden_tests_is_refused(tiny_policy: CausalLM, check: Callable[[Problem], Any]) -> None:
-    """Under another time limit too, and before the first program has run under them; so is what is no check."""
+    """Under another time limit too, and before the first program has run under them."""
     with pytest.raises(ValueError, match=r"Shows.check returns the hidden tests of problem t, .* problem.public_check"):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(check))
     with pytest.raises(ValueError, match="hidden tests of problem t"):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(check), replace(PROBLEM, public_check=None))
-    with pytest.raises(ValueError, match=r"Shows.check: expected a check .* got 'assert f\(1\) == 2'"):
-        play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(lambda problem: "assert f(1) == 2"))
 
 
 def test_tests_that_are_public_or_the_environment_s_own_may_be_shown(tiny_policy: CausalLM) -> None:
