@@ -136,7 +136,6 @@ class Checkpointing(Checkpoint, TypedArguments):
             self.run.note(log_version=trainer.loggers[0].version)
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Claim the folder if it is not claimed yet; take over the signals."""
         if stage != "fit":
             return
         if not self._prepared:
@@ -158,7 +157,6 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._saved_time = time.monotonic()
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Print which settings differ from those of the start before, before the optimizer's state is restored."""
         if self.config is not None:  # the command line compares its configurations
             return
         self._settings = settings_of(pl_module.settings())
@@ -169,7 +167,6 @@ class Checkpointing(Checkpoint, TypedArguments):
                 self._settings[change.name] = change.was
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Restore the random generators; run a validation that a signal skipped."""
         self._flag.install()
         if trainer.is_global_zero and self._settings:
             self.run.note(settings=self._settings)
@@ -189,7 +186,6 @@ class Checkpointing(Checkpoint, TypedArguments):
     # -- when to save --------------------------------------------------------------------------------------
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """A rollout is done: save, unless a validation follows and the save can wait for its result."""
         agreed = trainer.strategy.reduce_boolean_decision
         self.preempted = self.preempted or agreed(self._flag.is_set, all=False)
         self.interrupted = self.interrupted or agreed(self._flag.interrupted, all=False)
@@ -203,7 +199,6 @@ class Checkpointing(Checkpoint, TypedArguments):
             self._save(trainer, pl_module)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Save what is due, and what is better than all before."""
         if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
             return
         before = self.best_value
@@ -212,12 +207,10 @@ class Checkpointing(Checkpoint, TypedArguments):
             self.best_value = before  # what is not on the disk is not the one to beat
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Save a run that the trainer's own limits ended."""
         if pl_module.clock.count != self._saved:
             self._save(trainer, pl_module, last_chance=True)
 
     def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Release folder and signals."""
         self._flag.uninstall()
         if self._limit_val_batches is not None:
             trainer.limit_val_batches, self._limit_val_batches = self._limit_val_batches, None
@@ -320,22 +313,18 @@ class Checkpointing(Checkpoint, TypedArguments):
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
     def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Add random generators of all ranks (all ranks call), and what an export needs."""
         checkpoint["random_states"] = random_states()
         checkpoint["config"] = self.config
         checkpoint["monitor"] = self.monitor
         checkpoint["metrics"] = validation_metrics(trainer)
 
     def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Keep the random states until training starts: building the loaders draws numbers in between."""
         self._generators = checkpoint.get("random_states")
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value so far, and whether a validation was left out."""
         return {"best_value": self.best_value, "owes_validation": self._owes_validation}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best value; a validation that was left out runs when training starts."""
         self.best_value = state_dict["best_value"]
         self._owes_validation = state_dict.get("owes_validation", False)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
-from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 
 from lit_rl.arguments import TypedArguments, require_at_least
 from lit_rl.reports.diagnosis.history import Decode
@@ -40,13 +38,11 @@ class CompletionLog(pl.Callback, TypedArguments):
         self._shown: dict[int, int] = {}
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Start with the first problem again."""
         self._shown = {}
 
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Write the completions of problems that are still wanted."""
         wanted = self.num_problems - self._shown.get(dataloader_idx, 0)
         if not trainer.is_global_zero or wanted <= 0 or not trainer.loggers:
             return
@@ -60,7 +56,6 @@ class CompletionLog(pl.Callback, TypedArguments):
                 _write(logger, name, rollout, rows, decode, step)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
-        """Write a group of training rows when it is time; of the first rank's."""
         if not trainer.is_global_zero or not self.groups_every or module.clock.count % self.groups_every:
             return
         rollout, rewards = finished.rollout, finished.rewards
@@ -159,8 +154,7 @@ def _indented(text: str) -> str:
 def write_table(logger: Logger, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int) -> None:
     """Write a table to a logger that can hold one; call it on the first rank.
 
-    TensorBoard shows it under TEXT, its cells as Markdown. Weights & Biases and MLflow have tables of their own. Beside
-    the metrics of a CSV logger it is added to a file ``<name>.csv``, with the step in a column of its own.
+    TensorBoard shows it under TEXT, its cells as Markdown. Weights & Biases has tables of its own.
 
     Args:
         logger: of the run.
@@ -177,14 +171,5 @@ def write_table(logger: Logger, name: str, columns: Sequence[str], rows: Sequenc
         for value in summary.value:
             value.metadata.plugin_data.plugin_name = "text"
         logger.experiment._get_file_writer().add_summary(summary, step)
-    elif isinstance(logger, CSVLogger):
-        path = Path(logger.log_dir) / f"{name.replace('/', '_')}.csv"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = [] if path.exists() else [["step", *columns]]
-        with path.open("a", newline="", encoding="utf-8", errors="surrogatepass") as file:
-            csv.writer(file).writerows([*head, *([str(step), *row] for row in rows)])
     elif isinstance(logger, WandbLogger):
         logger.log_table(name, list(columns), [list(row) for row in rows], step=step)
-    elif isinstance(logger, MLFlowLogger):
-        data = {column: [row[place] for row in rows] for place, column in enumerate(columns)}
-        logger.experiment.log_table(logger.run_id, data | {"step": [step] * len(rows)}, f"{name}.json")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,10 +17,10 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
-from lit_rl.callbacks.recorded_rows import RowLine, ending, numbered_lines, recorded_rows
+from lit_rl.callbacks.recorded_rows import append_parts, part_of, recorded_rows
 from lit_rl.callbacks.run_record import folder_of, has_folder
 from lit_rl.reports.run_files import COMPLETIONS_FILE, RecordedRollout, RecordedRow
-from lit_rl.reports.run_files.files import append_frame, cut_after, read_rollouts, to_json
+from lit_rl.reports.run_files.files import cut_after, read_rollouts, to_json
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Sampling
@@ -56,24 +55,17 @@ class CompletionWriter(pl.Callback, TypedArguments):
         self._count: Counter[str] = Counter()
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Check that there is a place to write to.
-
-        Raises:
-            ValueError: there is none.
-        """
         if stage != "fit" and self.path is None and not has_folder(trainer):
             raise UsageError("CompletionWriter has no file to write: the run has neither a logger nor a path; set path")
 
     # -- what an earlier start wrote -----------------------------------------------------------------------
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Take up what an earlier start wrote."""
         self._begin(trainer, pl_module, {f"validation/{n}": one for n, one in pl_module.validation_sampling.items()})
 
     on_test_start = on_validation_start
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Take up what an earlier start wrote."""
         self._begin(trainer, pl_module, {"predict": pl_module.evaluate.predict})
 
     def _begin(self, trainer: pl.Trainer, module: Any, samplings: Mapping[str, Sampling]) -> None:
@@ -119,7 +111,6 @@ class CompletionWriter(pl.Callback, TypedArguments):
     def on_validation_batch_start(
         self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Let the sampler know the rows of this validation task."""
         known: dict[str, list[Any]] = {}
         for (loader, purpose, _), rows in self._known.items():
             if loader == dataloader_idx:
@@ -134,7 +125,6 @@ class CompletionWriter(pl.Callback, TypedArguments):
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Append the rows of a batch that the file lacks."""
         pl_module.sampler.known_rows = {}
         if not self._made_of:
             return
@@ -148,38 +138,22 @@ class CompletionWriter(pl.Callback, TypedArguments):
             ]
             decode = pl_module.policy.codec.decode
             recorded = list(recorded_rows(rollout, evaluated.rewards.get(name), rows, 0, decode))
-            part = {
-                "num_rows": len(rollout.judgements),
-                "num_groups": len(rollout.completions.groups()),
-                "rows": [RowLine.of(row) for row in recorded],
-                "count": _counted(recorded),
-                "endings": Counter(ending(rollout.judgements[row].outcome) for row in rows),
-            }
-            self._append(gather_over_ranks(part), purposes[name], dataloader_idx)
+            parts = gather_over_ranks(part_of(rollout, recorded, [rollout.judgements[row] for row in rows]))
+            num_kept = sum(len(part["rows"]) for part in parts)
+            if self._file is not None and num_kept:
+                self._frames += 1
+                head: dict[str, Any] = {
+                    "sampled_for": purposes[name],
+                    "loader": dataloader_idx,
+                    "made_of": self._made_of,
+                }
+                append_parts(self._file, parts, rollout=self._frames, num_rows=num_kept, seconds={}, **head)
+                self._count += sum((_counted(part["rows"]) for part in parts), Counter[str]())
 
     on_test_batch_end = on_validation_batch_end
     on_predict_batch_end = on_validation_batch_end
 
-    def _append(self, parts: Sequence[Mapping[str, Any]], sampled_for: str, loader: int) -> None:
-        lines = numbered_lines(parts)
-        if self._file is None or not lines:
-            return
-        self._frames += 1
-        head = {
-            "rollout": self._frames,
-            "sampled_for": sampled_for,
-            "loader": loader,
-            "num_rows": len(lines),
-            "time": time.time(),
-            "endings": sum((part["endings"] for part in parts), Counter[str]()),
-            "seconds": {},
-            "made_of": self._made_of,
-        }
-        append_frame(self._file, [to_json(head), *lines])
-        self._count = sum((part["count"] for part in parts), self._count)
-
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Say what the file holds."""
         if self._file is not None:
             count = self._count
             rank_zero_info(

@@ -61,11 +61,9 @@ class Diagnostics(pl.Callback, TypedArguments):
         return [one for one in self.found if one.rule in self._held and one is last[one.rule]]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Read the settings, and some of the weights."""
         self._settings, self._weights = settings_of(trainer, pl_module), some_weights(pl_module)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        """Add a rollout, and ask the rules about the last ones."""
         rollout, experience = finished.rollout, finished.experience
         rows, num_rows = rollout.completions, len(rollout.completions)
         numbers = {ROWS: num_rows, GROUPS: len(rows.groups()), CUT: len(cut_rows(rollout)) / max(1, num_rows)}
@@ -83,7 +81,6 @@ class Diagnostics(pl.Callback, TypedArguments):
         self._look(trainer, self._last)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Add a validation, with the reward of training at that time, and ask the rules."""
         reward = self._metrics.level(REWARD)
         if trainer.state.fn == "fit" and self._last is not None and reward is not None:
             earned = {REWARD: reward.mean, "reward/error": reward.error}
@@ -120,17 +117,14 @@ class Diagnostics(pl.Callback, TypedArguments):
             record.on_diagnosis(diagnosis)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Begin anew; a checkpoint is loaded after this."""
         if stage == "fit":
             self._begin()
 
     def state_dict(self) -> dict[str, Any]:
-        """The metrics and diagnoses so far."""
         found = [tuple(one) for one in self.found]
         return {"metrics": self._metrics.state_dict(), "held": dict(self._held), "found": found}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore them, so that a resumed run repeats no diagnosis."""
         self._metrics.load_state_dict(state_dict["metrics"])
         self._held = dict(state_dict["held"])
         self.found = [Diagnosis(*one) for one in state_dict["found"]]

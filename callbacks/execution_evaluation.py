@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from statistics import median
-from typing import Any
+from math import isnan
+from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 
@@ -13,52 +12,21 @@ from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
 from lit_rl.callbacks.checkpointing import check_monitors
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import AssertTests
-from lit_rl.reports.summary import (
-    Counts,
-    count_passed,
-    may_hold_program,
-    mean_pass_at_k,
-    summarise,
-    summary_names,
-)
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Evaluated, Rollout
-from lit_rl.training.ranks import Means, gather_over_ranks
+from lit_rl.reports.summary import PassAtK, ProblemCounts, may_hold_program, summarise, summary_names
+from lit_rl.rollout import Evaluated
+from lit_rl.training.ranks import Means
 from lit_rl.types import Problem
 
 _ANY_PROBLEM = (Problem("any", "", AssertTests("")),)
 """Stands for problems that are not known before the run: they are taken to have programs."""
 
 
-@dataclass
-class _Tally:
-    """Results of one sampling of one task: rows judged and passed per problem, as they stood after each turn."""
+class _Counts(NamedTuple):
+    """Counts of one sampling of one task on this rank."""
 
-    turns: list[Counts] = field(default_factory=list)
-    problems: set[str] = field(default_factory=set)
-    program_bytes: list[int] | None = None
-    """Of the programs found; ``None`` where completions are no texts."""
-    means: Means = field(default_factory=Means)
-
-    def add(self, rollout: Rollout, rewards: RewardOutput | None) -> None:
-        programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
-        holds_programs = any(may_hold_program(judgement.problem) for judgement in rollout.judgements)
-        found = _Tally(
-            [count_passed(rollout.after_turn(n)) for n in range(1, rollout.max_turns + 1)],
-            {judgement.problem.task_id for judgement in rollout.judgements},
-            [program.end - program.start for program in programs] if holds_programs else None,
-            summarise(rollout, rewards),
-        )
-        self.merge(found)
-
-    def merge(self, other: _Tally) -> None:
-        self.turns += [{} for _ in other.turns[len(self.turns) :]]
-        for mine, counts in zip(self.turns, other.turns, strict=False):
-            mine.update(counts)  # each problem was sampled in one batch of one rank
-        self.problems |= other.problems
-        if other.program_bytes is not None:
-            self.program_bytes = (self.program_bytes or []) + other.program_bytes
-        self.means.merge(other.means)
+    passes: PassAtK
+    problems: ProblemCounts
+    means: Means
 
 
 class ExecutionEvaluation(pl.Callback, TypedArguments):
@@ -87,10 +55,9 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
             raise ArgumentError("ExecutionEvaluation.ks", "positive numbers", str(list(ks)))
         self.ks = sorted(set(ks))
         self.prefix = prefix
-        self._tallies: dict[tuple[int, str], _Tally] = {}
+        self._counts: dict[tuple[int, str], _Counts] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Check whether enough is sampled for every k, and whether what callbacks monitor is logged."""
         samplings = pl_module.validation_sampling
         most = max((sampling.num_samples for sampling in samplings.values()), default=0)
         if most < self.ks[-1]:
@@ -119,48 +86,37 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         return found
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Forget the last evaluation."""
-        self._tallies = {}
+        self._counts = {}
 
     on_test_epoch_start = on_validation_epoch_start
 
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Count the results of a batch."""
         evaluated: Evaluated = outputs
         for name, rollout in evaluated.rollouts.items():
-            tally = self._tallies.setdefault((dataloader_idx, name), _Tally())
-            tally.add(rollout, evaluated.rewards.get(name))
+            key = (dataloader_idx, name)
+            if key not in self._counts:
+                passes, problems = PassAtK(self.ks, rollout.max_turns), ProblemCounts()
+                self._counts[key] = _Counts(passes.to(pl_module.device), problems.to(pl_module.device), Means())
+            counts = self._counts[key]
+            counts.passes.update(rollout)
+            counts.problems.update(rollout)
+            counts.means.merge(summarise(rollout, evaluated.rewards.get(name)))
 
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Gather the counts of all ranks and log."""
-        tallies: dict[tuple[int, str], _Tally] = {}
-        for of_rank in gather_over_ranks(self._tallies):
-            for key, tally in of_rank.items():
-                tallies.setdefault(key, _Tally()).merge(tally)
-        samplings = pl_module.validation_sampling
-        for (loader, name), tally in sorted(tallies.items()):
+        for (loader, name), counts in sorted(self._counts.items()):
+            turns = counts.passes.compute()
+            after = [("", turns[-1]), *zip(_suffixes(len(turns)), turns, strict=False)]
+            passes = {f"pass@{k}{suffix}": pass_at[k] for k in self.ks for suffix, pass_at in after}
+            metrics = {key: value for key, value in passes.items() if not isnan(value)}
+            metrics |= counts.problems.compute() | counts.means.reduce(pl_module.device)
             prefix = "/".join([self.prefix, *_task_name(trainer, loader), name])
-            metrics = self._metrics(tally, samplings[name].num_samples)
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
 
     on_test_epoch_end = on_validation_epoch_end
-
-    def _metrics(self, tally: _Tally, num_samples: int) -> dict[str, float]:
-        metrics: dict[str, float] = {}
-        after_turns = [("", tally.turns[-1]), *zip(_suffixes(len(tally.turns)), tally.turns, strict=False)]
-        for k in [k for k in self.ks if k <= num_samples]:
-            for suffix, counts in after_turns:
-                mean = mean_pass_at_k(counts, k)
-                if mean is not None:
-                    metrics[f"pass@{k}{suffix}"] = mean
-        metrics["num_problems"] = float(len(tally.problems))
-        if tally.program_bytes is not None:
-            metrics["median_program_bytes"] = float(median(tally.program_bytes or [0]))
-        return metrics | tally.means.local()
 
 
 def _suffixes(max_turns: int) -> list[str]:

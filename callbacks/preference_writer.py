@@ -33,7 +33,6 @@ class PreferenceWriter(pl.Callback, TypedArguments):
         self._pairs: dict[Position, list[PreferencePair]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Check whether there will be anything to compare."""
         sampling = pl_module.evaluate.predict
         if stage == "predict" and pl_module.rewards is None:
             raise UsageError("pairs are compared by rewards, and the module has none: list at least one reward term")
@@ -44,13 +43,11 @@ class PreferenceWriter(pl.Callback, TypedArguments):
             )
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Start with no pairs."""
         self._pairs = {}
 
     def on_predict_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Make the pairs of a batch."""
         evaluated: Evaluated = outputs
         completions = evaluated.rollouts["predict"].completions
         rewards = evaluated.rewards["predict"].known_rewards().tolist()
@@ -61,7 +58,6 @@ class PreferenceWriter(pl.Callback, TypedArguments):
             )
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Put the pairs of all ranks together and write them."""
         of_problems = {position: pairs for part in gather_over_ranks(self._pairs) for position, pairs in part.items()}
         if trainer.is_global_zero:
             pairs = [pair for position in sorted(of_problems) for pair in of_problems[position]]

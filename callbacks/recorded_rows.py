@@ -1,4 +1,4 @@
-"""Choice of a rollout's rows for its record, as plain data, as many as fit.
+"""Choice of a rollout's rows for its record, as plain data.
 
 Letters: N rows, T completion tokens.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import zlib
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,17 +22,17 @@ from lit_rl.execution.interface import Outcome
 from lit_rl.reports.diagnosis.failures import string_that_ended
 from lit_rl.reports.diagnosis.history import Decode
 from lit_rl.reports.run_files import RecordedRow, RecordedTurn
-from lit_rl.reports.run_files.files import SURROGATES, to_json
+from lit_rl.reports.run_files.files import append_frame
 from lit_rl.reports.run_files.records import finite, item_of
 from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
+from lit_rl.types import Judgement
 
 LONGEST_OUTPUT = 2000
 """Characters kept of a program's output, counted from its end."""
 NOTHING_TO_RUN = "nothing to run"
 """In place of a verdict, where a task runs no programs."""
-_SHORT_TEXT = 2000
 
 # -- which of them --------------------------------------------------------------------------------------------
 
@@ -38,50 +40,38 @@ _SHORT_TEXT = 2000
 def choose_rows(
     groups: Mapping[int, Sequence[int]], rewards: Sequence[float | None], num_groups: int, num_rows: int, seed: int
 ) -> list[int]:
-    """Rows, the most informative first: the caller keeps as many as its budget allows.
-
-    First the group whose rewards differ most, then the best and the worst row of the rollout, the first row without a
-    reward, and then groups drawn at random. Within a group the best and the worst row come first, then the others.
+    """Rows of the group whose rewards differ most and of groups drawn at random; the best, the worst and a lost row.
 
     Args:
         groups: rows of each group.
         rewards: reward of each row; ``None`` if it has none.
-        num_groups: groups to keep, in addition to the best and the worst row.
-        num_rows: most rows of a group.
+        num_groups: groups to keep, in addition to the best row, the worst, and the first without a reward.
+        num_rows: most rows of a group: the best, the worst, and others at equal distances.
         seed: of the random draw.
     """
-    widest = sorted(groups.values(), key=lambda rows: _spread(rows, rewards), reverse=True)[: min(1, num_groups)]
-    others = [rows for rows in groups.values() if rows not in widest]
+    ranked = [_best_first(rows, rewards) for rows in groups.values()]
+    widest = sorted(ranked, key=lambda rows: _spread(rows, rewards), reverse=True)[: min(1, num_groups)]
+    others = [rows for rows in ranked if rows not in widest]
     drawn = random.Random(seed).sample(others, min(len(others), num_groups - len(widest)))
-    extremes = _best_first([row for rows in groups.values() for row in rows], rewards)
-    lost = [row for rows in groups.values() for row in rows if rewards[row] is None]
-    wanted = [
-        *(row for rows in widest for row in _of_group(rows, rewards, num_rows)),
-        *extremes[:1],
-        *extremes[-1:],
-        *lost[:1],
-        *(row for rows in drawn for row in _of_group(rows, rewards, num_rows)),
-    ]
-    return list(dict.fromkeys(wanted))
+    wanted: set[int] = set()
+    for rows in widest + drawn:
+        known = [row for row in rows if rewards[row] is not None]
+        kept = min(num_rows, len(known))
+        wanted.update(known[round(i * (len(known) - 1) / max(1, kept - 1))] for i in range(kept))
+        wanted.update(rows[len(known) :][: num_rows - kept])
+    of_all = _best_first([row for rows in groups.values() for row in rows], rewards)
+    known = [row for row in of_all if rewards[row] is not None]
+    return sorted(wanted.union(known[:1], known[-1:], of_all[len(known) :][:1]))
+
+
+def _best_first(rows: Sequence[int], rewards: Sequence[float | None]) -> list[int]:
+    """Rows by falling reward, those without one at the end."""
+    return sorted(rows, key=lambda row: (rewards[row] is None, -(rewards[row] or 0.0), row))
 
 
 def _spread(rows: Sequence[int], rewards: Sequence[float | None]) -> float:
     known = [reward for row in rows if (reward := rewards[row]) is not None]
     return max(known) - min(known) if known else -1.0
-
-
-def _best_first(rows: Sequence[int], rewards: Sequence[float | None]) -> list[int]:
-    """The rows that have a reward."""
-    return sorted((row for row in rows if rewards[row] is not None), key=lambda row: (-(rewards[row] or 0.0), row))
-
-
-def _of_group(rows: Sequence[int], rewards: Sequence[float | None], num_rows: int) -> list[int]:
-    """The best row, the worst, others at equal distances, and then those without a reward."""
-    ordered = _best_first(rows, rewards)
-    kept = min(num_rows, len(ordered))
-    places = [round(i * (len(ordered) - 1) / max(1, kept - 1)) for i in range(kept)]
-    lost = [row for row in rows if rewards[row] is None]
-    return [*(ordered[place] for place in places[:1] + places[1:][::-1]), *lost[: num_rows - kept]]
 
 
 # -- as plain data --------------------------------------------------------------------------------------------
@@ -181,66 +171,37 @@ def rounded(values: Tensor, digits: int = 4) -> list[list[float | None]]:
     return short if bool(exact.isfinite().all()) else [[finite(value) for value in row] for row in short]
 
 
-# -- as many as fit -------------------------------------------------------------------------------------------
+def part_of(rollout: Rollout, recorded: Sequence[RecordedRow], judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """This rank's part of a record, for :func:`append_parts`.
+
+    Args:
+        rollout: all rows of the rank.
+        recorded: those that are kept.
+        judgements: whose endings are counted.
+    """
+    endings = Counter(ending(judgement.outcome) for judgement in judgements)
+    num_groups = len(rollout.completions.groups())
+    return {"num_rows": len(rollout.judgements), "num_groups": num_groups, "endings": endings, "rows": recorded}
 
 
-class RowLine(NamedTuple):
-    """A row as it is written, with its number and its group's on its rank."""
+def append_parts(path: Path, parts: Sequence[Mapping[str, Any]], keeps_rows: bool = True, **head: Any) -> int:
+    """Append the parts of all ranks as one frame, rows and groups numbered over the ranks.
 
-    number: int
-    group: int
-    rest: str
+    Args:
+        path: of the file.
+        parts: by rank.
+        keeps_rows: whether rows are written besides the endings.
+        head: of the frame: ``rollout`` and what else is known of it.
 
-    @classmethod
-    def of(cls, row: RecordedRow) -> RowLine:
-        """The line of a row."""
-        rest = {name: value for name, value in item_of(row).items() if name not in ("row", "group")}
-        return cls(row.row, row.group, to_json(rest)[1:])
-
-    @property
-    def compressed_bytes(self) -> int:
-        """Upper bound; rows compress better together."""
-        return len(zlib.compress(self.rest.encode(errors=SURROGATES), 1))
-
-    def line(self, first_row: int, first_group: int) -> str:
-        """The line, numbered over all ranks."""
-        return f'{{"row":{self.number + first_row},"group":{self.group + first_group},{self.rest}'
-
-
-def shortened(row: RecordedRow) -> RecordedRow:
-    """A row that is too large to be kept whole: without its tokens, each text cut."""
-    most, prompt = _SHORT_TEXT, row.prompt
-    prompt = prompt[:most] if isinstance(prompt, str) else [{**m, "content": m["content"][:most]} for m in prompt]
-    turns = (dataclasses.replace(one, text=one.text[:most], spans=(), message=one.message[:most]) for one in row.turns)
-    return dataclasses.replace(
-        row, prompt=prompt, prompt_ids=(), turns=tuple(turns), program=None, failing=None, tokens={}
-    )
-
-
-def lines_that_fit(kept: Sequence[RecordedRow], allowance: int) -> list[RowLine]:
-    """The first rows that take at most this many compressed bytes; if even the first does not, a short form of it."""
-    whole = [RowLine.of(item) for item in kept]
-    if sum(len(row.rest) for row in whole) <= allowance:  # most rollouts: nothing is compressed only to be counted
-        return whole
-    rows: list[RowLine] = []
-    for item, row in zip(kept, whole, strict=True):
-        size = row.compressed_bytes
-        if size > allowance and not rows:
-            row = RowLine.of(shortened(item))
-            size = row.compressed_bytes
-        if size > allowance:
-            break
-        allowance -= size
-        rows.append(row)
-    return rows
-
-
-def numbered_lines(parts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The lines of all ranks' rows, in the order of their numbers, which count over the ranks."""
-    lines: list[str] = []
+    Returns:
+        bytes of the frame.
+    """
+    items: list[dict[str, Any]] = []
     first_row = first_group = 0
     for part in parts:
-        lines += [row.line(first_row, first_group) for row in sorted(part["rows"])]
+        for row in part["rows"] if keeps_rows else ():
+            items.append(item_of(row) | {"row": row.row + first_row, "group": row.group + first_group})
         first_row += part["num_rows"]
         first_group += part["num_groups"]
-    return lines
+    endings = dict(sum((part["endings"] for part in parts), Counter[str]()).most_common())
+    return append_frame(path, [{"num_rows": first_row, "time": time.time(), "endings": endings, **head}, *items])

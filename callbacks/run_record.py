@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,13 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lit_rl.arguments import TypedArguments, UsageError, require_at_least
 from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
-from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
-from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics, settings_of
+from lit_rl.callbacks.recorded_rows import append_parts, choose_rows, part_of, recorded_rows
+from lit_rl.reports.run_files import ROLLOUTS_FILE, Diagnosis, RunWriter, read_metrics, settings_of
 from lit_rl.reports.run_files.records import finite
 from lit_rl.reports.summary import with_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
-
-_ROLLOUTS_TO_COME = 1000
-"""A rollout may take at most this fraction (one in so many) of the bytes left, so the file never outgrows its limit."""
 
 
 class RunRecord(pl.Callback, TypedArguments):
@@ -46,8 +42,8 @@ class RunRecord(pl.Callback, TypedArguments):
             best and the worst row of the rollout are always kept.
         num_rows: most rows of a group.
         every_n_rollouts: keep rows once every this many rollouts.
-        max_megabytes: limit of ``rollouts.jsonl.gz``. A rollout takes at most a thousandth of what is left; rows that
-            do not fit are left out, so the file never reaches the limit. 0 keeps no rows.
+        max_megabytes: size of ``rollouts.jsonl.gz`` from which on no rows are added, only how programs ended. 0
+            writes no such file.
     """
 
     def __init__(
@@ -75,18 +71,12 @@ class RunRecord(pl.Callback, TypedArguments):
     # -- where ---------------------------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Check that there is a folder to write to.
-
-        Raises:
-            ValueError: there is none.
-        """
         if stage == "fit" and self.folder is None and not has_folder(trainer):
             raise UsageError(
                 "RunRecord has no folder to write to: the run has neither a logger nor Checkpointing: give its folder"
             )
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Resume where the checkpoint ends; write a line that describes the run."""
         self._writer = None
         if not trainer.is_global_zero:
             return
@@ -106,13 +96,11 @@ class RunRecord(pl.Callback, TypedArguments):
     # -- numbers -------------------------------------------------------------------------------------------
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Write what an update logged, in a run without rollouts."""
         if pl_module.clock.unit == "update":
             logged = trainer.logged_metrics
             self._write(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Write a validation's metrics; those of a validation before training are written when training begins."""
         if trainer.state.fn == "validate":
             self._before = (pl_module, validation_metrics(trainer))
         elif not trainer.sanity_checking:
@@ -126,38 +114,33 @@ class RunRecord(pl.Callback, TypedArguments):
     # -- diagnoses -----------------------------------------------------------------------------------------
 
     def on_diagnosis(self, diagnosis: Diagnosis) -> None:
-        """Write a diagnosis, on the first rank."""
         if self._writer is not None:
             self._writer.append_diagnosis(diagnosis)
 
     def on_diagnosis_end(self, rollout: int, rule: str) -> None:
-        """Write that the condition of a rule no longer holds, on the first rank."""
         if self._writer is not None:
             self._writer.end_diagnosis(rollout, rule)
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        """Write a rollout's numbers and some of its rows; all ranks call."""
         self._write(module, finished.metrics)
         count = module.clock.count
         if count % self.every_n_rollouts or not self.max_bytes:
             return
-        written = 0 if self._writer is None else self._writer.rollout_bytes
-        allowance = (self.max_bytes - written) // _ROLLOUTS_TO_COME
-        parts = gather_over_ranks(self._part(module, finished, allowance // trainer.world_size))
+        parts = gather_over_ranks(self._part(module, finished))
         if self._writer is not None:
-            endings = sum((Counter(part["endings"]) for part in parts), Counter[str]())
-            num_rows = sum(part["num_rows"] for part in parts)
             seconds = {
                 name.removeprefix("time/").removesuffix("_seconds"): round(value, 4)
                 for name, value in finished.metrics.items()
                 if name.startswith("time/") and name.endswith("_seconds") and finite(value) is not None
             }
-            self._writer.append_rollout(count, num_rows, dict(endings.most_common()), seconds, numbered_lines(parts))
+            file = self._writer.folder / ROLLOUTS_FILE
+            has_room = not file.exists() or file.stat().st_size < self.max_bytes
+            append_parts(file, parts, has_room, rollout=count, seconds=seconds)
 
-    def _part(self, module: Any, finished: FinishedRollout, allowance: int) -> dict[str, Any]:
-        """This rank's part of a rollout's record, in at most this many compressed bytes."""
+    def _part(self, module: Any, finished: FinishedRollout) -> dict[str, Any]:
+        """This rank's part of a rollout's record."""
         rollout, rewards, count = finished.rollout, finished.rewards, module.clock.count
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
@@ -173,9 +156,7 @@ class RunRecord(pl.Callback, TypedArguments):
             "entropy": traced.get("entropy"),
         }
         kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
-        endings = Counter(ending(judgement.outcome) for judgement in with_programs(rollout.judgements))
-        rows = lines_that_fit(kept, allowance)
-        return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": rows}
+        return part_of(rollout, kept, with_programs(rollout.judgements))
 
 
 def has_folder(trainer: Any) -> bool:

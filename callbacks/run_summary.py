@@ -13,12 +13,13 @@ from lit_rl.callbacks.checkpointing import savers_of
 from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.diagnostics import open_diagnoses
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.callbacks.run_view import Rows, RunView, below, short_name, verdicts_of
 from lit_rl.callbacks.tensorboard_layout import boards_of
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.reports.learned import with_interval
-from lit_rl.reports.run_files.row_text import clock_text
 from lit_rl.rollout.records import TrainedModule
+
+Rows = list[tuple[str, str]]
+"""Pairs of a label and the text next to it, one per line."""
 
 ENTRY = "lit-rl docs monitoring#when-it-does-not-learn"
 """Prints what to do about a diagnosis."""
@@ -62,19 +63,16 @@ def logs_of(trainer: pl.Trainer) -> Rows:
     return [("logs", f"{relative(folder)}   tensorboard --logdir {quoted(folder.parent)}")]
 
 
-def summary_of(trainer: pl.Trainer, module: TrainedModule, view: RunView) -> Rows:
-    """Summarize the end of a run: its result, best and last checkpoint, and commands to use them."""
-    whole = view.total is None or view.done >= view.total
-    of = "" if whole else f" of {view.total}"
-    number = view.done - view.first
-    went = f"{number} {view.word}s in {clock_text(view.seconds)}" + (
-        f", {view.done}{of} in all" if view.first or of else ""
-    )
-    found, earned = open_diagnoses(trainer), view.earned()
-    rows = [("done" if whole else "stopped", went), *view.measured()]
-    last = f"last {len(view.recent)} rollouts" if len(view.recent) > 1 else "last rollout"
-    rows += [] if earned else [("reward", f"0 in the {last}")]
-    rows += [("diagnosis", one.line()) for one in found]
+def summary_of(trainer: pl.Trainer, module: TrainedModule, earned: bool) -> Rows:
+    """Summarize what a run leaves: diagnoses, best and last checkpoint, and commands to use them.
+
+    Args:
+        trainer: of the run.
+        module: that was trained.
+        earned: whether any of the last rollouts had a reward.
+    """
+    found = open_diagnoses(trainer)
+    rows = [("diagnosis", one.line()) for one in found]
     for saver in savers_of(trainer)[:1]:
         value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
         kept = [(name, saver.run.target(name), more) for name, more in (("best", value), ("last", ""))]
@@ -121,6 +119,11 @@ def quoted(path: Path) -> str:
     return shlex.quote(relative(path))
 
 
+def short_name(name: str) -> str:
+    """``greedy pass@1`` of ``val/greedy/pass@1``."""
+    return name.removeprefix("val/").replace("/", " ")
+
+
 def short_number(count: int) -> str:
     """``1.0 M`` of 1,003,520."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
@@ -164,7 +167,7 @@ def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) ->
         prefix: of the sampling's metrics, such as ``val/greedy``.
         metrics: of the validation.
     """
-    own = below(metrics, prefix)
+    own = {name.removeprefix(f"{prefix}/"): v for name, v in metrics.items() if name.startswith(f"{prefix}/")}
     parts = []
     for name in (name for name in own if name.startswith("pass@") and "/" not in name):
         turns = [own[key] for key in own if key.startswith(f"{name}/turn_")]
@@ -174,5 +177,10 @@ def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) ->
         parts.append(f"reward {own['reward/mean']:.3f}")
     samples = module.validation_sampling[prefix.rpartition("/")[2]].num_samples
     parts.append(f"{own['num_problems']:.0f} problems" + (f" x {samples}" if samples > 1 else ""))
-    parts.append(verdicts_of(own, most=None))
+    ended = {
+        name.removeprefix("verdict/").removesuffix("_fraction").replace("_", " "): value
+        for name, value in own.items()
+        if name.startswith("verdict/") and value > 0
+    }
+    parts.append("  ".join(f"{name} {ended[name]:.0%}" for name in sorted(ended, key=lambda name: -ended[name])))
     return "   ".join(part for part in parts if part)

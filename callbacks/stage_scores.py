@@ -31,7 +31,6 @@ class StageScores(pl.Callback):
         self._means = Means()
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Forget the last evaluation."""
         self._means = Means()
 
     on_test_epoch_start = on_validation_epoch_start
@@ -39,7 +38,6 @@ class StageScores(pl.Callback):
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Add up the scores of a batch."""
         evaluated: Evaluated = outputs
         for index, (name, rollout) in enumerate(evaluated.rollouts.items()):
             for judgement in rollout.judgements:
@@ -52,7 +50,6 @@ class StageScores(pl.Callback):
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Put the ranks' sums together and log the means."""
         for name, mean in sorted(self._means.reduce(pl_module.device).items()):
             pl_module.log(f"{self.prefix}/{name}", mean)
 

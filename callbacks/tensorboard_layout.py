@@ -11,12 +11,18 @@ from torch import Tensor
 
 from lit_rl.arguments import TypedArguments, require_at_least
 from lit_rl.callbacks.checkpointing import metric_names
-from lit_rl.callbacks.run_view import headline
 from lit_rl.execution.interface import Verdict
+from lit_rl.reports.run_files import values_of
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.types import Experience
+
+
+def headline(metrics: Mapping[str, float]) -> list[str]:
+    """Names of the metrics that a validation is judged by: pass@k without those of single turns, else losses."""
+    passes = [name for name in metrics if name.rpartition("/")[2].startswith("pass@")]
+    return passes or [name for name in metrics if name.endswith(("reward/mean", "/loss"))]
 
 
 def _lines(*tags: str) -> list[Any]:
@@ -81,7 +87,6 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
         self.histograms_every = histograms_every
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Write the overview and the settings."""
         from torch.utils.tensorboard import summary
 
         if not trainer.is_global_zero:
@@ -91,11 +96,12 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
             writer.add_custom_scalars(overview_of(pl_module))
             names = dict.fromkeys(compared_metrics(trainer, pl_module), 0.0)
             written: Any = summary
-            for one in written.hparams(settings_of(trainer, pl_module), names):
+            settings = values_of(pl_module.settings()) | {"seed": pl_module.seed, "ranks": trainer.world_size}
+            known = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
+            for one in written.hparams(known, names):
                 writer._get_file_writer().add_summary(one)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        """Write distributions when it is time."""
         if not trainer.is_global_zero or not self.histograms_every or module.clock.count % self.histograms_every:
             return
         values = distributions(finished.rewards, finished.experience, module.trace.found)
@@ -142,37 +148,3 @@ def compared_metrics(trainer: pl.Trainer, module: TrainedModule) -> list[str]:
     named = metric_names(trainer, module)
     prefix = module.metric_prefix
     return [*headline(dict.fromkeys(named, 0.0)), f"{prefix}/loss" if prefix else "reward/mean"]
-
-
-def settings_of(trainer: pl.Trainer, module: TrainedModule) -> dict[str, Any]:
-    """Return the settings to compare runs by: numbers and names, in types that TensorBoard takes."""
-    task, policy = trainer.datamodule, module.policy  # type: ignore[attr-defined]
-    optimizer: Any = trainer.optimizers[0]
-    found: dict[str, Any] = {
-        "algorithm": type(module).__name__,
-        "task": getattr(task, "name", None),
-        "policy": getattr(policy, "source", None) or type(policy).__name__,
-        "lora_rank": getattr(getattr(policy, "lora", None), "rank", None),
-        "learning_rate": optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"]),
-        "optimizer": type(getattr(optimizer, "optimizer", optimizer)).__name__,
-        "batch_size": getattr(task, "batch_size", None),
-        "ranks": trainer.world_size,
-        "seed": module.seed,
-        f"max_{module.clock.unit}s": module.clock.limit,
-    }
-    for part, names in _SETTINGS.items():
-        owner = getattr(module, part, None)
-        found |= {name: getattr(owner, name, None) for name in names}
-    found["beta"] = getattr(module, "beta", None)
-    objective = getattr(module, "objective", None)
-    found["loss"] = None if objective is None else type(objective.loss).__name__
-    return {name: value for name, value in found.items() if isinstance(value, str | int | float)}
-
-
-_SETTINGS = {
-    "update": ("epochs", "minibatches", "gradient_clip_norm"),
-    "estimator": ("gae_lambda",),
-    "sampling": ("num_samples", "temperature", "max_tokens", "top_p", "top_k"),
-    "objective": ("kl_coef", "entropy_coef"),
-}
-"""Arguments that are compared, by the module's attribute that has them."""

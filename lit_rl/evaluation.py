@@ -14,7 +14,7 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import count_passed, mean_pass_at_k, with_programs
+from lit_rl.reports.summary import PassAtK, with_programs
 from lit_rl.rollout import Environment, Rollout, write_rows
 from lit_rl.training.fixed_costs import keep_freed_memory
 from lit_rl.training.ranks import evaluating
@@ -92,19 +92,14 @@ def evaluate(
     keep_freed_memory(policy.device)
     key = StreamKey(seed, "evaluate", 0)
     rollouts = []
+    passes = PassAtK(ks, 1 if environment is None else environment.max_turns, sync_on_compute=False)
     with torch.no_grad(), evaluating(policy), threads_of_run(policy, policy.device):
         for first in range(0, len(problems), batch_size):
             batch = problems[first : first + batch_size]
             pending = write_rows(policy, engine or InProcess(), sandbox, batch, sampling, key, environment)
             rollouts.append(pending.finish())
-    pass_at_turn = tuple(_pass_at(rollouts, number, ks) for number in range(1, rollouts[0].max_turns + 1))
+            passes.update(rollouts[-1])
+    pass_at_turn = passes.compute()
     judged = with_programs([judgement for rollout in rollouts for judgement in rollout.judgements])
     verdicts = Counter(judgement.outcome.verdict for judgement in judged)
     return Evaluation(pass_at_turn[-1], verdicts, tuple(rollouts), pass_at_turn)
-
-
-def _pass_at(rollouts: Sequence[Rollout], number: int, ks: Sequence[int]) -> dict[int, float]:
-    """pass@k by k of the rows as they stood after this many turns; NaN where too few could be judged."""
-    counts = count_passed([judgement for rollout in rollouts for judgement in rollout.after_turn(number)])
-    means = {k: mean_pass_at_k(counts, k) for k in ks}
-    return {k: float("nan") if mean is None else mean for k, mean in means.items()}

@@ -24,6 +24,8 @@ import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.arguments import UsageError
 from lit_rl.cli.main import Cli
 from lit_rl.cli.replay import replay
+from lit_rl.models import CausalLM
+from lit_rl.modules import SFT
 from lit_rl.reports.run_files import read_rollouts
 
 Metrics = dict[str, float]
@@ -167,6 +169,8 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
         given = small["init_args"]
         adapted = given.get("lora") or "humaneval/sft" in str(given.get("model"))
         kept = {"lora": {"rank": 2, "alpha": 4}} if adapted else {}
+        if given.get("model") in rows.values():
+            return small | {"init_args": {"model": given["model"], **kept}}
         config = TINY_QWEN2 | {"max_position_embeddings": 4096}
         return small | {"init_args": {"config": config, "tokenizer": tokenizer, **kept}}
     if (task := small.get("class_path", "").rpartition(".")[2]) in FEWER:
@@ -228,6 +232,24 @@ def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics
     metrics = fit_small(name)
     assert any(key.endswith("pass@1") for key in metrics), sorted(metrics)
     assert list(tmp_path.glob("runs/*/*/last.ckpt")), "the run saved a checkpoint"
+
+
+def test_sft_of_the_humaneval_experiment_holds_its_base_in_4_bits(
+    fit_small: Callable[..., Metrics], byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed (extra qlora)")
+    base = CausalLM(config=TINY_QWEN2 | {"hidden_size": 64, "intermediate_size": 128}, tokenizer=byte_tokenizer)
+    base.load()
+    base.save_pretrained(tmp_path / "base")
+    layers: list[str] = []
+    monkeypatch.setattr(SFT, "on_fit_end", lambda self: layers.extend(type(one).__name__ for one in self.modules()))
+    overlay = ["--config", str(ROOT / "configs/strategy/qlora.yaml"), "--model.policy.dtype", "bfloat16"]
+    metrics = fit_small(
+        "humaneval_sft", "fit", *overlay, **{"deepseek-ai/deepseek-coder-1.3b-base": str(tmp_path / "base")}
+    )
+    assert metrics["sft/loss"] > 0 and "val/greedy/pass@1" in metrics
+    base_and_adapter = 2  # PEFT calls its layer as bitsandbytes does
+    assert layers.count("Linear4bit") == base_and_adapter * 7 * TINY_QWEN2["num_hidden_layers"]
 
 
 IN_SHORT = {"basics_dpo", "basics_distillation", "sorting_clipped", "real/grpo_lora", "mbpp_stories_ppo_dense"}

@@ -38,7 +38,7 @@ import lit_rl.functional
 import lit_rl.reports.diagnosis
 import lit_rl.rollout
 from lit_rl import CausalLM
-from lit_rl.cli.shipped_docs import anchor_of, sections
+from lit_rl.cli.shipped_docs import sections
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 
 ROOT = Path(__file__).parents[1]
@@ -291,7 +291,7 @@ def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
 @cache
 def anchors(page: str) -> set[str]:
     """Ends of links to the headings of a page."""
-    return {anchor_of(one.title) for one in sections(TEXTS[page])}
+    return {*sections(TEXTS[page])}
 
 
 PROSE = {page: re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL) for page, text in TEXTS.items()}

@@ -467,7 +467,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "the last minus one": ("replay . --config base.yaml --last -1", ("last: expected at least 1, got -1",)),
     "a replay of nothing": ("replay nothere", ("no rollouts.jsonl.gz at or below nothere",)),
     "a run that is not there": ("show nothere", ("no rollouts.jsonl.gz at or below nothere",)),
-    "a colour that there is not": ("show . --colour pink", ("--colour pink is unknown", "credit, advantage")),
+    "a colour that there is not": ("show . --value pink", ("--value pink is unknown", "credit, advantage")),
     "a row in words": ("show . --row x", ("row: expected int, got x",)),
     "prompts of less than nothing": ("plan --prompt_tokens -1", ("prompt_tokens: expected at least 1, got -1",)),
     "completions of nothing": ("plan --completion_tokens 0", ("completion_tokens: expected at least 1, got 0",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ FILES = (
     *(
         "my_task.py",
         "my_functions.py",
+        "my_grpo.py",
         "my_loss.py",
         "my_baseline.py",
         "my_algorithm.py",
@@ -197,6 +199,31 @@ def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(
     wanted = [float(value == best[group] and value > 0) for value, group in zip(sums, ids, strict=True)]
     assert seen[0].advantages.amax(-1).tolist() == wanted and 0 < sum(wanted) < len(wanted)
     assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
+
+
+def test_grpo_of_the_page_has_the_advantages_of_grpo(
+    folder: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "own_sums.py").write_text(SUMS)
+    seen: list[Tensor] = []
+    train = RolloutModule.update_once
+
+    def watch(module: RolloutModule, experience: Any, *rest: Any) -> Any:
+        seen.append(experience.advantages)
+        return train(module, experience, *rest)
+
+    monkeypatch.setattr(RolloutModule, "update_once", watch)
+    options = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.update.optimizer.lr 0.05"
+    config = yaml.safe_load((folder / "my_run.yaml").read_text())
+    for algorithm in ("my_grpo.MyGRPO", "lit_rl.modules.GRPO"):
+        shutil.rmtree(folder / "runs", ignore_errors=True)
+        config["model"]["class_path"] = algorithm
+        run = ["fit", "--config", str(write(folder / "run.yaml", config)), *options.split()]
+        lit_rl.cli.main.main([*run, "--model.rewards", "[own_sums.Sums]"])
+        assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
+    page, library = seen
+    assert page.abs().amax() > 0.5
+    torch.testing.assert_close(page, library)
 
 
 def test_generate_as_an_engine_samples_what_training_reads(folder: Path, watched: Watched) -> None:

@@ -49,7 +49,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return command
 
 
-ALL_FINE, ONE_WRONG = "nothing wrong found: 1 of 1 references pass", "something is wrong with 1 of 1 problem: 0 of 1"
+ALL_FINE, ONE_WRONG = "nothing wrong found: 1 of 1 references pass", "something is wrong: 1 of 1 problems"
 ORDERS = {
     "a task after another": ("--config basics.yaml --config task.yaml", "good", ALL_FINE),
     "rows of a task": ("--config task.yaml --config other_rows.yaml", "bad", ONE_WRONG),

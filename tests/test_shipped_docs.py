@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,39 +25,15 @@ def test_the_list_names_every_page_with_its_title(capsys: pytest.CaptureFixture[
     assert "monitoring         Looking at a run" in lines
 
 
-@pytest.mark.parametrize("name", ["sandbox", "Sandbox", "sandbox.md", "docs/sandbox.md", "./docs/sandbox.md"])
-def test_a_page_is_printed_as_it_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed([name], capsys) == (ROOT / "docs" / "sandbox.md").read_text() + "\n"
-
-
-@pytest.mark.parametrize(("name", "page"), [("algorithm", "algorithms"), ("rewards", "rewards")])
-def test_a_page_comes_before_a_section_of_another(name: str, page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed([name], capsys) == (ROOT / "docs" / f"{page}.md").read_text() + "\n"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "flat_reward",
-        "#flat_reward",
-        "flat-reward",
-        "flat reward",
-        "monitoring#flat_reward",
-        "Monitoring#Flat_Reward",
-        "docs/monitoring.md#flat_reward",
-    ],
-)
-def test_a_section_ends_where_the_next_one_begins(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed([name], capsys)
+def test_a_page_is_printed_as_it_is_and_a_section_ends_where_the_next_one_begins(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("sandbox", "docs/sandbox.md"):
+        assert printed([name], capsys) == (ROOT / "docs" / "sandbox.md").read_text() + "\n"
+    text = printed(["monitoring#flat_reward"], capsys)
     assert text.startswith("### flat_reward\n") and text.endswith("harder problems.\n")
-
-
-def test_a_word_is_looked_for_where_no_section_is_called_by_it(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(["Objective.KL_coef"], capsys).splitlines()
-    assert lines[0] == "Sections with Objective.KL_coef:"
-    assert "lit-rl docs monitoring#entropy_collapse" in lines[2:][0] and "entropy_collapse" in lines[2]
-    for line in lines[2:]:
-        assert "objective.kl_coef" in shipped_docs.find(line.split()[2])
+    for name in ("monitorng", "sandbox#flat_reward"):
+        assert f"no page or section is called {name}: lit-rl docs lists the pages" in error_of(["docs", name], capsys)
 
 
 TEXT = """# Page
@@ -74,31 +48,11 @@ end
 
 
 def test_a_section_has_those_inside_and_comments_in_code_are_no_headings() -> None:
-    found = shipped_docs.sections(TEXT)
-    cut = {shipped_docs.anchor_of(one.title): one.text for one in found}
+    cut = shipped_docs.sections(TEXT)
     assert list(cut) == ["page", "one-thing", "inside", "two-things"]
     assert cut["page"] == TEXT.strip()
     assert cut["one-thing"] == "## One thing\n```yaml\n# a comment\n```\n### Inside"
     assert cut["inside"] == "### Inside" and cut["two-things"] == "## Two, things!\nend"
-    assert found[0].own == "# Page" and "Inside" not in found[1].own
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("flat_rewards", "did you mean monitoring#flat_reward"),
-        ("monitorng", "did you mean monitoring?"),
-        ("sandbox#flat_reward", "did you mean monitoring#flat_reward"),
-        ("tasks.md#several-tasks-at-onec", "did you mean tasks#several-tasks-at-once"),  # no word to look for
-        ("qqqqqq", "lit-rl docs lists the pages"),
-    ],
-)
-def test_another_name_is_one_line_with_the_nearest(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        entry.main(["docs", name])
-    error = capsys.readouterr().err
-    assert left.value.code == 1 and error.startswith("lit-rl: error: ") and error.count("\n") == 1
-    assert said in error
 
 
 def test_whatever_the_code_names_is_a_page_or_a_section() -> None:
@@ -109,27 +63,9 @@ def test_whatever_the_code_names_is_a_page_or_a_section() -> None:
     assert [name for name in named if not shipped_docs.find(name).startswith("#")] == []
 
 
-def in_a_terminal(monkeypatch: pytest.MonkeyPatch, name: str) -> str:
-    """Output on a terminal of 80 columns without colours."""
-    screen = io.StringIO()
-    for variable, value in {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}.items():
-        monkeypatch.setenv(variable, value)
-    with monkeypatch.context() as patch:
-        patch.setattr(screen, "isatty", lambda: True)
-        patch.setattr(sys, "stdout", screen)
-        shipped_docs.docs([name])
-    return screen.getvalue()
-
-
-def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = in_a_terminal(monkeypatch, "flat_reward")
-    assert "(algorithms.md#grpos-relatives-by-arguments)" in text, "the target can be given to lit-rl docs"
-    assert "flat_reward" in text and "###" not in text and max(map(len, text.splitlines())) <= 80
-
-
 def test_the_wheel_alone_has_the_pages(wheel: Path, tmp_path: Path, from_wheel: Callable[[str], list[str]]) -> None:
     (tmp_path / "docs").mkdir()  # of a project of one's own: it is not looked into
-    code = "from lit_rl.cli import shipped_docs as s\nprint(s.folder(), *s.pages())\nprint(s.find('flat_reward'))"
+    code = "import lit_rl.cli.shipped_docs as s\nprint(s.folder(), *s.pages())\nprint(s.find('monitoring#flat_reward'))"
     first, second, *_ = from_wheel(code)
     pages = sorted(file.stem for file in (ROOT / "docs").glob("*.md"))
     assert first == f"{wheel}/lit_rl/docs {' '.join(pages)}" and second == "### flat_reward"

@@ -68,21 +68,7 @@ def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys
     assert [line.split()[:4] for line in lines[3:]] == [["row", "3", "reward", "0.25"], ["row", "4", "reward", "none"]]
 
 
-def test_tokens_are_coloured_by_their_value(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Orange for what lost reward; the failing line is underlined; no colour reaches over the end of a line."""
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    text = shown(capsys, run, "--rollout", "1", "--row", "7", "--colour", "credit")
-    orange = "30;48;2;236;136;64"
-    assert f"\x1b[{orange}mc\x1b[0m" in text and f"\x1b[4m\x1b[{orange}md\x1b[0m" in text
-    assert all(line.count("\x1b[0m") >= line.count("\x1b[30") for line in text.splitlines())
-    assert "48;2" not in shown(capsys, run, "--rollout", "1", "--row", "7", "--colour", "none")
-
-
-def test_without_colours_a_table_after_each_turn_has_the_values(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_after_each_turn_has_the_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Runs of equal credit, those of the largest if there are many; EOS has no text."""
     two = row(0, "a\nbé", 1.0)
     (turn,) = two["turns"]
@@ -103,12 +89,8 @@ def test_without_colours_a_table_after_each_turn_has_the_values(
         "2 more are nearer to 0; --lines 0 prints all",
     ]
     assert "      none       1  'é'" in shown(capsys, folder, "--best", "--lines", "0")
-    assert "tokens  text" not in shown(capsys, folder, "--best", "--colour", "none")
-    assert "10 tokens; value was not recorded\n" in shown(capsys, folder, "--best", "--colour", "value")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    coloured = shown(capsys, folder, "--best")
-    assert "colour is credit (part of the reward): blue above 0, orange below, none at 0, full at 1" in coloured
-    assert "tokens  text" not in coloured
+    assert "tokens  text" not in shown(capsys, folder, "--best", "--value", "none")
+    assert "10 tokens; value was not recorded\n" in shown(capsys, folder, "--best", "--value", "value")
 
 
 def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +109,7 @@ def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.C
         (["--rollout", "9"], "rollout 9 was not recorded: there are 1 to 2"),
         (["--rollout", "1", "--row", "5"], "row 5 of rollout 1 was not kept; there are: 0, 7"),
         (["--lines", "-1"], "--lines must not be negative, got -1"),
-        (["--colour", "red"], "--colour red is unknown: use credit, advantage"),
+        (["--value", "red"], "--value red is unknown: use credit, advantage"),
     ],
 )
 def test_what_is_not_there_is_one_clear_error(run: Path, options: list[str], message: str) -> None:
@@ -156,7 +138,7 @@ def test_a_reader_that_has_read_enough_is_no_error(run: Path) -> None:
     assert (ended.stdout, ended.stderr) == ("0\n", "")
 
 
-def test_page_and_terminal_colour_by_the_same_values(tmp_path: Path) -> None:
+def test_page_and_terminal_have_the_same_values(tmp_path: Path) -> None:
     """The page's script computes of a token what Python does."""
     tokens = {
         "ids": [1, 2], "credit": [0.25, -0.5], "advantage": [1.5, 0.0], "logprob_sampled": [-0.1, -2.0],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,8 @@ from jsonargparse import Namespace
 
 from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli import options
+from lit_rl.cli.checked_data import Findings, find_accepted, run_references
 from lit_rl.cli.config_files import with_parts
-from lit_rl.cli.data_check.checked import run_references, suggest_rules
-from lit_rl.cli.data_check.findings import Findings
-from lit_rl.cli.data_check.stop_strings import find_cuts
-from lit_rl.cli.data_check.wrong_programs import find_accepted
 from lit_rl.cli.run_config import settle_validation
 from lit_rl.data.rows import RowError, collecting
 from lit_rl.data.task import Split, TaskDataModule
@@ -51,9 +47,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     """Check the problems of a task and of its validation tasks.
 
     References run under the check and the public check; stubs that return None or raise, an empty program and the
-    reference of another problem must not pass. Where a stop string occurs in a right answer, what it leaves runs too.
-    The function that tests call is compared with the one that the prompt asks for, and the error that a statement
-    grants with the tolerance.
+    reference of another problem must not pass.
 
     Args:
         task: the task.
@@ -73,8 +67,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     problems = problems_by_split(task, splits, unread)
     each_once = _each_once(problems.values())
     checked = run_references(sandbox, each_once)
-    for find in (suggest_rules, find_cuts, find_accepted):
-        find(sandbox, checked)
+    find_accepted(sandbox, checked)
     found = {id(one.problem): one for one in checked}
     return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
 
@@ -123,11 +116,7 @@ def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
 
 
 def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
-    """Leave of each ``--config FILE`` its data section; the rest of it is not needed.
-
-    Raises:
-        ValueError: there are files, and none has a data section.
-    """
+    """Leave of each ``--config FILE`` its data section; the rest of it is not needed."""
 
     def data_of(content: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
@@ -140,18 +129,8 @@ def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
 
 
 def named(chosen: Namespace) -> str:
-    """A chosen task: its class, the files and folders among its arguments, its validation tasks.
-
-    Args:
-        chosen: ``class_path`` and ``init_args``, parsed.
-    """
+    """A chosen task: its class, its path, its validation tasks."""
     arguments = vars(chosen.get("init_args") or Namespace())
-    files = []
-    for name, value in arguments.items():  # existing paths; a plain word such as ``train`` is never one
-        for text in value if isinstance(value, list) else [value]:
-            path = os.path.expanduser(os.path.expandvars(text)) if isinstance(text, str) else ""
-            if path and (name.endswith("path") or {*"./"} & {*path}) and os.path.exists(path):
-                files.append(path)
-    told = str(chosen.class_path).rpartition(".")[2] + (f" from {' and '.join(files)}" if files else "")
-    others = [named(one) for one in arguments.get("validation_tasks") or ()]
-    return told + (f", validated on {' and '.join(others)}" if others else "")
+    place = f" from {arguments['path']}" if arguments.get("path") else ""
+    others = " and ".join(named(one) for one in arguments.get("validation_tasks") or ())
+    return str(chosen.class_path).rpartition(".")[2] + place + (f", validated on {others}" if others else "")

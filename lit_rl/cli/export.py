@@ -58,18 +58,14 @@ def export(arguments: Sequence[str]) -> None:
     load_weights(policy, checkpoint["state_dict"])
     stops = (checkpoint.get("task") or {}).get("stop_strings", ())
     kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite, stop_strings=stops)
-    (folder / "README.md").write_text(card(checkpoint, config, path.name, kind, parsed.license))
+    (folder / "README.md").write_text(card(checkpoint, config, path.name, kind))
     what = described(path, best=wants_best)
     publish = f"hf upload ORGANISATION/NAME {shlex.quote(str(folder))}"
     print(f"{kind} of {what} written to {folder}; to publish it: {publish}")
 
 
 def checkpoint_to_export(path: Path, name: str) -> Path:
-    """The checkpoint itself, links followed, of a path and, for a run's folder, a name.
-
-    Raises:
-        FileNotFoundError: the run has no such checkpoint.
-    """
+    """The checkpoint itself, links followed, of a path and, for a run's folder, a name."""
     if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
         return find_in_folder("best", path.parent)
     if name == "best":
@@ -87,9 +83,6 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
     """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
 
     Of a run that was made in Python it is the policy alone, with the name of the module.
-
-    Raises:
-        ValueError: neither has one.
     """
     if not files and not checkpoint.get("config") and checkpoint.get("made_of"):
         made_of: dict[str, Any] = json.loads(checkpoint["made_of"])
@@ -126,11 +119,7 @@ def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def policy_of(config: Mapping[str, Any]) -> CausalLM:
-    """Build the policy that a configuration describes, and nothing else of it.
-
-    Raises:
-        ValueError: the policy is not a language model.
-    """
+    """Build the policy that a configuration describes, and nothing else of it."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Policy, "policy")
     described = config["model"]["init_args"]["policy"]
@@ -140,7 +129,7 @@ def policy_of(config: Mapping[str, Any]) -> CausalLM:
     return policy
 
 
-def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str, license: str | None) -> str:
+def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
     """A model card: what it is, how to load it, how it was measured, how it was trained.
 
     Args:
@@ -148,7 +137,6 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
         config: the run's configuration.
         name: name of the checkpoint's file.
         kind: what :func:`write_model` returned.
-        license: licence of the weights; ``None`` takes over what the base's own card says, if anything.
     """
     model = config["model"]
     arguments = model.get("init_args", {})
@@ -162,16 +150,6 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
     }
     if base and not Path(base).is_absolute():
         header["base_model"] = base
-    if license or (license := license_of(base)):
-        header["license"] = license
-    if passes:
-        data = str((config.get("data") or {}).get("class_path", "task")).rpartition(".")[2]
-        task, dataset = {"type": "text-generation"}, {"name": data, "type": data.lower()}
-        results = [
-            {"task": task, "dataset": dataset, "metrics": [{"type": "pass@k", "name": name, "value": round(value, 4)}]}
-            for name, value in passes.items()
-        ]
-        header["model-index"] = [{"name": "policy", "results": results}]  # the form in which a hub shows them
     counted = {"rollouts": checkpoint.get("rollout_step"), "updates": checkpoint.get("global_step")}
     counts = ", ".join(f"{count} {word}" for word, count in counted.items() if count)
     rewards = {metric: value for metric, value in sorted(metrics.items()) if metric.endswith("reward/mean")}
@@ -207,17 +185,3 @@ prompt = {prompt}
 ids = {ids}
 print(tokenizer.decode(model.generate(**ids, max_new_tokens=64{until})[0]))
 """
-
-
-def license_of(base: str | None) -> str | None:
-    """The licence that the card in a base model's folder states, if there is one."""
-    file = Path(base or "") / "README.md"
-    if not base or not file.is_file():
-        return None
-    text = file.read_text(encoding="utf-8", errors="replace")
-    header = text.split("---")[1] if text.startswith("---") and text.count("---") > 1 else ""
-    try:
-        stated = yaml.safe_load(header)
-    except yaml.YAMLError:
-        return None
-    return str(stated["license"]) if isinstance(stated, dict) and stated.get("license") else None

@@ -12,9 +12,8 @@ from typing import Any, Literal, get_args
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.planning.job import EnginePlace
-from lit_rl.planning.seconds import DEVICES
-
+GPU_BYTES = {"a100": 80e9, "h100": 80e9, "h200": 141e9, "l40s": 48e9}
+"""Memory of accelerators, by the name that ``lit-rl plan --gpu`` takes."""
 _TASKS = "Options of a task come after its name: --data.KEY VALUE; --data.help TASK lists them."
 
 
@@ -53,10 +52,10 @@ def check_contamination(task: type | None = None) -> ArgumentParser:
 
 
 def check_data(task: type | None = None) -> ArgumentParser:
-    """Say whether a task can be learned from: run every reference and wrong programs, compare tests with prompts.
+    """Say whether a task can be learned from: run every reference, and wrong programs, which tests must not accept.
 
-    Prints the task and its files, a verdict, counts for each split, faults grouped by cause, the slowest references,
-    a time limit calibrated on this machine, and what to do. Exits with status 1 if something is wrong.
+    Prints the task and its files, a verdict, counts for each split, faults grouped by exception, the slowest
+    references, and a time limit calibrated on this machine. Exits with status 1 if something is wrong.
     """
     parser = _parser("check-data", check_data.__doc__, task, data="the task to check")
     parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
@@ -83,14 +82,13 @@ def export() -> ArgumentParser:
     )
     parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
     parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
-    parser.add_argument("--license", type=str, help="of the weights, for the card; by default the base's")
     return parser
 
 
 def plan() -> argparse.ArgumentParser:
-    """Print memory, traffic and seconds of a run on some accelerators, and what would make it fit.
+    """Print memory, traffic and operations of a run on some accelerators.
 
-    Nothing is loaded: the model is built without memory. Seconds are those of a roofline with stated assumptions.
+    They are counted on the run's own update, on tensors without memory: no weights are loaded, and no GPU is needed.
     """
     parser = argparse.ArgumentParser(
         prog="lit-rl plan",
@@ -100,13 +98,10 @@ def plan() -> argparse.ArgumentParser:
         exit_on_error=False,
     )
     parser.add_argument("--gpus", type=int, help="accelerators of all nodes; by default trainer.devices x num_nodes")
-    parser.add_argument("--gpu", choices=sorted(DEVICES), default="h100", help="of this kind")
+    parser.add_argument("--gpu", choices=sorted(GPU_BYTES), default="h100", help="of this kind")
     parser.add_argument("--gpus_per_node", type=int, default=8, help="of one node, at most")
-    parser.add_argument("--trace", action="store_true", help="count an update of the run's own, without its weights")
     parser.add_argument("--prompt_tokens", type=int, default=512, help="of a long prompt")
     parser.add_argument("--completion_tokens", type=int, help="of a completion; by default as many as may be sampled")
-    parser.add_argument("--engine", choices=get_args(EnginePlace), help="where to sample; by default as configured")
-    parser.add_argument("--program_seconds", type=float, default=0.2, help="CPU seconds of a program with its tests")
     return parser
 
 

@@ -85,12 +85,7 @@ def drop_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> No
 
 
 def with_config(arguments: Sequence[str]) -> list[str]:
-    """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise.
-
-    Raises:
-        FileNotFoundError: no configuration is given, and the run has none.
-        ValueError: a flag without its value.
-    """
+    """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
     try:

@@ -65,11 +65,7 @@ def report(arguments: Sequence[str]) -> None:
 
 
 def choose(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[str, Curve]]:
-    """The wanted curves of each run, by its folder; the default metrics if none are named.
-
-    Raises:
-        ValueError: no run recorded what was asked for; the message says what there is.
-    """
+    """The wanted curves of each run, by its folder; the default metrics if none are named."""
     names = DEFAULT_METRICS if wanted is None else wanted
     chosen = {str(run.folder): select(run.curves, names) for run in runs}
     if not any(chosen.values()):
@@ -125,11 +121,7 @@ def as_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:
 
 
 def draw(runs: Mapping[str, Mapping[str, Curve]], file: str | Path) -> None:
-    """Write one panel per metric, one line per run.
-
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed; the message names the extra.
-    """
+    """Write one panel per metric, one line per run."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -6,24 +6,30 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedOperatorException
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from lit_rl.arguments import UsageError
+from lit_rl.engines.in_process import InProcess
 from lit_rl.functional import linear_head
+from lit_rl.models.adapters import POLICY
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.planning.job import Job
-from lit_rl.planning.memory import Memory, resident, sampling
-from lit_rl.planning.seconds import Traffic, of_updates
 from lit_rl.training.live_bytes import LiveBytes
 from lit_rl.training.precision import masters_of, take_gradients
 from lit_rl.training.ranks import evaluating, shard, tensors_outside_units, unsharded
@@ -32,29 +38,92 @@ from lit_rl.types import Completions, Experience, StopReason
 
 
 @dataclass(frozen=True)
+class Job:
+    """Ranks of a run, and the rows that each of them learns from.
+
+    Args:
+        num_ranks: accelerators.
+        ranks_per_node: of one node.
+        num_shards: ranks over which one copy of the weights is spread; 1 for a whole copy on each rank.
+        num_problems: of a rollout, on one rank.
+        group_size: completions of each problem.
+        prompt_tokens: of a prompt.
+        completion_tokens: of a completion.
+        microbatch_rows: rows that go through the model together.
+    """
+
+    num_ranks: int = 1
+    ranks_per_node: int = 1
+    num_shards: int = 1
+    num_problems: int = 8
+    group_size: int = 8
+    prompt_tokens: int = 256
+    completion_tokens: int = 256
+    microbatch_rows: int = 8
+
+    @property
+    def num_rows(self) -> int:
+        """Completions of a rollout on one rank."""
+        return self.num_problems * self.group_size
+
+    @property
+    def num_microbatches(self) -> int:
+        """Micro-batches of one pass over a rollout."""
+        return -(-self.num_rows // self.microbatch_rows)
+
+
+@dataclass(frozen=True)
 class Trace:
     """Counts of one rank.
 
     Args:
-        updating: bytes at the worst moment of an update, the optimizer's step included.
-        held: bytes held between updates.
-        gathered: bytes of whole weights while an engine in this process samples; 0 unless they are spread.
+        parameters: of the policy, over all ranks, adapters not counted.
+        trained: parameters that an optimizer moves, of policy and critic.
+        whole: bytes of the policy's weights on a rank that has all of them.
+        updating: bytes by kind at the worst moment of an update, the optimizer's step included.
+        sampling: bytes by kind while all rows are sampled in this process; else what is held between updates.
         flops: operations of a rollout's passes, with and without gradients.
-        traffic: of the collectives of these passes, to this rank.
+        received: bytes that collectives of these passes bring from ranks of the same node, and from other nodes.
     """
 
-    updating: Memory
-    held: Memory
-    gathered: float
+    parameters: int
+    trained: int
+    whole: float
+    updating: dict[str, float]
+    sampling: dict[str, float]
     flops: float
-    traffic: Traffic
+    received: tuple[float, float]
 
-    def sampling(self, job: Job) -> Memory:
-        """Return what is held, what sampling gathers, and the cache, which follows from its shape."""
-        planned = sampling(job)
-        return replace(
-            self.held, gathered=self.gathered, logits=planned.logits, cache=planned.cache, engine=planned.engine
+
+def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
+    """Return the ranks and rows of a run.
+
+    Args:
+        module: an algorithm that samples, not yet loaded or loaded.
+        strategy: of its trainer.
+        batch_size: problems of a rollout on each rank.
+        gpus: ranks of the planned run.
+        gpus_per_node: ranks of a node, at most.
+    """
+    counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
+    if not counted or not isinstance(module.policy, CausalLM) or module.policy.quantization is not None:
+        raise UsageError(
+            f"plan covers GRPO, REINFORCE and PPO on a CausalLM without quantization, got {type(module).__name__}: "
+            "give such a configuration"
         )
+    replicas = strategy.replicas if isinstance(strategy, FSDP2Strategy) else gpus
+    if gpus % replicas:
+        raise UsageError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
+    rows = batch_size * module.sampling.num_samples
+    return Job(
+        num_ranks=gpus,
+        ranks_per_node=min(gpus, gpus_per_node),
+        num_shards=gpus // replicas,
+        num_problems=batch_size,
+        group_size=module.sampling.num_samples,
+        completion_tokens=module.sampling.max_tokens,
+        microbatch_rows=min(rows, module.update.microbatch_size or -(-rows // module.update.minibatches)),
+    )
 
 
 class _WithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
@@ -85,19 +154,17 @@ def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) 
         strategy: of its trainer.
         job: ranks, rows and tokens.
         on_cpu: step as the optimizer does on a CPU, parameter by parameter, not as on an accelerator.
-
-    Raises:
-        UsageError: this release of torch cannot compute a step without memory.
     """
     try:
         with _ranks(job.num_ranks):
             fake = FakeTensorMode(allow_non_fake_inputs=True)
             _load(module, strategy, job, fake)
             with _WithoutMemory(fake), _blocks(on_cpu):
-                return _Step(module, job, on_cpu).count()
-    except UnsupportedOperatorException as error:
+                return _Step(module, job, isinstance(strategy, FSDP2Strategy), on_cpu).count()
+    except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
-            f"torch {torch.__version__} has no {error} without memory: update torch, or leave --trace out"
+            f"torch {torch.__version__} has no {error} without memory, which this model needs: update torch, or plan a "
+            "dense model"
         ) from None
 
 
@@ -131,10 +198,11 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
         module.load_weights()
         module.logprobs.load_reference()
     for policy in _parts(module):
-        if getattr(policy, "shares_prompts", None) is not None:
-            setattr(policy, "shares_prompts", job.shares_prompts)  # noqa: B010  # not all parts have it
+        if isinstance(policy, CausalLM):
+            policy.shares_prompts = policy.share_prompts and job.num_shards == 1
     if isinstance(strategy, FSDP2Strategy):
-        shape = (job.num_ranks,) if job.replicas == 1 else (job.replicas, job.num_shards)
+        replicas = job.num_ranks // job.num_shards
+        shape = (job.num_ranks,) if replicas == 1 else (replicas, job.num_shards)
         mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replica", "share")[2 - len(shape) :])
     made: dict[int, tuple[Tensor, Tensor]] = {}  # tied weights stay tied
     with fake:
@@ -162,8 +230,8 @@ def _parts(module: Any) -> list[nn.Module]:
 class _Step:
     """An update of a module on fake tensors."""
 
-    def __init__(self, module: Any, job: Job, on_cpu: bool) -> None:
-        self.module, self.job = module, job
+    def __init__(self, module: Any, job: Job, is_sharded: bool, on_cpu: bool) -> None:
+        self.module, self.job, self.is_sharded = module, job, is_sharded
         made = module.configure_optimizers()
         self.optimizer: Any = made["optimizer"] if isinstance(made, dict) else made
         for group in self.optimizer.param_groups:
@@ -171,11 +239,11 @@ class _Step:
                 group["foreach"] = True
         self.masters = list(masters_of(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
+        self.backwards = 0
 
     def count(self) -> Trace:
         job, module = self.job, self.module
-        micro = rows_of(job, min(job.microbatch_rows, job.num_rows))
-        several = job.num_microbatches > 1
+        micro = rows_of(job, job.microbatch_rows)
         with evaluating(module), LiveBytes() as live:
             live.label(module.parameters(), "weights")
             live.label(module.buffers(), "weights")
@@ -186,12 +254,7 @@ class _Step:
             self.step(live)
             for state in self.optimizer.state.values():
                 live.label((v for v in state.values() if isinstance(v, Tensor)), "moments")
-            held = Counter(live.now)
-            live.restart()
-            gathered = 0.0
-            if job.is_sharded and job.engine == "in_process":
-                with torch.no_grad(), unsharded(module.policy):
-                    gathered = float(live.total - held.total())
+            sampling, of_engine = self.sampling(live)
             live.restart()
             live.flops, live.received = 0, Counter()
             with torch.no_grad():
@@ -199,19 +262,51 @@ class _Step:
             flops, received = live.flops * job.num_microbatches, _times(live.received, job.num_microbatches)
             live.flops, live.received = 0, Counter()
             self.learn(micro, live)
-            passes = job.passes * job.num_microbatches
-            flops, received = flops + live.flops * passes, received + _times(live.received, passes)
-            if several:
+            passes = module.update.epochs * job.num_microbatches
+            flops, received = flops + live.flops * passes, received + of_engine + _times(live.received, passes)
+            if not self.is_sharded and job.num_ranks > 1:  # DDP reduces all gradients in each backward pass
+                reduced = sum(p.nbytes for p in self.trained) * self.backwards * passes
+                received[tuple(range(job.num_ranks))] = 2 * reduced * (job.num_ranks - 1) // job.num_ranks
+            if job.num_microbatches > 1:
                 self.learn(micro, live)
             self.step(live)
-            peak = live.peak
+            updating = _in_floats(live.peak)
+        if not self.is_sharded and job.num_ranks > 1:  # DDP sums gradients in buckets of their own
+            updating["gradients"] += sum(p.nbytes for p in self.trained)
         near = sum(n for ranks, n in received.items() if len({rank // job.ranks_per_node for rank in ranks}) == 1)
-        traffic = Traffic(near, received.total() - near) if job.is_sharded else of_updates(job)
-        worst = replace(_memory(peak), engine=resident(job).engine)
-        if job.num_ranks > 1 and not job.is_sharded:  # DDP sums gradients in buckets of their own
-            buckets = sum(p.numel() * p.element_size() for p in self.trained)
-            worst = replace(worst, gradients=worst.gradients + buckets)
-        return Trace(worst, _memory(held), gathered, flops, traffic)
+        sizes = {name: p for name, p in module.policy.named_parameters() if f".{POLICY}." not in name}
+        return Trace(
+            parameters=sum(p.numel() for p in sizes.values()),
+            trained=sum(p.numel() for p in self.trained),
+            whole=float(sum(p.numel() * p.element_size() for p in sizes.values())),
+            updating=updating,
+            sampling=sampling,
+            flops=flops,
+            received=(near, received.total() - near),
+        )
+
+    def sampling(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
+        """Bytes by kind while all rows are sampled, and what a rank receives to have whole weights for the engine."""
+        engine, job, policy = self.module.sampler.engine, self.job, self.module.policy
+        held = _in_floats(live.now)
+        is_here = isinstance(engine, InProcess)
+        if not is_here and policy.lora is not None and not getattr(engine, "merge_adapters", False):
+            return held, Counter()  # the engine is sent adapters alone
+        before, live.received = live.total, Counter()
+        with torch.no_grad(), unsharded(policy):
+            gathered, received = float(live.total - before), Counter(live.received)
+            if not is_here:
+                return held, received
+            ids = torch.zeros(1, job.prompt_tokens, dtype=torch.int64)
+            output = policy.model(input_ids=ids, use_cache=True)
+            of_token = sum(one.keys.nbytes + one.values.nbytes for one in output.past_key_values.layers)
+            of_token /= job.prompt_tokens
+        rows = min(engine.max_rows or job.num_rows, job.num_rows)
+        prompts = -(-rows // job.group_size)
+        # Of an entry: its logit, three numbers in float32 (tempered, log-probability, noise) and two in float64.
+        entries = rows * output.logits.shape[-1] * (output.logits.element_size() + 3 * 4 + 2 * 8)
+        cache = of_token * (prompts * job.prompt_tokens + rows * job.completion_tokens)
+        return held | {"gathered": gathered, "logits": float(entries), "cache": cache}, received
 
     def prepare(self, micro: Experience) -> None:
         """The passes without gradients, each where the algorithm has it."""
@@ -225,6 +320,7 @@ class _Step:
         module = self.module
         for loss, _ in module.minibatch_losses(micro, module.denominator(micro)):
             loss.backward()
+            self.backwards += 1
             live.label((p.grad for p in self.trained), "gradients")
             take_gradients(self.optimizer)
             live.label((p.grad for p in self.masters), "gradients")
@@ -282,5 +378,5 @@ def _times(received: Counter[Any], number: int) -> Counter[Any]:
     return Counter({ranks: size * number for ranks, size in received.items()})
 
 
-def _memory(kinds: Counter[str]) -> Memory:
-    return Memory(**{kind: float(size) for kind, size in kinds.items() if size})
+def _in_floats(kinds: Counter[str]) -> dict[str, float]:
+    return {kind: float(size) for kind, size in kinds.items() if size}

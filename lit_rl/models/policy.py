@@ -21,7 +21,7 @@ from lit_rl.models.decoding import Decoding
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.training.ranks import evaluating
-from lit_rl.types import Completions, Problem, Sampling
+from lit_rl.types import Completions, Generation, Problem, Sampling
 
 
 class Policy(nn.Module, TypedArguments, ABC):
@@ -146,16 +146,29 @@ class Policy(nn.Module, TypedArguments, ABC):
         Returns:
             The texts, all of the first prompt before those of the second.
         """
-        self.load()
         problems = [
             p if isinstance(p, Problem) else Problem(f"{i}", p, ReferenceText("")) for i, p in enumerate(prompts)
         ]
-        requests = requests_of(self.codec.prompts(problems), sampling, StreamKey(seed, "complete", 0))
-        texts = [""] * len(requests)
+        return list(self.sample(problems, sampling, seed).texts)
+
+    def sample(self, problems: Sequence[Problem], sampling: Sampling, seed: int = 0) -> Completions:
+        """Write completions as :meth:`complete` does, and keep the sampled ids, which a loss needs.
+
+        Args:
+            problems: B problems.
+            sampling: how; ``num_samples`` completions of each problem.
+            seed: seed of the samples.
+
+        Returns:
+            N = B * ``num_samples`` completions, all of the first problem before those of the second.
+        """
+        self.load()
+        prompts = self.codec.prompts(problems, self.device)
+        rows: list[Generation] = []
         with torch.no_grad(), evaluating(self):
-            batch = RunningBatch(self.decoding(), requests, sampling)
+            batch = RunningBatch(
+                self.decoding(), requests_of(prompts, sampling, StreamKey(seed, "complete", 0)), sampling
+            )
             while batch.num_running:
-                for done in batch.step():
-                    stop_strings = problems[done.row // sampling.num_samples].stop_strings
-                    texts[done.row] = self.codec.decode(done.ids, done.reason, stop_strings)[0]
-        return texts
+                rows += batch.step()
+        return self.codec.completions(prompts, sorted(rows, key=lambda one: one.row), sampling.num_samples)

@@ -93,9 +93,6 @@ def folders_of(run: str | Path) -> list[Path]:
     """Folders with numbers at or below a folder, one for each run: a resumed run stays in its own.
 
     What ``lit-rl validate`` or ``test`` logged below a run is no run, unless there is nothing else.
-
-    Raises:
-        FileNotFoundError: there is no metrics.jsonl and no event file.
     """
     files = sorted(file for name in (METRICS_FILE, _EVENTS) for file in Path(run).rglob(name))
     if not files:
@@ -107,11 +104,7 @@ def folders_of(run: str | Path) -> list[Path]:
 
 
 def read_curves(run: str | Path) -> dict[str, Curve]:
-    """All numbers of the run that logged at or below a folder; those of plain files first.
-
-    Raises:
-        FileNotFoundError: there are none.
-    """
+    """All numbers of the run that logged at or below a folder; those of plain files first."""
     curves: dict[str, Curve] = {}
     for folder in folders_of(run):
         curves |= _event_curves(folder) | dict(read_metrics(folder).curves)
@@ -119,12 +112,7 @@ def read_curves(run: str | Path) -> dict[str, Curve]:
 
 
 def read_runs(folders: Sequence[str]) -> list[Run]:
-    """The runs at or below some folders, each once; without their rollouts.
-
-    Raises:
-        FileNotFoundError: a folder has no run.
-        ValueError: nothing was recorded yet.
-    """
+    """The runs at or below some folders, each once; without their rollouts."""
     paths: dict[Path, Path] = {}
     for path in (path for folder in folders for path in folders_of(folder)):
         paths.setdefault(path.resolve(), path)

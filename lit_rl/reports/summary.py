@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from statistics import median
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 
 from lit_rl.execution.interface import Verdict
 from lit_rl.functional.pass_at_k import pass_at_k
@@ -97,10 +103,76 @@ def with_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
     return [judgement for judgement in judgements if judgement.problem.check.runs_program]
 
 
-def mean_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | None:
-    """Mean of the unbiased pass@k over problems of which k rows or more could be judged; ``None`` without any."""
-    estimates = [float(pass_at_k(judged, passed, k)) for judged, passed in counts.values() if judged >= k]
-    return sum(estimates) / len(estimates) if estimates else None
+class PassAtK(Metric):
+    """pass@k after each turn, averaged over the problems of all ranks, which may hold different numbers of them.
+
+    Updated with rollouts; each problem comes in one rollout of one rank. :meth:`compute` returns pass@k by k, once per
+    turn: NaN where no problem has k rows that could be judged.
+
+    Args:
+        ks: the k of pass@k.
+        max_turns: turns that a row could have had; a row that had fewer stays as it was.
+        sync_on_compute: ``False`` counts this rank alone.
+    """
+
+    full_state_update = False
+    counts: list[Tensor]
+    """[problems, turns, 2] int64, rollout by rollout: rows that could be judged, rows that passed."""
+
+    def __init__(self, ks: Sequence[int], max_turns: int = 1, *, sync_on_compute: bool = True) -> None:
+        super().__init__(sync_on_compute=sync_on_compute)
+        self.ks = ks
+        self.max_turns = max_turns
+        self.add_state("counts", [], dist_reduce_fx="cat")
+
+    def update(self, rollout: Rollout) -> None:
+        """Count the rows of each problem as they stood after each turn."""
+        turns = [count_passed(rollout.after_turn(number)).values() for number in range(1, self.max_turns + 1)]
+        counts = [list(of_problem) for of_problem in zip(*turns, strict=True)]
+        self.counts.append(torch.tensor(counts, dtype=torch.long, device=self.device).view(-1, self.max_turns, 2))
+
+    def compute(self) -> tuple[dict[int, float], ...]:
+        """Average the unbiased estimates of the problems."""
+        judged, passed = dim_zero_cat(self.counts).cpu().unbind(-1)
+        return tuple(
+            {k: self._mean(judged[:, turn], passed[:, turn], k) for k in self.ks} for turn in range(self.max_turns)
+        )
+
+    def _mean(self, judged: Tensor, passed: Tensor, k: int) -> float:
+        enough = judged >= k
+        estimates = pass_at_k(judged[enough], passed[enough], k).tolist()
+        return sum(estimates) / len(estimates) if estimates else float("nan")
+
+
+class ProblemCounts(Metric):
+    """Number of problems of all ranks, and the median size of the programs found, where completions are texts."""
+
+    full_state_update = False
+    num_problems: Tensor
+    num_texts: Tensor
+    program_bytes: list[Tensor]
+    """[programs] int64, rollout by rollout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("num_problems", torch.tensor(0), dist_reduce_fx="sum")
+        self.add_state("num_texts", torch.tensor(0), dist_reduce_fx="sum")
+        self.add_state("program_bytes", [], dist_reduce_fx="cat")
+
+    def update(self, rollout: Rollout) -> None:
+        """Count the problems of a rollout, which come in no other one, and the bytes of its programs."""
+        self.num_problems += len({judgement.problem.task_id for judgement in rollout.judgements})
+        self.num_texts += sum(may_hold_program(judgement.problem) for judgement in rollout.judgements)
+        programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
+        sizes = [program.end - program.start for program in programs]
+        self.program_bytes.append(torch.tensor(sizes, dtype=torch.long, device=self.device))
+
+    def compute(self) -> dict[str, float]:
+        """Return the counts by the names they are logged under."""
+        counts = {"num_problems": float(self.num_problems)}
+        if self.num_texts > 0:
+            counts["median_program_bytes"] = float(median(dim_zero_cat(self.program_bytes).tolist() or [0]))
+        return counts
 
 
 def _add_verdicts(means: Means, judgements: Sequence[Judgement], of: str = "") -> None:

@@ -20,7 +20,7 @@ from lit_rl.callbacks import CompletionWriter, ExecutionEvaluation
 from lit_rl.data import CompletionFile
 from lit_rl.modules import SFT
 from lit_rl.reports.run_files import RecordedRow, read_rollouts
-from lit_rl.reports.run_files.files import append_frame, read_frames, to_json
+from lit_rl.reports.run_files.files import append_frame, read_frames
 from lit_rl.types import Sampling
 
 SAMPLED = Sampling(num_samples=3, max_tokens=6)
@@ -146,7 +146,7 @@ def test_what_passed_is_learned_as_it_was_sampled(make: Any, tmp_path: Path, kee
     for number, item in enumerate(items):
         item["turns"][-1]["outcome"] = {"verdict": verdicts[number % 4]}
     path.unlink()
-    append_frame(path, [to_json(lines[0]), *map(to_json, items), to_json(items[0])])  # the first row twice
+    append_frame(path, [lines[0], *items, items[0]])  # the first row twice
     kept = [row for number, row in enumerate(rows) if keep == "all" or verdicts[number % 4] == "passed"]
     distinct = list({(row.task_id, tuple(turn.text for turn in row.turns)): row for row in kept}.values())
     problems = CompletionFile(str(path), keep=keep).problems("train")

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+from support.ranks import on_ranks
 from support.two_turns import rows_of
 
 import lit_rl.cli.main  # noqa: F401  # short class names
@@ -55,6 +57,8 @@ def rollout(verdicts: dict[str, list[Verdict]], fenced: bool = True) -> Rollout:
 class Module:
     """Keeps what is logged."""
 
+    device = torch.device("cpu")
+
     def __init__(self, num_samples: int) -> None:
         self.validation_sampling = {"sampled": Sampling(num_samples=num_samples)}
         self.sampler = SimpleNamespace(environment=SingleTurn())
@@ -75,7 +79,7 @@ def evaluate(
     callback.setup(trainer, module, "validate")
     callback.on_validation_epoch_start(trainer, module)
     for i, batch in enumerate(batches):
-        valid = torch.tensor([judgement.outcome.verdict is not LOST for judgement in batch.judgements])
+        valid = torch.tensor([one.outcome.verdict is not LOST for one in batch.judgements], dtype=torch.bool)
         even, credit = torch.tensor([1.0, float("nan")]), torch.zeros(len(valid), 1)
         rewards = RewardOutput(valid.float(), valid, credit, credit, term_values={"even": even}, reasons={})
         evaluated = Evaluated({"sampled": batch}, {"sampled": rewards})
@@ -97,6 +101,38 @@ def test_batches_add_up_as_counts_not_as_means() -> None:
     """Three problems in one batch and one in another weigh the same each."""
     batches = rollout({"a": [W], "b": [W], "c": [W]}), rollout({"d": [P]})
     assert evaluate(ExecutionEvaluation(), *batches, num_samples=1)["val/sampled/pass@1"] == 1 / 4
+
+
+def long_programs(batch: Rollout) -> Rollout:
+    """The same rows with programs of 50 bytes."""
+    judgements = [replace(judgement, program=Program("a" * 50, 0, 50)) for judgement in batch.judgements]
+    return replace(batch, judgements=tuple(judgements), turn_judgements=tuple((one,) for one in judgements))
+
+
+def empty(batch: Rollout) -> Rollout:
+    """What a rank without a problem left gets from a batch."""
+    return Rollout(batch.completions.select(torch.arange(0)), (), (), batch.max_turns)
+
+
+def test_ranks_that_hold_different_numbers_of_problems_log_what_one_rank_would() -> None:
+    """Rank 0 has two problems, then one; rank 1 has one of which a row was lost, then none."""
+    of_ranks = [
+        (rollout({"a": [P, P, W], "b": [W, W, W]}), rollout({"d": [P, P, P]})),
+        (long_programs(rollout({"c": [LOST, P, W]})), empty(rollout({"e": [P, P, P]}))),
+    ]
+
+    def on_rank() -> Any:
+        dist.init_process_group("gloo")
+        return evaluate(ExecutionEvaluation([1, 2, 3]), *of_ranks[dist.get_rank()], num_samples=3)
+
+    first, second = on_ranks(on_rank)
+    alone = evaluate(ExecutionEvaluation([1, 2, 3]), *of_ranks[0], of_ranks[1][0], num_samples=3)
+    assert first == second == alone
+    assert first["val/sampled/pass@1"] == pytest.approx((2 / 3 + 0 + 1 + 1 / 2) / 4)
+    assert first["val/sampled/pass@2"] == pytest.approx((1 + 0 + 1 + 1) / 4)
+    assert first["val/sampled/pass@3"] == pytest.approx((1 + 0 + 1) / 3), "two rows of c could be judged"
+    assert first["val/sampled/num_problems"] == 4
+    assert first["val/sampled/median_program_bytes"] == 3, "nine programs of 3 bytes, three of 50"
 
 
 def test_failures_of_ours_leave_pass_at_k_and_are_counted() -> None:

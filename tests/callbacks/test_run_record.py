@@ -127,34 +127,24 @@ def test_numbers_keep_four_digits_at_any_size() -> None:
     assert rounded(values[:1]) == [[0.0, 123500.0, -1.235e-5]]
 
 
-def test_the_rows_that_tell_most_come_first() -> None:
+def test_the_rows_that_tell_most_are_kept() -> None:
     """Group 1 differs most; row 0 is the best of all, row 8 the worst, row 5 has no reward."""
     rewards = [0.9, 0.9, 0.9, -0.5, 0.8, None, 0.1, 0.0, -0.6, -0.6, -0.6, -0.6]
     groups = {0: [0, 1, 2], 1: [3, 4, 5, 6, 7], 2: [8, 9, 10, 11]}
-    assert choose_rows(groups, rewards, num_groups=1, num_rows=2, seed=0) == [4, 3, 0, 11, 5]
-    assert choose_rows(groups, rewards, num_groups=0, num_rows=2, seed=0) == [0, 11, 5]
+    assert choose_rows(groups, rewards, num_groups=1, num_rows=2, seed=0) == [0, 3, 4, 5, 11]
+    assert choose_rows(groups, rewards, num_groups=0, num_rows=2, seed=0) == [0, 5, 11]
     everything = choose_rows(groups, rewards, num_groups=9, num_rows=9, seed=0)
-    assert sorted(everything) == list(range(12))
+    assert everything == list(range(12))
     assert choose_rows({}, [], num_groups=2, num_rows=8, seed=0) == []
     groups, rewards = {k: [k] for k in range(50)}, [0.0] * 50
     drawn = {tuple(choose_rows(groups, rewards, num_groups=2, num_rows=1, seed=seed)) for seed in range(20)}
     assert len(drawn) > 10, "the draw of groups differs from rollout to rollout"
 
 
-def test_a_file_never_outgrows_its_limit(tmp_path: Path) -> None:
-    """Random letters do not compress: 30 rollouts of four such rows would take six times the limit."""
-    generator = torch.Generator().manual_seed(0)
-    texts = ["".join(chr(33 + i) for i in torch.randint(90, (4000,), generator=generator)) for _ in range(4)]
-    for _ in range(30):
-        found = record_by_hand(tmp_path, texts, [BROKEN] * 4, max_megabytes=4.0)
-        assert found.num_rows == 4 and len(found.rows) == 1
-    assert found.rows[0].tokens == {} and len(found.rows[0].turns[0].text) == 2000
-    assert (tmp_path / ROLLOUTS_FILE).stat().st_size < 30 * 4000
-
-
-def test_without_room_a_rollout_still_says_how_its_programs_ended(tmp_path: Path) -> None:
-    found = record_by_hand(tmp_path, ["x = 1"], [BROKEN], max_megabytes=0.001)
-    assert found.rows == () and found.endings == {"exception: ZeroDivisionError": 1}
+def test_a_full_file_still_says_how_programs_ended(tmp_path: Path) -> None:
+    for number in range(2):
+        found = record_by_hand(tmp_path, ["x = 1"], [BROKEN], max_megabytes=1e-5)
+        assert len(found.rows) == 1 - number and found.endings == {"exception: ZeroDivisionError": 1}
 
 
 def same(folder: Path) -> tuple[list[Any], list[Any]]:

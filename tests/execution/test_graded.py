@@ -193,23 +193,6 @@ def test_literal_asserts_mean_what_they_mean_in_python(sandbox):
     assert not_among(judged_each(sandbox, SAME_AS_PYTHON), "passed") == {}
 
 
-def checked(sandbox, tests):
-    """Findings of check-data in problems of these tests, whose reference adds one."""
-    from lit_rl.cli.data_check.checked import run_references
-    from lit_rl.cli.data_check.findings import Findings
-    from lit_rl.types import Problem
-
-    problems = [Problem(name, "Write f.", AssertTests(test, "f"), reference=ADDS_ONE) for name, test in tests.items()]
-    return Findings({"train": run_references(sandbox, problems)})
-
-
-def test_check_data_names_asserts_that_cannot_fail(sandbox):
-    good, same, tuple_ = "assert f(1) == 2\n", "assert f(3) == f(3)", "assert (f(2) == 3, 'no')"
-    found = checked(sandbox, {"own/good": good, "own/same": good + same, "own/tuple": good + tuple_})
-    assert [one.problem.task_id for one in found.faulty] == ["own/same", "own/tuple"]
-    assert [cause.detail for group in found.groups for cause in group.causes] == [same, tuple_]
-
-
 def test_the_asserts_that_held_are_counted_before_the_one_that_did_not(sandbox):
     test = "for x in (1, 2, 3):\n    assert f(x) == x + 1\nassert f(4) == 0"
     assert judged(sandbox, "def f(x): return x + 1", test).cases == ("passed",) * 3 + ("wrong_answer",)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lit_rl.reports.run_files import TornFile
-from lit_rl.reports.run_files.files import append_frame, append_line, cut_after, read_frames, read_lines, to_json
+from lit_rl.reports.run_files.files import append_frame, append_line, cut_after, read_frames, read_lines
 from lit_rl.reports.run_files.records import pack_spans, spans_of
 
 TEXTS = ["plain", "two\nlines\u2028and more", "a lone \udc80 surrogate", "\x00\x1b[31m", "日本", "</script>"]
@@ -20,7 +20,7 @@ def written(path: Path) -> list[int]:
     """Three frames, of 1, 2 and 3 lines; the ends of each."""
     ends = [0]
     for number in (1, 2, 3):
-        lines = [to_json({"rollout": number, "text": TEXTS[k], "x": 0.1}) for k in range(number)]
+        lines = [{"rollout": number, "text": TEXTS[k], "x": 0.1} for k in range(number)]
         ends.append(ends[-1] + append_frame(path, lines))
     return ends
 
@@ -31,7 +31,7 @@ def numbers(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_come_back_as_they_were(tmp_path: Path, text: str) -> None:
-    append_frame(tmp_path / "a.gz", [to_json({"text": text})])
+    append_frame(tmp_path / "a.gz", [{"text": text}])
     append_line(tmp_path / "a.jsonl", {"text": text})
     assert [frame.items for frame in read_frames(tmp_path / "a.gz")] == [[{"text": text}]]
     assert [frame.items for frame in read_lines(tmp_path / "a.jsonl")] == [[{"text": text}]]
@@ -78,7 +78,7 @@ def test_a_file_is_cut_where_the_run_goes_on(tmp_path: Path, torn: bytes) -> Non
         warnings.simplefilter("ignore", TornFile)
         assert cut_after(path, 2) == ends[2]
     assert numbers(path) == [1, 2]
-    append_frame(path, [to_json({"rollout": 3})])
+    append_frame(path, [{"rollout": 3}])
     assert numbers(path) == [1, 2, 3]
 
 

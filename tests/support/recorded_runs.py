@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lit_rl.reports.run_files import RunWriter
-from lit_rl.reports.run_files.files import to_json
+from lit_rl.reports.run_files import ROLLOUTS_FILE, RunWriter
+from lit_rl.reports.run_files.files import append_frame
 
 
 def row(number: int, text: str, reward: float | None, **more: Any) -> dict[str, Any]:
@@ -41,7 +41,8 @@ def write_run(folder: Path, rollouts: dict[int, list[dict[str, Any]]], **kind: A
         values |= {"verdict/passed_fraction": 0.25, "verdict/exception_fraction": 0.75}
         writer.append_metrics(number, values)
         endings = {"passed": 2, "exception: KeyError": 6}
-        writer.append_rollout(number, 8, endings, {"sampling": 3.0, "judging": 1.0}, [to_json(one) for one in rows])
+        head = {"rollout": number, "num_rows": 8, "time": 1.0, "endings": endings}
+        append_frame(folder / ROLLOUTS_FILE, [head | {"seconds": {"sampling": 3.0, "judging": 1.0}}, *rows])
     validated = {"val/greedy/pass@1": 0.75, "val/greedy/num_problems": 16.0, "val/greedy/completion/length": 11.5}
     writer.append_metrics(max(rollouts), validated)
     return folder

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
 from lit_rl.reports.learned import answer, changes, with_interval
-from lit_rl.reports.run_files import Curve, Diagnosis, RecordedRollout, RecordedRow, differences
+from lit_rl.reports.run_files import Curve, RecordedRollout, RecordedRow, differences
 from lit_rl.reports.run_files.row_text import KINDS, ending, sandbox_words, values_of
 from lit_rl.reports.runs import Run, groups_of
 
@@ -70,38 +70,25 @@ def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | N
 
 def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
     """The page as a text."""
-    shares: dict[
-        str, dict[str, Curve]
-    ] = {}  # curves of the verdicts that occurred, in the order in which they are drawn
-    for run in runs:
-        found = {match[1]: curve for name, curve in run.curves.items() if (match := _VERDICT.fullmatch(name))}
-        drawn = [name for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))]
-        shares |= {run.name: {name: found[name] for name in drawn}} if drawn else {}
-    diagnoses: list[tuple[str, str, Diagnosis | None]] = []  # without a rule where Diagnostics found nothing
-    for run in runs:
-        diagnoses += [(run.name, when, one) for one, when in run.causes] or [(run.name, "", None)] * run.is_watched
-    seen = {verdict for of_run in shares.values() for verdict in of_run}
-    settings = differences({run.name: run.settings for run in runs})
     templates = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    shares = {run.name: found for run in runs if (found := _verdict_shares(run))}
     return templates.get_template("page.html.jinja").render(
-        title=f"lit-rl: {', '.join(run.name for run in runs)}",
+        runs=runs,
         style=Markup((_HERE / "page.css").read_text("utf-8")),
         script=Markup((_HERE / "page.js").read_text("utf-8")),
         frame=FRAME,
-        answers=[(run.name, answer(run)) for run in runs],
-        runs=[row for run in runs for row in _measured(run)],
-        differences=[
-            ("" if number else one.name, value, ", ".join(names))
-            for one in settings
-            for number, (value, names) in enumerate(one.runs.items())
-        ],
-        diagnoses=diagnoses,
+        answer=answer,
+        measured=_measured,
+        ending_shares=_ending_shares,
+        differences=differences({run.name: run.settings for run in runs}),
+        judged=list(shares),
         verdicts=[areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS) for name, of_run in shares.items()],
-        verdict_colours={name: colour for name, colour in _VERDICT_COLOURS.items() if name in seen},
-        endings=[(run.name, _ending_shares(run)) for run in runs if run.name in shares and run.endings[0]],
+        verdict_colours={
+            name: colour for name, colour in _VERDICT_COLOURS.items() if any(name in one for one in shares.values())
+        },
         data={
             "kinds": {name: {"signed": kind.signed, "says": kind.says} for name, kind in KINDS.items()},
             "runs": [
@@ -120,6 +107,12 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
 
 
 # -- numbers --------------------------------------------------------------------------------------------------
+
+
+def _verdict_shares(run: Run) -> dict[str, Curve]:
+    """Curves of the verdicts that occurred, in the order in which they are drawn."""
+    found = {match[1]: curve for name, curve in run.curves.items() if (match := _VERDICT.fullmatch(name))}
+    return {name: found[name] for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))}
 
 
 def _measured(run: Run) -> list[tuple[str, ...]]:

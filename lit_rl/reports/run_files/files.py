@@ -40,6 +40,8 @@ SURROGATES = "backslashreplace"
 """A lone surrogate, which a program's text may contain, becomes its JSON escape and is read back unchanged."""
 
 _NO_METRICS = ("rollout", "update", "time", "start", "diagnosis")
+_OF_START = str | bool | int | float | Mapping[str, str] | None
+"""A field of a start's description."""
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 26
 _GZIP = zlib.MAX_WBITS | 16
@@ -72,11 +74,7 @@ def recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
 
 
 def newest_recorded(run: str | Path) -> Path:
-    """The folder at or below a folder in which rollouts were recorded last; a file of completions itself.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
+    """The folder at or below a folder in which rollouts were recorded last; a file of completions itself."""
     if Path(run).suffix == ".ckpt":
         raise FileNotFoundError(f"{run} is a checkpoint, which holds no completions: give the folder of the run")
     if Path(run).is_file():
@@ -107,9 +105,6 @@ class RunWriter:
         folder: of the files; made if missing.
         clock: what the run counts, ``rollout`` or ``update``.
         count: how many are done; at 0 files in it are another run's and renamed to ``NAME.old``.
-
-    Attributes:
-        rollout_bytes: length of the file of rollouts.
     """
 
     def __init__(self, folder: Path, clock: str, count: int) -> None:
@@ -117,7 +112,7 @@ class RunWriter:
         self.folder = folder
         self.clock = clock
         cut_after(folder / METRICS_FILE, count)
-        self.rollout_bytes = cut_after(folder / ROLLOUTS_FILE, count)
+        cut_after(folder / ROLLOUTS_FILE, count)
 
     def append_start(self, count: int, start: Mapping[str, Any]) -> None:
         """Append a description of this start of the run."""
@@ -136,21 +131,6 @@ class RunWriter:
         """Append that the condition of a rule no longer holds."""
         self._append("rollout", rollout, {"diagnosis": {"rule": rule, "ended": True}})
 
-    def append_rollout(
-        self, count: int, num_rows: int, endings: Mapping[str, int], seconds: Mapping[str, float], rows: Sequence[str]
-    ) -> None:
-        """Add what is kept of a rollout.
-
-        Args:
-            count: its number.
-            num_rows: rows that it had.
-            endings: number of its programs by how they ended.
-            seconds: what its parts took, by name.
-            rows: lines of the rows that are kept.
-        """
-        head = {"rollout": count, "num_rows": num_rows, "time": time.time(), "endings": endings, "seconds": seconds}
-        self.rollout_bytes += append_frame(self.folder / ROLLOUTS_FILE, [to_json(head), *rows])
-
     def _append(self, clock: str, count: int, said: Mapping[str, Any]) -> None:
         append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **said})
 
@@ -166,13 +146,13 @@ def append_line(path: Path, item: Mapping[str, Any]) -> None:
         file.write(to_json(item).encode(errors=SURROGATES) + b"\n")
 
 
-def append_frame(path: Path, lines: Sequence[str]) -> int:
-    """Append lines as one frame, written at once.
+def append_frame(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
+    """Append objects as one frame, written at once.
 
     Returns:
         bytes of the frame.
     """
-    text = "".join(f"{line}\n" for line in lines).encode(errors=SURROGATES)
+    text = "".join(f"{to_json(item)}\n" for item in items).encode(errors=SURROGATES)
     data = gzip.compress(text, compresslevel=6, mtime=0)
     if len(text) > most_unpacked(len(data)):  # nobody would read it back
         data = gzip.compress(text, compresslevel=0, mtime=0)
@@ -230,7 +210,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
         with _named(file, frame.line):
             if "start" in item:
                 start = item
-                require_fields("start", start["start"], dict.fromkeys(start["start"], str | bool | int | float | None))
+                require_fields("start", start["start"], dict.fromkeys(start["start"], _OF_START))
             if said := item.get("diagnosis"):  # a condition began to hold, or it ended
                 held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
                 if said.get("ended") and held:
@@ -250,9 +230,6 @@ def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
 
     Args:
         source: folder that holds ``rollouts.jsonl.gz``, or a file like it.
-
-    Raises:
-        UsageError: a line that holds no row, or a frame that expands to far more than its size.
     """
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
     for frame in read_frames(path):

@@ -148,9 +148,6 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
     Args:
         before: the run's configuration, as :func:`settings_of` takes it.
         now: that of this start.
-
-    Raises:
-        UsageError: the checkpoint's weights or the state of its optimizer do not fit the new ones.
     """
     old, new = settings_of(before), settings_of(now)
     changes = []
@@ -171,11 +168,7 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
 
 
 def located(config: Any, name: str) -> tuple[str, Any]:
-    """Return a setting's whole key in a configuration, and its value there, by its name, which leads through no list.
-
-    Raises:
-        KeyError: the configuration has no such setting.
-    """
+    """Return the whole key and the value of a setting in a configuration; no list is on the way to it."""
     keys: list[str] = []
     for key in name.split("."):
         for step in ["init_args", key] if "class_path" in config else [key]:

@@ -1,0 +1,278 @@
+"""Checks of a task: its references pass, and wrong programs do not."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from lit_rl.data.rows import REMEDY, RowError
+from lit_rl.execution.checks import AssertTests, Check, StdioTests
+from lit_rl.execution.interface import Outcome
+from lit_rl.execution.judging.asserts.prepared_tests import program_names
+from lit_rl.execution.sandbox import Sandbox
+from lit_rl.rollout.records import reference_program
+from lit_rl.types import Problem
+
+T = TypeVar("T")
+
+_HEADROOM = 5.0
+"""A program that a policy writes may be slower than the reference by this factor."""
+_SMALLEST_LIMIT_SECONDS = 1.0
+_SLOWEST = 5
+_EMPTY_MAIN = "int main() { return 0; }\n"
+# What tests expect most often; an exception may be all of these.
+_RAISES = "raise type('Wrong', (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError, RuntimeError), {})"
+_STUBS = {
+    "function": "def {name}(*args, **kwargs):\n    {body}\n",
+    "class": "class {name}:\n    def __init__(self, *args, **kwargs):\n        pass\n\n"
+    "    def __getattr__(self, name):\n        def method(*args, **kwargs):\n            {body}\n"
+    "        return method\n",
+}
+_BODIES = {"a stub": "pass", "a stub that raises": _RAISES}
+
+
+@dataclass
+class Checked:
+    """A problem and what was found out about it.
+
+    Args:
+        problem: any.
+        outcome: outcome of the reference; ``None`` if there is none, or nothing to run it with.
+        public: outcome of the reference under the public check, if the problem has one.
+        accepts: wrong programs that pass the tests.
+    """
+
+    problem: Problem
+    outcome: Outcome | None = None
+    public: Outcome | None = None
+    accepts: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """True if the reference ran and passes all checks that the problem has."""
+        return self.outcome is not None and self.outcome.passed and (self.public is None or self.public.passed)
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong, in words that are the same for all problems with that fault."""
+        found = []
+        for outcome, under in ((self.outcome, ""), (self.public, "under the public check, ")):
+            if outcome is not None and not outcome.passed:
+                how = " ".join(filter(None, [str(outcome.verdict), outcome.exception_type]))
+                packages = " (--packages NAME permits one here, the sandbox's packages: [NAME] in a run)"
+                hint = packages if outcome.exception_type == "ModuleNotFoundError" else ""
+                found.append(f"{under}the reference ends with {how}{hint}")
+        for what in self.accepts:
+            what = "the reference of another problem" if "the reference" in what else what
+            found.append(f"the tests accept {what}")
+        return found
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Result of checking a task.
+
+    Args:
+        splits: name of each split and the problems in it, checked; a problem of two splits is in both.
+        unread: errors of the rows of each split that make no problem.
+    """
+
+    splits: Mapping[str, Sequence[Checked]]
+    unread: Mapping[str, Sequence[RowError]] = field(default_factory=dict)
+
+    @cached_property
+    def checked(self) -> list[Checked]:
+        """All problems, each once."""
+        return list({id(one): one for split in self.splits.values() for one in split}.values())
+
+    @cached_property
+    def groups(self) -> dict[str, list[Checked]]:
+        """Problems by fault, the largest group first."""
+        found: dict[str, list[Checked]] = {}
+        for one in self.checked:
+            for fault in one.faults:
+                found.setdefault(fault, []).append(one)
+        return dict(sorted(found.items(), key=lambda group: -len(group[1])))
+
+    @property
+    def fine(self) -> bool:
+        """True if there are problems and none has a fault, and every row makes one."""
+        return bool(self.checked) and not self.groups and not any(self.unread.values())
+
+    def report(self, num_examples: int = 3) -> str:
+        """The verdict, counts for each split, faults, the slowest references and a time limit.
+
+        Args:
+            num_examples: problems that are named of each group, at most.
+        """
+        ran = [one for one in self.checked if one.outcome is not None]
+        passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
+        faulty, unread = sum(bool(one.faults) for one in self.checked), sum(map(len, self.unread.values()))
+        verdict = f"nothing wrong found: {passed}" if ran else "nothing wrong found, but nothing ran: no reference"
+        if not self.fine:
+            what = f"{faulty} of {len(self.checked)} problems have a fault, {unread} rows make no problem"
+            verdict = f"something is wrong: {what}; {passed}"
+        lines = [verdict, *map(self._count, self.splits)]
+        kinds: dict[str, list[RowError]] = {}
+        for error in (error for errors in self.unread.values() for error in errors):
+            kinds.setdefault(error.kind, []).append(error)
+        for kind, errors in kinds.items():
+            lines.append(f"{kind}: {len(errors)} rows")
+            lines += [f"  {str(error).removesuffix(f'; {REMEDY}')}" for error in errors[:num_examples]]
+        for fault, problems in self.groups.items():
+            lines.append(f"{fault}: {len(problems)} problems")
+            lines += [f"  {one.problem.task_id}: {_how_it_ended(one)}" for one in problems[:num_examples]]
+        slowest = sorted(ran, key=lambda one: -_cpu_seconds(one))[:_SLOWEST]
+        lines += [f"slow: {one.problem.task_id}, {_cpu_seconds(one):.3f} CPU seconds" for one in slowest]
+        if times := [_cpu_seconds(one) for one in ran if one.passed]:
+            limit = max(_SMALLEST_LIMIT_SECONDS, float(math.ceil(_HEADROOM * max(times))))
+            lines.append(f"calibrated time limit: {limit:g} s per problem ({_HEADROOM:g} x the slowest)")
+        return "\n".join(lines)
+
+    def _count(self, name: str) -> str:
+        split = self.splits[name]
+        passed, without = sum(one.passed for one in split), sum(one.outcome is None for one in split)
+        parts = [f"{len(split)} problems", f"{passed} references pass", f"{without} without a reference that runs"]
+        return f"  {name}: {', '.join(parts)}, {len(self.unread.get(name, ()))} rows unread"
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Problems with a fault as plain data, one row each."""
+        for one in (one for one in self.checked if one.faults):
+            outcome = one.outcome
+            yield {
+                "task_id": one.problem.task_id,
+                "splits": [name for name, split in self.splits.items() if any(other is one for other in split)],
+                "faults": one.faults,
+                "verdict": outcome and str(outcome.verdict),
+                "exception_type": outcome and outcome.exception_type,
+                "line": outcome and outcome.line,
+                "accepts": one.accepts,
+                "public_verdict": one.public and str(one.public.verdict),
+                "stderr": outcome and outcome.stderr,
+                "cpu_seconds": _cpu_seconds(one),
+            }
+
+
+def _cpu_seconds(one: Checked) -> float:
+    return one.outcome.cpu_seconds if one.outcome else 0.0
+
+
+def _how_it_ended(one: Checked) -> str:
+    """The outcome of a problem's reference on one line."""
+    failed = next((outcome for outcome in (one.outcome, one.public) if outcome and not outcome.passed), None)
+    if failed is None:
+        return f"passed by {' and '.join(one.accepts)}"
+    said = failed.exception_message or (failed.failed_case.line() if failed.failed_case else failed.stderr)
+    where = f"line {failed.line}" if failed.line else ""
+    first, _, _ = said.strip().removeprefix(": ").partition("\n")
+    return " ".join(filter(None, [str(failed.verdict), where, first[:160]]))
+
+
+# -- running --------------------------------------------------------------------------------------------------
+
+
+def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checked]:
+    """Judge the reference of each problem that has one, under its check and its public check."""
+    checked = [Checked(problem) for problem in problems]
+    tried = [
+        ((one, name), reference, check)
+        for one in checked
+        for name, check in (("outcome", one.problem.check), ("public", one.problem.public_check))
+        if (reference := reference_program(one.problem)) is not None
+        and one.problem.check.runs_program
+        and check is not None
+    ]
+    for (one, name), outcome in _judged(sandbox, tried):
+        setattr(one, name, outcome)
+    return checked
+
+
+def find_accepted(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
+    """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none.
+
+    The reference of another problem counts only if the own one fails there: two problems may ask for the same.
+    """
+    idle = [
+        ((one, what), source, one.problem.check)
+        for one in checked
+        if one.problem.check.runs_program and (one.passed or one.outcome is None)
+        for what, source in _empty_programs(one.problem)
+    ]
+    for (one, what), outcome in _judged(sandbox, idle):
+        if outcome.passed:
+            one.accepts.append(what)
+    swapped = [((one, other), _answer(other, one.problem), one.problem.check) for one, other in _pairs(checked)]
+    back = [
+        ((one, other), _answer(one.problem, other), other.check)
+        for (one, other), outcome in _judged(sandbox, swapped)
+        if outcome.passed
+    ]
+    for (one, other), outcome in _judged(sandbox, back):
+        if not outcome.passed:
+            one.accepts.append(f"the reference of {other.task_id}")
+
+
+def _judged(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
+    """Judge programs by their checks, all at once; each outcome comes with what was named before the program."""
+    named = list(tried)
+    outcomes = sandbox.judge_many([(source, check) for _, source, check in named])
+    return zip((name for name, _, _ in named), outcomes, strict=True)
+
+
+def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
+    """Programs that do nothing, and what they are."""
+    if problem.check.language != "python":
+        if isinstance(problem.check, StdioTests):
+            yield "an empty program", _EMPTY_MAIN
+        return
+    if problem.continues_program:
+        for what, body in _BODIES.items():
+            yield what, f"{problem.program_prefix}    {body}\n"
+        return
+    yield "an empty program", f"{problem.program_prefix}\npass\n"
+    name = _called_name(problem)
+    if name is not None:
+        is_class = "." in (problem.check.defines or "") or f"class {name}" in (problem.reference or "")
+        for what, body in _BODIES.items():
+            yield what, _STUBS["class" if is_class else "function"].format(name=name, body=body)
+
+
+def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Problem]]:
+    """Each problem whose reference passes, and the next of its kind with another reference."""
+    kinds: dict[tuple[type[Check], str], list[Checked]] = {}
+    for one in checked:
+        if one.passed:
+            kinds.setdefault((type(one.problem.check), one.problem.check.language), []).append(one)
+    for of_kind in kinds.values():
+        for place, one in enumerate(of_kind):
+            others = (other.problem for other in of_kind[place + 1 :] + of_kind[:place])
+            other = next((other for other in others if other.reference != one.problem.reference), None)
+            if other is not None:
+                yield one, other
+
+
+def _answer(problem: Problem, asked: Problem) -> str:
+    """The reference of a problem, under the name that the tests of another call."""
+    name, wanted = _called_name(problem), _called_name(asked)
+    source = reference_program(problem) or ""
+    return source if name is None or wanted is None or name == wanted else f"{source}\n{wanted} = {name}\n"
+
+
+def _called_name(problem: Problem) -> str | None:
+    """The function or class that the tests use; ``None`` if they run a whole program, or it cannot be found."""
+    check = problem.check
+    if check.defines:
+        return check.defines.partition(".")[0]
+    if not isinstance(check, AssertTests):
+        return None
+    try:
+        tree = ast.parse(check.test)
+        names = program_names(check.test, tree, None)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)} & names
+    return called.pop() if len(called) == 1 else None
