@@ -156,16 +156,6 @@ def test_limits_and_stop_strings_are_those_of_each_request(byte_tokenizer: str) 
     assert all(done[row].ids == whole.ids[: len(done[row].ids)] for row in range(3))
 
 
-def test_rows_end_where_their_positions_are_full(byte_tokenizer: str) -> None:
-    """128 positions; left pads use up none."""
-    policy = language_model("gpt2", byte_tokenizer)
-    policy.codec.eos_ids = frozenset()
-    requests = [Request(0, (5,) * 120, 0, max_tokens=40), Request(1, (5,) * 100, 1, max_tokens=40)]
-    done = answers(policy, requests, Sampling())
-    assert [len(done[row].ids) for row in range(2)] == [8, 28]
-    assert {one.reason for one in done.values()} == {StopReason.LENGTH}
-
-
 def test_a_session_that_fails_leaves_the_policy_as_it_was(byte_tokenizer: str) -> None:
     policy = language_model("qwen2", byte_tokenizer).train()
     policy.model.lm_head.eval()
