@@ -24,7 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lit_rl.execution import AssertTests, CallTests, Outcome, RobotTest, RobotWorlds, Sandbox, StdioTests, Verdict
+from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
+from lit_rl.execution import AssertTests, CallTests, Outcome, Sandbox, StdioTests, Verdict
 from lit_rl.execution.judging.calls import Answers
 from lit_rl.execution.wire import plain, program_messages
 from lit_rl.execution.wire.bounded_json import NotPlain, parse

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,6 +86,11 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._generators: list[dict[str, Any]] | None = None
 
     # -- before a run --------------------------------------------------------------------------------------
+
+    @property
+    def is_prepared(self) -> bool:
+        """True from :meth:`prepare` to the end of the run."""
+        return self._prepared
 
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
         """Claim the folder and say where this start begins; call it before ``trainer.fit``.
@@ -450,44 +454,27 @@ def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
     return [name for callback in known for name in callback.metric_names(trainer, module)]
 
 
-_BETTER_IF_LARGER = ("pass@", "reward/mean", "execution/pass_rate")
-
-
 def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
-    """Compare monitored metrics with those that validation will log; warn if it validates too seldom or never.
+    """Compare monitored metrics with those that validation will log.
 
     Args:
         trainer: the trainer that will fit; a callback other than :class:`Checkpointing` may monitor what training logs.
         pl_module: the module to fit.
 
     Raises:
-        UsageError: nothing logs one. A module or callback of the user's own may, so that there it is a warning.
+        UsageError: nothing logs one. A module or callback of the user's own may, so that there nothing is refused.
     """
-    clock, validates = pl_module.clock, trainer.limit_val_batches != 0
-    every = getattr(trainer, "val_check_interval", None)  # Lightning has none if the interval is a time
-    often = not isinstance(every, int) or every <= (clock.limit or every)
-    if validates and trainer.check_val_every_n_epoch is None and not often:
-        rank_zero_warn(
-            f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
-            "Lower val_check_interval for a curve"
-        )
     parts = (pl_module, *trainer.callbacks)
-    own = [one for one in parts if not type(one).__module__.startswith(("lit_rl.", "lightning."))]
-    known = metric_names(trainer, pl_module) if validates else []
+    own = any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in parts)
+    known = metric_names(trainer, pl_module) if trainer.limit_val_batches != 0 and not own else []
     if known and pl_module.metric_prefix:  # what else a loss on texts measures is not listed
         known.append("val/loss")
-    for one in trainer.callbacks:
+    for one in trainer.callbacks if known else ():
         name, monitor = type(one).__name__, getattr(one, "monitor", None) or ""
-        if getattr(one, "mode", "max") == "min" and any(part in monitor for part in _BETTER_IF_LARGER):
-            rank_zero_warn(f"{name}.mode is min, and {monitor} is better if larger: set mode to max")
         if not monitor.startswith("val") and not (monitor and isinstance(one, Checkpointing)):
             continue
-        if not validates:
-            rank_zero_warn(f"trainer.limit_val_batches is 0, so that nothing logs {name}'s monitor {monitor}: raise it")
         of_texts = pl_module.metric_prefix and monitor.startswith("val/") and "pass@" not in monitor
-        if known and monitor not in known and not of_texts:
-            near = get_close_matches(monitor, known, n=1, cutoff=0.0)
-            message = f"{name}'s monitor {monitor} is none of the metrics that validation logs: did you mean {near[0]}?"
-            if not own:
-                raise UsageError(message)
-            rank_zero_warn(message)
+        if monitor not in known and not of_texts:
+            raise UsageError(
+                f"{name}'s monitor {monitor} is none of the metrics that validation logs: {', '.join(known)}"
+            )

@@ -2,58 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch.callbacks import Callback
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
-from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
+from lit_rl.callbacks.checkpointing import savers_of
 from lit_rl.callbacks.run_folder import RunFolder, count_of
+from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.loading.checkpoints import read_file
+from lit_rl.models.loading.checkpoints import read_file, require_checkpoint
 from lit_rl.training.strategy import META_FILE
 
 NAMES = ("last", "best")
+_LIGHTNINGS = ("hpc", "registry")
+"""Checkpoints that Lightning finds by name."""
 
 
-def find_named(name: str, callbacks: Iterable[Callback]) -> Path | None:
-    """The checkpoint of a trainer's :class:`Checkpointing` that a name means; one line says which it is.
+def resolve(name: Any, trainer: Any) -> Any:
+    """Return the checkpoint that is asked for: a path, the last of a run's folder, or ``last`` or ``best`` of this run.
 
     Args:
-        name: ``last`` or ``best``.
-        callbacks: of the trainer.
+        name: as given; ``None``, remote paths and the names of Lightning's own checkpoints stay as they are.
+        trainer: ``last`` and ``best`` are those of its :class:`Checkpointing`.
 
-    Returns:
-        Its path, links followed; ``None`` if no callback is a :class:`Checkpointing`.
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        UsageError: ``last`` without :class:`Checkpointing`, or a file of another kind.
+    """
+    if name is None or name in _LIGHTNINGS or "://" in str(name):
+        return name
+    if name not in NAMES:
+        found = checkpoint_in(Path(name))
+    elif savers := savers_of(trainer):
+        found = _target(name, savers[0].run, savers[0].monitor or "none")
+    elif name == "best" or any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks):
+        return name
+    else:  # Lightning would train from the start
+        raise UsageError(
+            f"ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
+            "give a path or the folder of a run"
+        )
+    require_checkpoint(str(found))
+    if found != Path(name):
+        best = name == "best" or Path(name).name == "best.ckpt"
+        rank_zero_info(f"{name if name in NAMES else 'this'} checkpoint: {described(found, best=best)}")
+    return str(found)
+
+
+def checkpoint_in(path: Path, name: str = "last") -> Path:
+    """Return the checkpoint that a path means, links followed: itself, or that of a name in a run's folder.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
     """
-    savers = [callback for callback in callbacks if isinstance(callback, Checkpointing)]
-    if not savers:
-        return None
-    found = savers[0].run.target(name)
-    if found is None:
-        raise FileNotFoundError(missing(name, savers[0].run, savers[0].monitor or "none"))
-    rank_zero_info(f"{name} checkpoint: {described(found, best=name == 'best')}")
-    return found
+    if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
+        path, name = path.parent, "best"
+    if name == "last":
+        path = path / "last.ckpt" if (path / "last.ckpt").exists() else path
+        return path.resolve() if path.is_symlink() else path
+    run = RunFolder(path)
+    newest = run.checkpoints()[-1:]
+    kept = _kept(newest[0]) if newest else {}
+    return _target(name, run, (kept["monitor"] or "none") if "monitor" in kept else None)
 
 
-def find_in_folder(name: str, folder: Path) -> Path:
-    """The checkpoint that a name means in a run's folder, for exports.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-    """
-    run = RunFolder(folder)
+def _target(name: str, run: RunFolder, monitor: str | None) -> Path:
     found = run.target(name)
     if found is None:
-        newest = run.checkpoints()[-1:]
-        kept = _kept(newest[0]) if newest else {}
-        raise FileNotFoundError(missing(name, run, (kept["monitor"] or "none") if "monitor" in kept else None))
+        raise FileNotFoundError(missing(name, run, monitor))
     return found
 
 

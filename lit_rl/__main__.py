@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from lit_rl import __version__
-from lit_rl.cli.messages import explain, fail, no_verb
+from lit_rl.cli.messages import fail, in_one_line, no_verb
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS, print_help
 
-LIGHT = ("configs", "docs", "migrate", "report", "show")
+LIGHT = ("configs", "docs", "report", "show")
 """Verbs that are answered without torch."""
 
 
@@ -71,19 +71,18 @@ def light(verb: str, arguments: Sequence[str]) -> None:
     """Answer a verb that loads neither torch nor Lightning."""
     from jsonargparse import ArgumentError
 
-    from lit_rl.cli.migrate import migrate
     from lit_rl.cli.report import report
     from lit_rl.cli.shipped_configs import configs
     from lit_rl.cli.shipped_docs import docs
     from lit_rl.cli.show import show
 
-    verbs = {"configs": configs, "docs": docs, "migrate": migrate, "report": report, "show": show}
+    verbs = {"configs": configs, "docs": docs, "report": report, "show": show}
     try:
         verbs[verb](arguments)
     except KeyboardInterrupt:
         fail("interrupted", status=130)
     except ArgumentError as error:
-        fail(explain(str(error), verb=verb), status=2)
+        fail(in_one_line(str(error)), status=2)
     except BrokenPipeError:  # `lit-rl show RUN | head`: who read has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +16,25 @@ import torch
 from lightning.pytorch.callbacks import (
     BatchSizeFinder,
     Checkpoint,
-    EarlyStopping,
     GradientAccumulationScheduler,
     LearningRateFinder,
     ProgressBar,
     StochasticWeightAveraging,
-    Timer,
 )
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.arguments import ArgumentError, UsageError, require_arguments, require_at_least, shown
 from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
 from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import NAMES, doubt_weights, find_named
+from lit_rl.callbacks.named_checkpoint import doubt_weights, resolve
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.models.loading.checkpoints import require_checkpoint
+from lit_rl.errors import ArgumentError, UsageError, shown
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.modules.setup_checks import check_precision
+from lit_rl.modules.setup_check import fault_of_precision
+from lit_rl.signature_check import check_keys
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem
 
@@ -55,9 +53,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 """Trainer defaults that rollouts change from Lightning's; the command line uses the same."""
 
-LIGHTNINGS_NAMES = ("hpc", "registry")
-"""Checkpoints that Lightning finds by name."""
-
 _NO_USE: dict[type[pl.Callback], str] = {
     GradientAccumulationScheduler: "has no effect here: use model.update.microbatch_size",
     StochasticWeightAveraging: "takes over schedules and backward passes, as modules here do: leave it out",
@@ -65,8 +60,10 @@ _NO_USE: dict[type[pl.Callback], str] = {
     BatchSizeFinder: "changes how many problems a rollout has: set model.update.microbatch_size for the memory",
 }
 
-MOST_RANKS_A_CORE = 4
-"""More processes than this on each core is a mistake; a few are useful to try out what many ranks do."""
+
+def _as_lightnings(method: Any) -> Callable[[Any], Any]:
+    """Give a method the signature and the description of Lightning's, which the command line reads."""
+    return wraps(method)
 
 
 class Trainer(pl.Trainer):
@@ -89,14 +86,16 @@ class Trainer(pl.Trainer):
         ValueError: a strategy that cannot work here.
     """
 
+    @_as_lightnings(pl.Trainer.__init__)
     def __init__(self, **settings: Any) -> None:
         quiet()
-        require_arguments(pl.Trainer, settings)
+        settings = check_keys(pl.Trainer, settings, "Trainer", config=False)
         check_settings(settings)
         settings = {**TRAINER_DEFAULTS, **settings}
         super().__init__(**{**settings, **dependent_settings(settings)})
         add_defaults(self)
 
+    @_as_lightnings(pl.Trainer.fit)
     def fit(
         self,
         model: pl.LightningModule,
@@ -106,77 +105,61 @@ class Trainer(pl.Trainer):
         ckpt_path: Any = None,
         weights_only: bool | None = None,
     ) -> None:
-        """Train; arguments as in ``lightning.pytorch.Trainer.fit``.
-
-        Raises:
-            ArgumentError: there is nothing to train on.
-        """
+        """Train; arguments as in ``lightning.pytorch.Trainer.fit``."""
         model = uncompiled(model)
         require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
-        require_training(self)
         require_useful(self.callbacks)  # type: ignore[attr-defined]  # those of a Tuner
         if isinstance(model, PolicyModule):
             add_unless_listed(self, ExecutionEvaluation)
-            doubt_end(self, model)
-        say_where(self)
-        start = where_to_start(self, ckpt_path)
+        start = self.where_to_start(ckpt_path)
         with raise_if_stopped(self):
             super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
 
-    def validate(
-        self,
-        model: pl.LightningModule | None = None,
-        dataloaders: Any = None,
-        ckpt_path: Any = None,
-        verbose: bool = False,
-        datamodule: pl.LightningDataModule | None = None,
-        weights_only: bool | None = None,
-    ) -> Any:
+    def where_to_start(self, ckpt_path: Any) -> Any:
+        """Return the checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for.
+
+        The folder is claimed; a second call returns what the first one did.
+        """
+        savers = savers_of(self)
+        if any(saver.is_prepared for saver in savers):
+            return ckpt_path
+        if not any(saver.run.checkpoints() for saver in savers):
+            ckpt_path = resolve(ckpt_path, self)  # before the folder is claimed, which a refusal would leave claimed
+        for saver in savers:
+            ckpt_path = saver.prepare(self, ckpt_path)
+        return resolve(ckpt_path, self)
+
+    @_as_lightnings(pl.Trainer.validate)
+    def validate(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
         """Measure on validation problems; arguments as in ``lightning.pytorch.Trainer.validate``.
 
         The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
         """
-        require_validation(self)
-        model, start = self._begin("validate", model, dataloaders if datamodule is None else datamodule, ckpt_path)
-        with raise_if_stopped(self):
-            return super().validate(model, dataloaders, start, verbose, datamodule, weights_only)
+        return self._measure("validate", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 
-    def test(
-        self,
-        model: pl.LightningModule | None = None,
-        dataloaders: Any = None,
-        ckpt_path: Any = None,
-        verbose: bool = False,
-        datamodule: pl.LightningDataModule | None = None,
-        weights_only: bool | None = None,
-    ) -> Any:
+    @_as_lightnings(pl.Trainer.test)
+    def test(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
-        model, start = self._begin("test", model, dataloaders if datamodule is None else datamodule, ckpt_path)
-        with raise_if_stopped(self):
-            return super().test(model, dataloaders, start, verbose, datamodule, weights_only)
+        return self._measure("test", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 
-    def predict(
-        self,
-        model: pl.LightningModule | None = None,
-        dataloaders: Any = None,
-        datamodule: pl.LightningDataModule | None = None,
-        return_predictions: bool | None = None,
-        ckpt_path: Any = None,
-        weights_only: bool | None = None,
-    ) -> Any:
+    @_as_lightnings(pl.Trainer.predict)
+    def predict(self, model: Any = None, dataloaders: Any = None, datamodule: Any = None, **options: Any) -> Any:
         """Sample training problems and judge what is written; arguments as in ``lightning.pytorch.Trainer.predict``.
 
         Returns:
             an :class:`~lit_rl.rollout.Evaluated` per batch, on the CPU, unless ``return_predictions`` is false.
         """
-        model, start = self._begin("predict", model, dataloaders if datamodule is None else datamodule, ckpt_path)
-        with raise_if_stopped(self):
-            return super().predict(model, dataloaders, datamodule, return_predictions, start, weights_only)
+        given = {**options, "datamodule": datamodule}
+        return self._measure("predict", model, given.pop("ckpt_path", None), given, dataloaders)
 
-    def _begin(self, verb: str, model: Any, data: Any, ckpt_path: Any) -> tuple[Any, Any]:
-        """Check what a measurement is given; return the module to measure and the checkpoint to read."""
+    def _measure(self, verb: str, model: Any, ckpt_path: Any, options: dict[str, Any], dataloaders: Any) -> Any:
+        """Check what a measurement is given, and run it."""
+        data = options.get("datamodule")
+        if data is None and isinstance(dataloaders, pl.LightningDataModule):  # by position
+            data = options["datamodule"] = dataloaders
+            dataloaders = None
         model = uncompiled(model)
-        require_pair(verb, model, data)
+        require_pair(verb, model, dataloaders if data is None else data)
         if model is None and ckpt_path is None and not getattr(self.checkpoint_callback, "best_model_path", None):
             model = self.lightning_module  # Lightning would look for the best checkpoint
         if isinstance(model, PolicyModule):
@@ -184,53 +167,27 @@ class Trainer(pl.Trainer):
                 add_unless_listed(self, ExecutionEvaluation)
             if ckpt_path is None:
                 doubt_weights(self, model)
-        return model, named(self, ckpt_path)
+        run = getattr(super(), verb)
+        with raise_if_stopped(self):
+            return run(model, dataloaders, ckpt_path=resolve(ckpt_path, self), **options)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse trainer settings that cannot work with manual optimization, or on this machine.
-
-    Raises:
-        ValueError: with the argument to use instead.
-    """
+    """Refuse settings and callbacks of Lightning's that do nothing with manual optimization, or do it wrong."""
     check_strategy(settings.get("strategy", "auto"))
+    if fault := fault_of_precision(settings.get("precision")):  # Lightning takes another one on a CPU
+        raise UsageError(fault)
     if settings.get("gradient_clip_val"):
         raise UsageError(
-            "trainer.gradient_clip_val clips nothing here, got "
-            f"{settings['gradient_clip_val']}: use model.update.gradient_clip_norm, which clips policy and critic apart"
+            "trainer.gradient_clip_val clips nothing here: use model.update.gradient_clip_norm, which clips policy and "
+            "critic apart"
         )
     if settings.get("accumulate_grad_batches", 1) not in (1, None):
         raise UsageError(
-            f"trainer.accumulate_grad_batches has no effect here, got {settings['accumulate_grad_batches']}: use "
-            "model.update.microbatch_size, which splits a batch without changing the gradient"
+            "trainer.accumulate_grad_batches has no effect here: use model.update.microbatch_size, which splits a "
+            "batch without changing the gradient"
         )
-    check_precision(settings.get("precision"))
     require_useful(_callbacks_of(settings))
-    stateful = [one for one in _callbacks_of(settings) if is_overridden("state_dict", one, pl.Callback)]
-    for one in stateful:
-        if sum(one.state_key == other.state_key for other in stateful) > 1:
-            name = type(one).__name__
-            raise UsageError(
-                f"trainer.callbacks has {name} more than once, and a checkpoint holds the state of one: keep one"
-            )
-    require_at_least(1, **{"trainer.check_val_every_n_epoch": settings.get("check_val_every_n_epoch")})
-    require_at_least(-1, **{f"trainer.{name}": settings.get(name) for name in ("max_epochs", "max_steps")})
-    if isinstance(time := settings.get("max_time"), str) and not re.fullmatch(r"\d+:\d\d:\d\d:\d\d", time.strip()):
-        raise ArgumentError("trainer.max_time", "DD:HH:MM:SS, such as 00:12:00:00 for half a day", time)
-    accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")
-    if isinstance(accelerator, str) and accelerator not in ("auto", "cpu", "cuda", "gpu", "mps"):
-        raise UsageError(f"trainer.accelerator is {accelerator}, which is not supported: use cpu, cuda or auto")
-    if accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
-        raise UsageError(
-            f"trainer.accelerator is {accelerator}, and torch {torch.__version__} sees no GPU here: use cpu or auto, "
-            "or install a build of torch that fits the GPU's driver"
-        )
-    if str(devices) == "0" or (isinstance(devices, str) and not re.fullmatch(r"auto|-1|[\d, ]+", devices)):
-        raise ArgumentError("trainer.devices", "a number of processes from 1 on, or auto", str(devices))
-    cores = os.cpu_count() or 1
-    counted = int(devices) if str(devices).isdigit() else 0  # the command line may hand over a text
-    if accelerator in ("cpu", "auto") and not torch.cuda.is_available() and counted > MOST_RANKS_A_CORE * cores:
-        raise UsageError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one per core")
 
 
 def require_useful(callbacks: list[pl.Callback]) -> None:
@@ -300,37 +257,6 @@ def _callbacks_of(settings: Mapping[str, Any]) -> list[pl.Callback]:
     return [given] if isinstance(given, pl.Callback) else list(given)
 
 
-def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:
-    """The checkpoint that was asked for: ``last`` and ``best`` are those of :class:`Checkpointing`, if there is one.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: there is a file of another kind.
-    """
-    if ckpt_path in NAMES:
-        found = find_named(ckpt_path, trainer.callbacks)  # type: ignore[attr-defined]
-        keeps_last = any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks)
-        if found is None and ckpt_path == "last" and not keeps_last:  # Lightning would train from the start
-            raise UsageError(
-                "ckpt_path last is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
-                "add it, or give the path of a checkpoint"
-            )
-        return found or ckpt_path
-    if ckpt_path not in LIGHTNINGS_NAMES:
-        require_checkpoint(ckpt_path)
-    return ckpt_path
-
-
-def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
-    """The checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for."""
-    savers = savers_of(trainer)
-    if not any(saver.run.checkpoints() for saver in savers):
-        ckpt_path = named(trainer, ckpt_path)  # before the folder is claimed, which a refusal would leave claimed
-    for saver in savers:
-        ckpt_path = saver.prepare(trainer, ckpt_path)
-    return ckpt_path if ckpt_path is None else named(trainer, ckpt_path)
-
-
 _LOADERS = {
     "fit": "train_dataloader",
     "validate": "val_dataloader",
@@ -367,68 +293,6 @@ def require_pair(verb: str, model: Any, data: Any) -> None:
     is_missing = data is None and model is not None and not is_overridden(_LOADERS[verb], model)
     if isinstance(data, type | torch.nn.Module) or is_list or is_missing:
         raise ArgumentError(verb, "a task, such as datamodule=Basics()", shown(data))
-
-
-def require_training(trainer: pl.Trainer) -> None:
-    """Refuse a training of nothing, and several processes that know nothing of each other.
-
-    Raises:
-        UsageError: a limit is 0, or ``srun`` started more tasks than the trainer has ranks.
-    """
-    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
-    if tasks > trainer.world_size:
-        raise UsageError(
-            f"srun started {tasks} tasks, and trainer.devices x num_nodes is {trainer.world_size}: set trainer.devices "
-            "to the tasks of a node, or start one task"
-        )
-    for name in ("max_epochs", "max_steps", "limit_train_batches"):
-        if getattr(trainer, name) == 0:
-            raise UsageError(f"trainer.{name} is 0, so there is nothing to train: leave it out, or raise it")
-
-
-def doubt_end(trainer: pl.Trainer, module: PolicyModule) -> None:
-    """Warn of a run that nothing ends and nothing keeps; a callback of the user's own may do either."""
-    callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    limited = module.clock.limit is not None or trainer.max_epochs != -1 or trainer.max_steps != -1
-    own = any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in callbacks)
-    if not (limited or own or any(isinstance(one, Checkpointing | EarlyStopping | Timer) for one in callbacks)):
-        rank_zero_warn(
-            f"nothing ends this run, and no Checkpointing keeps it: give the module max_{module.clock.unit}s, or the "
-            "trainer max_epochs or max_time"
-        )
-
-
-def require_validation(trainer: pl.Trainer) -> None:
-    """Refuse a validation of nothing.
-
-    Raises:
-        UsageError: ``limit_val_batches`` is 0.
-    """
-    if trainer.limit_val_batches == 0:
-        raise UsageError("trainer.limit_val_batches is 0, so there is nothing to validate: leave it out, or raise it")
-
-
-def say_where(trainer: pl.Trainer) -> None:
-    """Say in one line where a fit writes despite ``default_root_dir``, which moves neither logs nor checkpoints."""
-    root = Path(trainer.default_root_dir).resolve()
-    if root == Path(TRAINER_DEFAULTS["default_root_dir"]).resolve():
-        return
-    folders: list[tuple[str, str | Path, str]] = [
-        ("logs", logger.save_dir, "the logger's save_dir")
-        for logger in trainer.loggers
-        if logger.save_dir and not Path(_folder_of(logger)).resolve().is_relative_to(root)
-    ]
-    folders += [("checkpoints", one.run.path, "Checkpointing's folder") for one in savers_of(trainer)]
-    elsewhere = [one for one in folders if not Path(one[1]).resolve().is_relative_to(root)]
-    if elsewhere:
-        where = " and ".join(f"{what} go to {Path(folder).resolve()}" for what, folder, _ in elsewhere)
-        names = " and ".join(name for _, _, name in elsewhere)
-        rank_zero_info(f"trainer.default_root_dir is {root}, but {where}: set {names} to move them")
-
-
-def _folder_of(logger: Logger) -> str:
-    """Return the folder a logger writes to; some add a folder of their name to ``save_dir``, as ``--run_dir`` does."""
-    return str(getattr(logger, "root_dir", None) or logger.save_dir)
 
 
 _WARNINGS = (

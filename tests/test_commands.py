@@ -146,7 +146,6 @@ EARLY = {
     "fit --config nowhere.yaml": 2,
     "plan --config=nowhere.yaml --gpus 8": 2,
     "check-data -c pyproject.toml": 2,
-    "migrate configs/basics_grpo.yaml": 0,
 }
 """Commands that are answered without torch, with their exit status."""
 

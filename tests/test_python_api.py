@@ -33,7 +33,6 @@ from lit_rl import (
 from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
 from lit_rl.reports.run_files import newest_recorded
 from lit_rl.reports.runs import folders_of
-from lit_rl.trainer import say_where
 
 
 class Words(TaskDataModule):
@@ -89,29 +88,6 @@ def test_a_name_loads_no_more_than_it_needs() -> None:
     code = "from lit_rl import Sandbox, AssertTests; import sys; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
-
-
-def test_a_root_folder_that_moves_nothing_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Logger and checkpoints have folders of their own; within the root, or without one, there is nothing to say."""
-    monkeypatch.chdir(tmp_path)
-
-    def said(saves: str, logs: str | None, **options: Any) -> list[str]:
-        caplog.clear()
-        logger = TensorBoardLogger(logs, "x") if logs else False
-        with caplog.at_level("INFO"):
-            say_where(Trainer(accelerator="cpu", logger=logger, callbacks=[Checkpointing(saves)], **options))
-        return [line for line in caplog.messages if "default_root_dir" in line]
-
-    begin = f"trainer.default_root_dir is {tmp_path / 'out'}, but logs go to {tmp_path / 'runs/b'}"
-    assert said("runs/a", "runs/b", default_root_dir="out") == [
-        f"{begin} and checkpoints go to {tmp_path / 'runs/a'}: "
-        "set the logger's save_dir and Checkpointing's folder to move them"
-    ]
-    assert said("out/a", "runs/b", default_root_dir="out") == [f"{begin}: set the logger's save_dir to move them"]
-    assert said("out/a", None, default_root_dir="out") == said("elsewhere", "there") == []
-    assert said("runs/x", "runs", default_root_dir="runs/x") == [], "the logger's name is the folder, as in --run_dir"
 
 
 def test_a_run_that_saves_logs_where_it_saves(

@@ -89,7 +89,7 @@ def test_a_class_of_ones_own_takes_the_arguments_of_its_base_in_configurations(t
     described = {"class_path": f"{__name__}.Mine", "init_args": given}
     module = parser.instantiate_classes(parser.parse_object({"model": described})).model
     assert (module.novelty_bonus, module.update.epochs, module.sampling.num_samples) == (0.25, 3, 8)
-    with pytest.raises(TypeError, match=r"Mine has no argument num_epochs: give update=Update\(epochs=...\)"):
+    with pytest.raises(TypeError, match="num_epochs"):
         Mine(module.policy, rewards=[], num_epochs=2)
 
 

@@ -1,25 +1,22 @@
-"""Checking configuration files before the parser reads them: its messages do not name the file."""
+"""Configurations and what is typed beside them, compared with the classes they are for before a parser builds any."""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import yaml
 
-import lit_rl.data
-from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arguments_of, fits, misfit
-from lit_rl.cli.messages import suggestion
 from lit_rl.cli.shipped_configs import in_one_word
-from lit_rl.data.local_files import SUFFIXES
+from lit_rl.cli.verbs import RUNS
+from lit_rl.errors import ArgumentError, UsageError, did_you_mean
 from lit_rl.foreign_files import load_yaml
-from lit_rl.renamed import arguments_at
-from lit_rl.reports.run_files import settings_of
+from lit_rl.signature_check import Typed, arguments_of, check, check_keys, short_names
 
 _FLAG = "--config="
 _SECTIONS = (
@@ -34,9 +31,7 @@ _SECTIONS = (
     "verbose",
     "return_predictions",
 )
-_LISTS = ("model.rewards", "trainer.callbacks", "data.validation_tasks", "data.tasks")
 _VERBS = ("fit", "validate", "test", "predict", "config")
-_MOST_CHANGED = 4
 
 
 def files_of(arguments: Sequence[str]) -> dict[str, Path]:
@@ -125,177 +120,168 @@ def check_file(name: str) -> dict[str, Any]:
     for section in content:
         first = str(section).partition(".")[0]
         if first not in (*_SECTIONS, *_VERBS):
-            raise UsageError(f"{name}: there is no section {section}{suggestion(first, _SECTIONS)}")
+            raise UsageError(f"{name}: there is no section {section}; {did_you_mean(first, _SECTIONS)}")
     return content
 
 
-def check_files(names: Iterable[str], given: Sequence[str], trainer: type) -> None:
-    """Check the keys, classes and lists of configurations, as far as the classes of this package say what they take.
+def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
+    """Compare files and flags, in the order in which the parser reads them, with the classes that they are for.
 
     Args:
-        names: of the files, in the order in which they are read.
-        given: the whole command; ``--model GRPO`` names a class that the files need not name.
+        arguments: of the command line.
+        homes: section to base of the class that it describes.
         trainer: class whose arguments the section ``trainer`` has.
 
-    Raises:
-        ValueError: the message names the file and the key, or the list that is given twice.
-    """
-    words = [word.partition("=")[0].removeprefix("--") for word in given]
-    for name in _LISTS:
-        if words.count(name) > 1:
-            raise UsageError(f"--{name} is given twice, and the last one counts: give one list, --{name} '[A, B]'")
-    for word, following in zip(given, [*given[1:], ""], strict=True):
-        flag, equals, inside = word.partition("=")
-        if flag in ("--data", "--held_out"):
-            _require_no_rows(flag, inside if equals else following)
-    named: dict[str, str | None] = {section: None for section in ("model", "data") if section in words}
-    for name in names:
-        content = check_file(name)
-        for section in ("model", "data"):
-            value = content.get(section, {})
-            if section == "data":
-                _require_no_rows(f"{name}: data", value)
-            if section in named and value is None:
-                raise UsageError(f"{name}: {section} is null, and would drop what was given before: leave it out")
-            keys = value.keys() if isinstance(value, dict) else ()
-            if {str(key).partition(".")[0] for key in keys} & {"class_path", "init_args"}:
-                named[section] = value.get("class_path", named.get(section))
-            elif keys and section not in named:
-                raise UsageError(
-                    f"{name}: {section} names no class: give class_path, and {next(iter(keys))} under init_args"
-                )
-            if keys and "class_path" not in keys and named[section] is not None:  # adds to an earlier file's arguments
-                value = {"class_path": named[section], "init_args": value.get("init_args", value)}
-            _check_value(f"{name}: {section}", value, Any)
-        _check_keys(f"{name}: trainer", content.get("trainer"), trainer, closed=True)
-
-
-def overridden(files: Mapping[str, Path]) -> Iterator[str]:
-    """Yield a line for each whole configuration that comes after other files and changes what they set."""
-    before: dict[str, str] = {}
-    earlier: list[str] = []
-    for path in files.values():
-        content = check_file(str(path))
-        settings = {name.replace("init_args.", ""): value for name, value in settings_of(content).items()}
-        changed = [name for name, value in settings.items() if before.get(name, value) != value]
-        if changed and all("class_path" in (content.get(section) or {}) for section in ("model", "data")):
-            names = ", ".join(changed[:_MOST_CHANGED]) + (", ..." if len(changed) > _MOST_CHANGED else "")
-            yield (
-                f"{path.name} comes after {' and '.join(earlier)} and overrides {names}: the last --config counts, so "
-                "give the one that changes others last"
-            )
-        before |= settings
-        earlier.append(path.name)
-
-
-def _require_no_rows(where: str, value: Any) -> None:
-    """Refuse a file of rows where the class is named that reads it."""
-    if isinstance(value, str) and value.endswith(SUFFIXES) and not value.endswith(".json"):  # may be a section
-        readers = [name for name in lit_rl.data.__all__ if "path" in arguments_at(f"lit_rl.data.{name}")]
-        remedy = (
-            f"name the class that reads it, such as --data MBPP --data.path {value}; {', '.join(readers)} have a path"
-        )
-        raise ArgumentError(where, "a class", value, remedy)
-
-
-def _check_value(where: str, value: Any, hint: Any) -> None:
-    """Check the shape of a value, where the parser's own message would not say what is wrong.
-
-    Args:
-        where: the file and the dotted key.
-        value: as YAML reads it.
-        hint: the type that the constructor's argument has.
+    Returns:
+        The arguments, with a class where a hub id or folder stands for one.
 
     Raises:
-        ValueError: a key that a group does not have, a key beside ``class_path``, or one object where a list is needed.
+        UsageError: the message names the key, and the file that holds it.
     """
-    kinds = list(alternatives(hint))
-    items = next((get_args(kind)[0] for kind in kinds if get_origin(kind) in LISTS), None)
-    if isinstance(value, list) and items is not None:
-        for number, one in enumerate(value):
-            _check_value(f"{where}[{number}]", one, items)
-        return
-    if items is str and isinstance(value, str) and not value.startswith("[") and not fits(value, hint):
-        raise misfit(where, hint, value)
-    path = value.get("class_path") if isinstance(value, dict) else value
-    cls = _class_of(path) if isinstance(path, str) else None
-    if isinstance(value, dict) and path is not None:
-        for key in value.keys() - {"class_path", "init_args", "dict_kwargs"}:
-            raise UsageError(f"{where}: {key} is beside class_path: put it under init_args")
-        _check_keys(where, value.get("init_args"), cls)
-    of_kind = cls is not None and any(isinstance(kind, type) and issubclass(cls, kind) for kind in kinds)
-    of_items = cls is not None and items is not None and any(issubclass(cls, one) for one in alternatives(items))
-    if of_items and not of_kind:
-        raise ArgumentError(where, "a list", str(path), "put it into a list, with - before it")
-    groups = [kind for kind in kinds if isinstance(kind, type) and kind.__module__.startswith("lit_rl.")]
-    if isinstance(value, dict) and path is None and "init_args" not in value:
-        known = {key for kind in groups for key in arguments_of(kind)}
-        for key in value if groups else ():
-            if not isinstance(key, str):
-                raise ArgumentError(where, "names as keys", str(key), f"a number has a point: 0.{key}, not 0,{key}")
-        named = next((key for key in value if key not in known and isinstance(key, str) and _class_of(key)), None)
-        if named is not None:
-            raise UsageError(f"{where}: {named} is a class: write class_path: {named} and init_args")
-        if groups and is_dataclass(groups[0]):
-            _check_keys(where, value, groups[0], closed=True)
+    merged: dict[str, Any] = {}
+    found: list[str] = []
+    words = _with_values(in_one_word(arguments))
+    for word in words:
+        flag, _, text = word.partition("=")
+        key, *below = flag.removeprefix("--").split(".")
+        file = text if flag == "--config" and text[:1] != "{" and Path(text).is_file() else ""
+        if file:
+            layer: dict[str, Any] = check_file(file)
+        elif flag.startswith("--") and key in (*homes, "trainer") and "help" not in below and flag[-1] != "+":
+            _require_one_list(words, flag)
+            layer = {key: _nested([part for part in below if part != "init_args"], Typed(text))}
+        else:
+            if words[0] in RUNS and flag.startswith("--") and key not in (*_SECTIONS, "config", "help", "print_config"):
+                raise UsageError(f"{flag} is unknown; {did_you_mean(key, _SECTIONS)}")
+            found.append(word)
+            continue
+        sources: list[str] = []
+        try:
+            for section in [one for one in layer if one in (*homes, "trainer")]:
+                given = flat(layer[section], section)
+                merged[section] = laid_over(merged.get(section), given)
+                stand_ins = _check_section(section, merged[section], homes.get(section), trainer)
+                sources += [key for key in stand_ins if _has(given, key.split(".")[1:])]
+        except ArgumentError as error:
+            error.key = f"{file}: {error.key}" if file else error.key
+            raise
+        except UsageError as error:
+            raise type(error)(f"{file}: {error}" if file else str(error)) from error
+        found.append(_with_classes(word, layer, sources) if sources else word)
+    for section in homes:
+        if isinstance(given := merged.get(section), Mapping) and given and "class_path" not in given:
+            raise UsageError(f"{section} names no class: give class_path, and {next(iter(given))} under init_args")
+    return found
 
 
-def _check_keys(where: str, arguments: Any, cls: type | None, *, closed: bool = False) -> None:
-    """Check the values that a class is given by key, and where it is closed the keys; else those are the parser's."""
-    if not isinstance(arguments, dict) or cls is None:
-        return
-    known = arguments_of(cls)
-    for key, value in arguments.items():
-        name = str(key).partition(".")[0]
-        if name in known:
-            _check_value(f"{where}.{key}", value, known[name].annotation if name == key else Any)
-        elif closed:
-            raise UsageError(f"{where}.{key} is unknown to {cls.__name__}{suggestion(name, known)}")
+def _check_section(section: str, value: Any, home: type | None, trainer: type) -> list[str]:
+    """Check what is known of a section so far; return the keys at which a hub id or folder stands for a class."""
+    if value is None or (home is not None and not isinstance(value, Typed | str | Mapping)):
+        raise ArgumentError(section, "a class with its arguments", str(value))
+    if home is None and not isinstance(value, Mapping):
+        raise ArgumentError(section, "keys and values", str(value))
+    if home is None:
+        check_keys(trainer, value, section)
+        return []
+    if isinstance(value, Mapping) and "class_path" not in value:
+        return []  # the parser says that there is none
+    after = check(value, home, section, config=True)
+    return list(_changed(value, after, section))
 
 
-_HOMES = (
-    "modules",
-    "data",
-    "rewards",
-    "models",
-    "callbacks",
-    "rollout",
-    "engines",
-    "execution",
-    "losses",
-    "advantages",
-)
+def _changed(before: Any, after: Any, path: str) -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in before:
+            yield from _changed(before[key], after.get(key), f"{path}.{key}")
+    elif (
+        isinstance(before, str)
+        and before[:1] != "{"
+        and isinstance(after, Mapping)
+        and before != after.get("class_path", before)
+    ):
+        yield path
 
 
-def _class_of(path: str) -> type | None:
-    """Return a class of this package or of Lightning by its path or short name; ``None`` for any other."""
-    if not all(part.isidentifier() for part in path.split(".")):  # ../a.b is no module
-        return None
-    module, _, name = path.rpartition(".")
-    homes = [module] if module else [f"lit_rl.{home}" for home in _HOMES]
-    for home in homes if module.partition(".")[0] in ("", "lit_rl", "lightning") else ():
-        with suppress(ImportError):
-            found = getattr(import_module(home), name, None)
-            if isinstance(found, type):
-                return found
+def _with_classes(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """The word of a file or flag, with a class at each key at which a hub id or folder stands for one."""
+    flag = word.partition("=")[0]
+    content: Any = copy.deepcopy(dict(layer))
+    for key in keys:
+        *above, last = key.split(".")
+        part = content
+        for name in above:
+            part = part.get("init_args", part)[name]
+        part = part.get("init_args", part)
+        part[last] = {
+            "class_path": "lit_rl.models.CausalLM",
+            "init_args": {"model": str(part[last]), "config": None, "tokenizer": None},
+        }
+        if flag == f"--{key}":
+            return f"{flag}={json.dumps(part[last])}"
+    return f"{_FLAG}{json.dumps(content)}" if flag == "--config" else word
+
+
+def _has(value: Any, keys: Sequence[str]) -> bool:
+    return not keys or (isinstance(value, Mapping) and keys[0] in value and _has(value[keys[0]], keys[1:]))
+
+
+def _with_values(words: Sequence[str]) -> list[str]:
+    """Words with ``--key=value`` for ``--key value``."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1].startswith("--") and "=" not in found[-1] and not word.startswith("--"):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
+
+
+def _require_one_list(words: Sequence[str], flag: str) -> None:
+    lists = ("--model.rewards", "--trainer.callbacks", "--data.validation_tasks", "--data.tasks")
+    if flag in lists and [word.partition("=")[0] for word in words].count(flag) > 1:
+        raise UsageError(f"{flag} is given twice, and the last one counts: give one list, {flag} '[A, B]'")
+
+
+def _nested(keys: Sequence[str], value: Any) -> Any:
+    return {keys[0]: _nested(keys[1:], value)} if keys else value
+
+
+def flat(value: Any, path: str) -> Any:
+    """A part of a configuration with the arguments of each class beside its ``class_path``."""
+    if isinstance(value, Typed) and value.lstrip()[:1] in ("{", "["):
+        value = value.read()
+    if isinstance(value, list):
+        return [flat(one, f"{path}[{number}]") for number, one in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    beside = value.keys() - {"class_path", "init_args", "dict_kwargs"} if "class_path" in value else ()
+    for key in beside:
+        raise UsageError(f"{path}: {key} is beside class_path: put it under init_args")
+    arguments = value.get("init_args", {k: one for k, one in value.items() if k not in ("class_path", "dict_kwargs")})
+    found = {key: flat(one, f"{path}.{key}") for key, one in (arguments or {}).items()}
+    return {"class_path": value["class_path"], **found} if "class_path" in value else found
+
+
+def laid_over(under: Any, over: Any) -> Any:
+    """A flat part of a configuration over an earlier one, as the parser merges them."""
+    if isinstance(under, str) and isinstance(over, Mapping) and "class_path" not in over:
+        read = under.read() if isinstance(under, Typed) else under
+        under = flat(read, "") if isinstance(read, Mapping) else {"class_path": read}
+    if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and class_named(over):
+        over = {"class_path": str(over)}
+    if not isinstance(under, Mapping) or not isinstance(over, Mapping):
+        return under if isinstance(under, list) and isinstance(over, Mapping) else over  # of the last item
+    if over.get("class_path", under.get("class_path")) != under.get("class_path"):
+        cls = class_named(str(over["class_path"]))
+        kept = arguments_of(cls) if cls is not None else {}
+        under = {key: one for key, one in under.items() if key in kept}
+    return {**under, **{key: laid_over(under.get(key), one) for key, one in over.items()}}
+
+
+def class_named(name: str) -> type | None:
+    """Return the class of a path, or of a short name of this package; ``None`` for any other text."""
+    module, _, short = name.rpartition(".")
+    with suppress(Exception):
+        found = getattr(import_module(module), short) if module else short_names()[name]
+        return found if isinstance(found, type) else None
     return None
-
-
-def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) -> None:
-    """Check whether arguments whose default is a group of keys got keys and values.
-
-    Args:
-        section: ``model`` or ``data``.
-        class_path: whose arguments these are.
-        arguments: as the parser read them.
-
-    Raises:
-        ValueError: one of them is a list or a text; the message names it and its keys.
-    """
-    parameters = arguments_at(class_path)
-    for key, value in arguments.items():
-        default = parameters[key].default if key in parameters else None
-        if is_dataclass(default) and isinstance(value, list | str | int | float | None):
-            keys = ", ".join(field.name for field in fields(default))
-            got = "null" if value is None else str(value)
-            raise ArgumentError(f"{section}.{key}", "keys and values", got, f"its keys are {keys}")

@@ -14,15 +14,16 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
-from lit_rl.arguments import UsageError
-from lit_rl.callbacks.named_checkpoint import described, find_in_folder
+from lit_rl.callbacks.named_checkpoint import checkpoint_in, described
 from lit_rl.cli import options
+from lit_rl.cli.config_files import class_named
 from lit_rl.data.task import PLACEHOLDER
+from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
 from lit_rl.modules.checkpoint import only_classes_of
-from lit_rl.renamed import arguments_at, migrate
+from lit_rl.signature_check import arguments_of
 from lit_rl.training.precision import torch_dtype
 
 _FROM = """\
@@ -37,9 +38,6 @@ _LOAD = {
     "adapter": _FROM.format(package="peft", kind="AutoPeftModelForCausalLM"),
 }
 
-_HOMES = ("lit_rl.modules", "lit_rl.models")
-"""Modules of the classes that a policy's configuration calls by short names."""
-
 _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 
 
@@ -48,7 +46,7 @@ def export(arguments: Sequence[str]) -> None:
     parsed = options.export().parse_args(list(arguments))
     wants_best = parsed.ckpt_path == "best" or Path(parsed.checkpoint).name == "best.ckpt"
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
-    path, folder = checkpoint_to_export(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
+    path, folder = checkpoint_in(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = config_of(checkpoint, parsed.config or ())
     remedy = "if you trust who made it, give the run's configuration with --config"
@@ -64,21 +62,6 @@ def export(arguments: Sequence[str]) -> None:
     print(f"{kind} of {what} written to {folder}; to publish it: {publish}")
 
 
-def checkpoint_to_export(path: Path, name: str) -> Path:
-    """The checkpoint itself, links followed, of a path and, for a run's folder, a name."""
-    if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
-        return find_in_folder("best", path.parent)
-    if name == "best":
-        return find_in_folder(name, path)
-    return resolve(path).resolve()
-
-
-def resolve(path: Path) -> Path:
-    """The checkpoint that a path means: itself, or the last one of a run's folder."""
-    last = path / "last.ckpt"
-    return last if last.exists() else path
-
-
 def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
 
@@ -92,10 +75,7 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
         raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
     config: Any = {}
     for text in texts:
-        read = yaml.safe_load(text)
-        if isinstance(read, dict):
-            migrate(read)
-        config = _laid_over(config, read)
+        config = _laid_over(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
         raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")
@@ -106,16 +86,10 @@ def _laid_over(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return over
     if under.get("init_args") and "class_path" in over:
-        under = {**under, "init_args": _taken(str(over["class_path"]), under["init_args"])}
+        cls = class_named(str(over["class_path"]))
+        taken = under["init_args"] if cls is None else arguments_of(cls)
+        under = {**under, "init_args": {name: one for name, one in under["init_args"].items() if name in taken}}
     return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
-
-
-def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments that another class takes too, as in ``fit``; all of them if the class cannot tell."""
-    paths = [class_path] if "." in class_path else [f"{home}.{class_path}" for home in _HOMES]
-    known = next(filter(None, map(arguments_at, paths)), {})
-    takes_all = not known or any(one.kind is one.VAR_KEYWORD for one in known.values())
-    return arguments if takes_all else {name: value for name, value in arguments.items() if name in known}
 
 
 def policy_of(config: Mapping[str, Any]) -> CausalLM:

@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import yaml
 from jsonargparse import ArgumentError
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import LitRLError, UsageError
-from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
-from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
-from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import doubt_weights
+from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
-from lit_rl.cli.config_files import check_files, check_groups, files_of, overridden
+from lit_rl.cli.config_files import checked
 from lit_rl.cli.export import export
-from lit_rl.cli.messages import explain, fail, in_words
-from lit_rl.cli.migrate import migrate
+from lit_rl.cli.messages import fail, in_one_line, in_words
 from lit_rl.cli.plan import plan
 from lit_rl.cli.replay import replay
 from lit_rl.cli.report import report
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
-    checkpoint_of,
     follow_length,
     follow_seed,
-    require_loggers,
     require_writer,
     settle_run_dir,
     settle_validation,
@@ -53,16 +45,7 @@ from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.run_files import CONFIG_FILE, NOT_SET, changes_on_resume, located
-from lit_rl.trainer import (
-    TRAINER_DEFAULTS,
-    check_settings,
-    dependent_settings,
-    doubt_end,
-    quiet,
-    require_training,
-    require_validation,
-    say_where,
-)
+from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, quiet
 from lit_rl.training.ranks import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
@@ -82,12 +65,14 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "configs": configs,
     "docs": docs,
     "export": export,
-    "migrate": migrate,
     "replay": replay,
     "report": report,
     "show": show,
 }
 """Verb to function of the remaining arguments; ``plan`` needs the parser, and all other verbs are LightningCLI's."""
+
+_HOMES = {"model": PolicyModule, "data": TaskDataModule, "held_out": TaskDataModule}
+"""Sections of a configuration that describe a class, and its base."""
 
 _INTERRUPTED = (
     "interrupted: what was not saved is lost; the same command continues from the last checkpoint, if there is one"
@@ -101,14 +86,11 @@ _IN_ONE_LINE = (LitRLError, ValueError, OSError, ImportError, MisconfigurationEx
 class OneLineParser(LightningArgumentParser):
     """Parser with one-line errors: what is wrong, the value, what to do; no usage dump before it."""
 
-    files: Mapping[str, Path] = MappingProxyType({})
-    """Configurations that are read, so that an error can name its own."""
-
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print the error and exit with status 2; where the parser only tries something, raise as it expects."""
         if not self.exit_on_error:
             super().error(message, ex)
-        fail(explain(message, [action.dest for action in self._actions], self.files), status=2)
+        fail(in_one_line(message), status=2)
 
 
 class Cli(LightningCLI):
@@ -116,13 +98,14 @@ class Cli(LightningCLI):
 
     def __init__(self, args: Sequence[str], run: bool = True) -> None:
         quiet()
-        self._arguments, self._files = args, files_of(args)
+        self._arguments = args
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
             TaskDataModule,
             subclass_mode_model=True,
             subclass_mode_data=True,
+            trainer_class=Trainer,
             trainer_defaults=TRAINER_DEFAULTS,
             # Modules build their own optimizer; a top-level --optimizer would silently replace it.
             auto_configure_optimizers=False,
@@ -137,7 +120,6 @@ class Cli(LightningCLI):
         """A parser with one-line errors, whose help lists our own verbs too."""
         verbs = f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}."
         parser = OneLineParser(**{**kwargs, "description": ABOUT, "epilog": verbs})
-        parser.files = self._files
         parser.add_argument(
             "-c", "--config", action="config", help="Path to a configuration file in json or yaml format."
         )
@@ -169,15 +151,6 @@ class Cli(LightningCLI):
             parser.set_defaults(verbose=False)
         return parser
 
-    def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Check the settings first: Lightning's own messages do not say what to use instead. Add the defaults."""
-        settings = self._get(self.config_init, "trainer", default={})
-        check_settings(settings)
-        trainer = super().instantiate_trainer(**{**dependent_settings(settings), **kwargs})
-        add_unless_listed(trainer, ExecutionEvaluation)
-        add_defaults(trainer)
-        return trainer
-
     def _set_seed(self) -> None:
         """Refuse the seed that Lightning calls random."""
         if self._get(self.config, "seed_everything") is True:
@@ -185,16 +158,9 @@ class Cli(LightningCLI):
         super()._set_seed()
 
     def before_instantiate_classes(self) -> None:
-        """Check whether groups of keys got keys; fill in what the configuration leaves to the run's seed and length."""
+        """Fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
-        for section in ("model", "data"):
-            given = config.get(section)
-            if given is not None and "class_path" in given:
-                check_groups(section, given["class_path"], given.get("init_args") or {})
-        for doubt in overridden(self._files):
-            rank_zero_warn(doubt)
         settle_validation(config.get("data"), self._arguments)
-        require_loggers(config["trainer"])
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))
         follow_seed(config)
@@ -203,46 +169,24 @@ class Cli(LightningCLI):
     def _parse_ckpt_path(self) -> None:
         """Do not read the checkpoint: Lightning would load all of it to look for arguments, which ours lack."""
 
-    def find_checkpoint(self) -> None:
-        """Turn the name of a checkpoint into its path."""
-        options = self.config_init[self.subcommand]
-        options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), self.trainer)
-        if self.subcommand != "fit" and options["ckpt_path"] is None:
-            doubt_weights(self.trainer, self.model)
-
-    def before_validate(self) -> None:
-        """Find the named checkpoint."""
-        require_validation(self.trainer)
-        self.find_checkpoint()
-
-    def before_test(self) -> None:
-        """Find the named checkpoint."""
-        self.find_checkpoint()
-
     def before_fit(self) -> None:
         """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
-        require_training(self.trainer)
-        doubt_end(self.trainer, self.model)
-        say_where(self.trainer)
         savers = savers_of(self.trainer)
         if not savers and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_info(
                 "no Checkpointing among trainer.callbacks, so nothing is saved, and the same command does not resume: "
                 "list it, or add --run_dir FOLDER"
             )
-        options = self.config_init["fit"]
+        options: Any = self.config_init["fit"]
         given = options.get("ckpt_path")
-        if options.get("validate_first"):
-            require_validation(self.trainer)
         if options.get("validate_first") and given is None and not any(one.run.checkpoints() for one in savers):
             self.trainer.validate(self.model, datamodule=self.datamodule, verbose=False)
         for callback in savers:
             callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
-            options["ckpt_path"] = callback.prepare(self.trainer, given)
-            if options["ckpt_path"] != given:
-                self._tell_changes(callback)
-        if options.get("ckpt_path") == given:
-            self.find_checkpoint()
+        trainer: Any = self.trainer
+        options["ckpt_path"] = trainer.where_to_start(given)
+        for callback in savers if options["ckpt_path"] != given else ():
+            self._tell_changes(callback)
 
     def _tell_changes(self, callback: Checkpointing) -> None:
         """Print which settings differ from those of the start before, and release the folder if one is refused.
@@ -267,13 +211,7 @@ class Cli(LightningCLI):
     def before_predict(self) -> None:
         """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
-        self.find_checkpoint()
         require_writer(self.trainer)
-
-    def _run_subcommand(self, subcommand: str) -> None:
-        """Run a verb; exit with a status that says whether a signal stopped it and it can be resumed."""
-        with raise_if_stopped(self.trainer):
-            super()._run_subcommand(subcommand)
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -290,8 +228,7 @@ def main(args: Sequence[str] | None = None) -> None:
             raise UsageError(
                 f"{arguments[1]} belongs to no option: write --config {arguments[1]} if it is a configuration"
             )
-        arguments = with_nulls(with_paths(arguments))
-        check_files(files_of(arguments), arguments, Trainer)
+        arguments = with_nulls(checked(with_paths(arguments), _HOMES, Trainer))
     except (OSError, ValueError) as error:
         fail(in_words(error), status=2)
     try:
@@ -305,15 +242,14 @@ def main(args: Sequence[str] | None = None) -> None:
             raise SystemExit(INTERRUPT_STATUS) from None
         fail(_INTERRUPTED, status=INTERRUPT_STATUS)
     except ArgumentError as error:
-        name = arguments[0] if verb is not None else ""
-        fail(explain(str(error), files=files_of(arguments), verb=name), status=2)
+        fail(in_one_line(str(error)), status=2)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         rank = where()
         message = in_words(error)
         if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
-            message = explain(message)
+            message = in_one_line(message)
         # Our own errors are raised anew by the parser at times.
         says_enough = isinstance(error, _IN_ONE_LINE) and "\n" not in message
         what = message if says_enough else f"{type(error).__name__}: {message}\n(set {DEBUG_VARIABLE}=1 to see where)"

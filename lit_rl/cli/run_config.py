@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,11 @@ from jsonargparse import Namespace
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.cli.export import resolve
 from lit_rl.cli.shipped_configs import in_one_word
-from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.runs import MEASURED_ALONE
 
@@ -76,11 +72,6 @@ def follow_length(config: Any) -> None:
         return
     if schedule.get("total_iters") == 5:
         schedule["total_iters"] = length
-    if "start_factor" in schedule and schedule["total_iters"] > length:
-        rank_zero_warn(
-            f"update.lr_scheduler warms up for {schedule['total_iters']} steps and the run ends after {length}, before "
-            "the learning rate is reached: set total_iters below that"
-        )
     if "total_steps" in schedule and schedule["total_steps"] is None and schedule.get("epochs") is None:
         schedule["total_steps"] = length + 1  # a cycle counts the rate of the beginning too
 
@@ -95,7 +86,7 @@ def settle_validation(data: Any, arguments: Sequence[str]) -> None:
     words, task, tasks_of, file = in_one_word(arguments), "", "", ""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         key, equals, value = word.partition("=")
-        if key == "--config" and Path(value).is_file():
+        if key == "--config" and value[:1] != "{" and Path(value).is_file():
             content = yaml.safe_load(Path(value).read_text("utf-8")) or {}
             section = content.get("data") or {}
             section = {"class_path": section} if isinstance(section, str) else section
@@ -152,30 +143,6 @@ def settle_run_dir(config: Any) -> None:
         saver.init_args["folder"] = str(path)
 
 
-_LOGGERS_NEED = {
-    "WandbLogger": "wandb",
-    "MLFlowLogger": "mlflow",
-    "CometLogger": "comet_ml",
-    "NeptuneLogger": "neptune",
-}
-
-
-def require_loggers(trainer: Any) -> None:
-    """Check whether the packages of the loggers are installed: the parser's message would not name them.
-
-    Raises:
-        ModuleNotFoundError: one is not.
-    """
-    for logger in _listed(trainer.get("logger")):
-        package = _LOGGERS_NEED.get(_short_name(logger))
-        if package and find_spec(package) is None:
-            raise ModuleNotFoundError(
-                f"trainer.logger {_short_name(logger)} needs the package {package}: pip install {package}, or use "
-                "TensorBoardLogger",
-                name=package,
-            )
-
-
 def settle_version(config: Any, verb: str) -> None:
     """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``.
 
@@ -195,39 +162,6 @@ def _listed(chosen: Any) -> list[Any]:
 
 def _short_name(chosen: Any) -> str:
     return str(getattr(chosen, "class_path", "")).rpartition(".")[2]
-
-
-def checkpoint_of(name: str | None, trainer: Any) -> str | None:
-    """The checkpoint that ``--ckpt_path`` means: a path, a run's folder (its last), ``last`` or ``best``.
-
-    Args:
-        name: as given.
-        trainer: ``last`` and ``best`` are those of its :class:`Checkpointing`.
-
-    Raises:
-        ValueError: ``last`` or ``best`` without a folder of checkpoints to look into.
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: there is a file of another kind.
-    """
-    found = name
-    if name in NAMES:
-        named = find_named(name, trainer.callbacks)
-        if named is None:
-            raise UsageError(
-                f"--ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this configuration does "
-                "not have: give a path or the folder of a run"
-            )
-        found = str(named)
-    elif name is not None and "://" not in name:
-        path = resolve(Path(name))
-        if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
-            find_in_folder("best", path.parent)
-        require_checkpoint(str(path))
-        if path != Path(name) or path.is_symlink():
-            rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
-        found = str(path)
-    require_checkpoint(found)
-    return found
 
 
 class SaveConfigInTraining(SaveConfigCallback):

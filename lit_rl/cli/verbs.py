@@ -20,7 +20,6 @@ AROUND_A_RUN = {
     "configs": "list the configurations that come with the package, print or copy one",
     "docs": "print a page of the documentation, or a section such as flat_reward",
     "export": "write the policy of a checkpoint as a folder that transformers loads",
-    "migrate": "rewrite configurations of version 0.3 for this one, their comments kept",
     "plan": "memory, traffic and seconds of a run on some GPUs, and what would make it fit",
     "replay": "judge recorded completions again and say what would differ",
     "report": "table and picture of what a run recorded",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from typing import Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.cut_task import Cut, CutTask
-from lit_rl.data.mbpp_plus import comparing_test, plain_test
+from lit_rl.data.mbpp_plus import comparing_test, written_check
 from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
@@ -88,7 +89,7 @@ class HumanEval(CutTask):
         return Problem(
             task_id=row.text("task_id"),
             prompt=function_prompt(prompt, self.form, self.few_shot),
-            check=AssertTests(_test(row), entry_point, self.timeout_seconds),
+            check=replace(_check(row), timeout_seconds=self.timeout_seconds),
             public_check=self._public_check(row),
             program_prefix=before_function(prompt, entry_point) if instruct else prompt,
             starter_code=prompt,
@@ -117,19 +118,23 @@ def _parameters(prompt: str, entry_point: str) -> list[str]:
     return []
 
 
-def _test(row: Row) -> str:
-    """The row's test, with EvalPlus's inputs if the row has them: its field ``test`` lacks those."""
-    prompt, entry_point = row.text("prompt"), row.text("entry_point")
+def _check(row: Row) -> AssertTests | CallTests:
+    """The row's check; of a row of HumanEval+ with all of EvalPlus's inputs, which its ``test`` may lack."""
+    prompt, entry_point, test = row.text("prompt"), row.text("entry_point"), row.text("test")
+    reference = prompt + row.text("canonical_solution")
     if "plus_input" not in row:
-        return with_helpers(plain_test(row.text("test")), prompt, entry_point)
+        if "assertion(candidate(" in test:
+            return written_check(test, reference, entry_point)
+        test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use
+        return AssertTests(with_helpers(test, prompt, entry_point), entry_point)
     inputs = [*row.json("base_input"), *row.json("plus_input")]
     for arguments in inputs:
         if not isinstance(arguments, list):
             raise row.error("plus_input", f"needs lists of arguments, got {arguments!r:.60}")
     tolerance = row.number_of("atol", 0.0)
     if entry_point == "find_zero":  # any root will do, so values are not compared
-        return _ROOT_TEST.format(inputs=inputs, tolerance=tolerance or 1e-4)
-    return comparing_test(prompt + row.text("canonical_solution"), entry_point, inputs, tolerance)
+        return AssertTests(_ROOT_TEST.format(inputs=inputs, tolerance=tolerance or 1e-4), entry_point)
+    return AssertTests(comparing_test(reference, entry_point, inputs, tolerance), entry_point)
 
 
 _ROOT_TEST = """\

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.data.mbpp_plus import plain_test, reference_test
+from lit_rl.data.mbpp_plus import compare_of, reference_test, written_check
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.execution.checks import AssertTests
+from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
 
 Part = Literal["prompt", "train", "validation", "test", "all", "none"]
@@ -38,20 +38,16 @@ class MBPPTask:
         text: what to do.
         shown: asserts that a prompt may show.
         program: the reference.
-        test: source of the tests.
+        check: of the row's tests.
         before_shown: source that the shown asserts need: imports and set-up of the row.
-        entry_point: of the check: the function under test, where naming it helps; see :class:`AssertTests`.
-        allow_objects: of the check: the tests build and change objects of the program's classes.
     """
 
     number: int
     text: str
     shown: tuple[str, ...]
     program: str
-    test: str
+    check: AssertTests | CallTests
     before_shown: tuple[str, ...] = ()
-    entry_point: str | None = None
-    allow_objects: bool = False
 
 
 class MBPP(TaskDataModule):
@@ -154,21 +150,23 @@ class MBPP(TaskDataModule):
         solved = [(e.text, e.shown[: self.shown_tests], e.program) for e in examples if e.number != task.number]
         shown = task.shown[: self.shown_tests]
         stops = () if self.form == "instruct" else BLOCK_STOPS if solved else PROGRAM_STOPS
+        check = replace(task.check, timeout_seconds=self.timeout_seconds)
+        public = _lines(*task.before_shown, *shown)
+        objects = isinstance(check, AssertTests) and check.allow_objects
         return Problem(
             task_id=f"mbpp/{task.number}",
             prompt=task_prompt(task.text, shown, self.form, solved),
-            check=self._check(task, task.test),
-            public_check=self._check(task, _lines(*task.before_shown, *shown)) if shown else None,
+            check=check,
+            public_check=AssertTests(public, check.entry_point, self.timeout_seconds, allow_objects=objects)
+            if shown
+            else None,
             reference=task.program,
             stop_strings=stops,
             fields={
-                "entry_point": task.entry_point or called_function(task.program, "\n".join(task.shown)),
+                "entry_point": check.entry_point or called_function(task.program, "\n".join(task.shown)),
                 "statement": task.text,
             },
         )
-
-    def _check(self, task: MBPPTask, test: str) -> AssertTests:
-        return AssertTests(test, task.entry_point, self.timeout_seconds, allow_objects=task.allow_objects)
 
 
 class MBPPOptions(TaskOptions, total=False):
@@ -230,15 +228,16 @@ def parse_task(row: Row) -> MBPPTask:
     if "text" in row:
         setup = _unix(row.text("test_setup_code", default=""))
         test = _lines(setup, *shown)
-        objects = _uses_classes(program, test)
-        return MBPPTask(number, row.text("text"), shown, program, test, (setup,), allow_objects=objects)
+        check = AssertTests(test, allow_objects=_uses_classes(program, test))
+        return MBPPTask(number, row.text("text"), shown, program, check, (setup,))
     imports, text = tuple(row.texts("test_imports")), row.text("prompt")
     if "test" not in row:
-        return MBPPTask(number, text, shown, program, _lines(*imports, *shown), imports)
+        return MBPPTask(number, text, shown, program, AssertTests(_lines(*imports, *shown)), imports)
     function = called_function(program, "\n".join(shown))
-    if function == "check":  # its tests are bare calls; a ``check`` of the tests' own would be called with it
-        function = None
-    return MBPPTask(number, text, shown, program, _lines(*imports, plain_test(row.text("test"))), imports, function)
+    if function is None:
+        raise row.error("test_list", "calls no function of code")
+    written = written_check(_lines(*imports, row.text("test")), program, function, compare_of(number))
+    return MBPPTask(number, text, shown, program, written, imports)
 
 
 def _parse_plus(row: Row) -> MBPPTask:
@@ -248,8 +247,8 @@ def _parse_plus(row: Row) -> MBPPTask:
     lines = [line for line in row.text("prompt").strip().strip('"').strip().split("\n") if line]
     text = "\n".join(line for line in lines if not line.startswith("assert"))
     shown = tuple(line for line in lines if line.startswith("assert"))
-    test = reference_test(row, int(number))
-    return MBPPTask(int(number), text, shown, row.text("canonical_solution"), test, entry_point=row.text("entry_point"))
+    check = AssertTests(reference_test(row, int(number)), row.text("entry_point"))
+    return MBPPTask(int(number), text, shown, row.text("canonical_solution"), check)
 
 
 def _uses_classes(program: str, test: str) -> bool:

@@ -1,10 +1,10 @@
 """The two forms of EvalPlus's MBPP+: tests written out in Python, or JSON inputs for the reference.
 
 ``MbppPlus-OriginFmt.jsonl`` (also ``evalplus/mbppplus`` on the hub) holds test source with inputs and
-expected values; prefer it. ``MbppPlus.jsonl`` holds inputs only, as JSON; the expected values are what the
-reference returns, so the tests made here run it next to the program. JSON has no tuples, sets or complex numbers,
-and only text as keys. So the types of arguments are read from the row's asserts (``assertion``), which are Python,
-and restored in the JSON inputs.
+expected values; prefer it: 365 of its 378 rows become calls with values. ``MbppPlus.jsonl`` holds inputs only, as
+JSON; the expected values are what the reference returns, so the tests made here run it next to the program. JSON has no
+tuples, sets or complex numbers, and only text as keys. So the types of arguments are read from the row's asserts
+(``assertion``), which are Python, and restored in the JSON inputs.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal
 
 from lit_rl.data.rows import Row
-from lit_rl.execution.judging.asserts.known_helpers import NUMPY_STAND_IN
+from lit_rl.execution.checks import AssertTests, CallTests
 
 Compare = Literal["as_is", "as_set", "as_truth"]
 
@@ -133,17 +134,20 @@ def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
     return restored
 
 
+def compare_of(task_id: int) -> Compare:
+    """How EvalPlus compares the answers to a task of MBPP+."""
+    return "as_set" if task_id in UNORDERED else "as_truth" if task_id in TRUTH_OF_MATCH else "as_is"
+
+
 def reference_test(row: Row, task_id: int) -> str:
     """Test source for a ``MbppPlus.jsonl`` row: a ``check`` that compares a program with the reference.
 
     Values are compared as EvalPlus does: equal, or floats within the row's ``atol`` (1e-6 where it is 0) plus
     1e-7 of the expected value; two groups of tasks are compared as sets and as yes or no.
     """
-    compare: Compare = "as_set" if task_id in UNORDERED else "as_truth" if task_id in TRUTH_OF_MATCH else "as_is"
     inputs = restored_inputs(row)
-    return comparing_test(
-        row.text("canonical_solution"), row.text("entry_point"), inputs, row.number_of("atol"), compare
-    )
+    reference, function = row.text("canonical_solution"), row.text("entry_point")
+    return comparing_test(reference, function, inputs, row.number_of("atol"), compare_of(task_id))
 
 
 def comparing_test(
@@ -164,27 +168,53 @@ def comparing_test(
         inputs=list(inputs),
         tolerance=tolerance,
         compare=compare,
-        numpy=NUMPY_STAND_IN,
     )
 
 
-def plain_test(test: str) -> str:
-    """The test source of an OriginFmt row, made to run without numpy and completed where it asserts nothing.
+def written_check(test: str, reference: str, function: str, compare: Compare = "as_is") -> AssertTests | CallTests:
+    """The check of an OriginFmt row, whose test calls a function with ``inputs`` and compares with ``results``.
 
-    Of numpy the tests use ``allclose`` on numbers and lists of numbers; starting it would cost each program
-    more than the tests do. In three rows ``assertion`` computes ``exact_match`` and ends: unchanged,
-    every program passes them.
+    Where results are written out, and compared as they are, they become cases. Otherwise the row's ``ref_func``, or
+    else its reference, runs next to the program. A test of another form stays as it is.
+
+    Args:
+        test: the row's source.
+        reference: the row's solution.
+        function: the function under test.
+        compare: values as they are, as sets, or as yes and no.
     """
-    test = test.replace("import numpy as np\n", f"{NUMPY_STAND_IN}\n", 1)
-    if "exact_match" not in test or "assert exact_match" in test:
-        return test
-    for node in ast.parse(test).body:
-        asserts = any(isinstance(inside, ast.Assert) for inside in ast.walk(node))
-        if isinstance(node, ast.FunctionDef) and node.name == "assertion" and not asserts:
-            lines = test.split("\n")
-            lines.insert(node.end_lineno or 0, "    assert exact_match")
-            return "\n".join(lines)
-    return test
+    tree = ast.parse(test)
+    assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "assertion"]
+    tolerance = ast.literal_eval(calls[-1].args[2]) if calls else 0.0
+    if "inputs" not in assigned:
+        return AssertTests(test, function)
+    inputs = _literal(assigned["inputs"])
+    if "results" in assigned and compare == "as_is":
+        results = _literal(assigned["results"])
+        cases = tuple((tuple(given), result) for given, result in zip(inputs, results, strict=True))
+        # EvalPlus takes a tuple of floats for a list of them.
+        as_json = any(isinstance(one, list | tuple) and one and set(map(type, one)) == {float} for one in results)
+        return CallTests(cases, function, tolerance=tolerance or 1e-6, as_json=as_json, shared_timeout=True)
+    parts = [node for node in tree.body if not isinstance(node, ast.FunctionDef) or node.name not in _OF_EVALPLUS]
+    if any(isinstance(node, ast.FunctionDef) and node.name == "ref_func" for node in parts):
+        kept = [node for node in parts if isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom)]
+        reference = "\n".join(source for source in map(ast.unparse, kept) if "numpy" not in source)
+        return AssertTests(comparing_test(reference, "ref_func", inputs, tolerance, compare), function)
+    return AssertTests(comparing_test(reference, function, inputs, tolerance, compare), function)
+
+
+_OF_EVALPLUS = ("assertion", "is_floats", "check")
+
+
+class _Infinity(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(inf) if node.id == "inf" else node
+
+
+def _literal(node: ast.expr) -> Any:
+    """The value of a literal in which ``inf`` is a number."""
+    return ast.literal_eval(_Infinity().visit(node))
 
 
 # The reference lives in a namespace of its own: it has the name of the function under test.
@@ -211,11 +241,18 @@ def as_truth(value):
     return value if isinstance(value, bool) else value is not None
 
 
-{numpy}
-
 def floats(value):
     values = value if isinstance(value, (list, tuple)) else [value]
     return all(isinstance(v, float) for v in values)
+
+
+def close(value, expected):
+    if isinstance(expected, (list, tuple)):
+        alike = isinstance(value, (list, tuple)) and len(value) == len(expected)
+        return alike and all(close(*pair) for pair in zip(value, expected))
+    if not all(isinstance(one, (int, float, complex)) for one in (value, expected)):
+        return False
+    return value == expected or abs(value - expected) <= (tolerance or 1e-6) + 1e-7 * abs(expected) < inf
 
 
 def check(candidate):
@@ -223,6 +260,5 @@ def check(candidate):
         expected = {compare}(reference(*deepcopy(arguments)))
         value = {compare}(candidate(*deepcopy(arguments)))
         if value != expected:
-            close = np.allclose(value, expected, 1e-7, tolerance or 1e-6)
-            assert (tolerance or floats(expected)) and close, (arguments, value, expected)
+            assert (tolerance or floats(expected)) and close(value, expected), (arguments, value, expected)
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -10,8 +9,6 @@ from dataclasses import replace
 from itertools import accumulate, zip_longest
 from math import isfinite
 from typing import Unpack
-
-from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.problem_loader import ProblemLoader
@@ -82,9 +79,6 @@ class Mixture(TaskDataModule):
             options["validation_tasks"] = tasks
         super().__init__(**options)
         for task in tasks:
-            size = inspect.signature(type(task)).parameters.get("batch_size")
-            if size is not None and size.default is not None and task.batch_size not in (size.default, self.batch_size):
-                rank_zero_warn(f"tasks: {task.name} has a batch_size of {task.batch_size}; the mixture's own counts")
             task.extraction = task.extraction or self.extraction
         self.extraction = None  # each task has its own
         names = told_apart([task.name.replace("/", "_") for task in tasks])

@@ -23,14 +23,6 @@ from lit_rl.lazy import load_extra
 BadRows = Literal["error", "skip"]
 _MISSING = object()
 REMEDY = "fix or remove the row"
-_CONTENTS: dict[str, tuple[tuple[bytes, ...], str]] = {
-    "Parquet": ((b"PAR1",), "name it .parquet"),
-    "gzip": ((b"\x1f\x8b",), "unpack it, or name it .jsonl.gz if each line is a row, .json.gz if it is one list"),
-    "a zip archive": ((b"PK\x03\x04",), "unpack it"),
-    "a pointer of Git LFS": ((b"version https://git-lfs",), "fetch the file itself: git lfs pull"),
-    "JSON": ((b"{", b"["), "name it .jsonl if each line is a row, .json if it is one list"),
-}
-"""Contents that begin so, and what to do where the ending says something else."""
 _OF_FIELD = re.compile(r"field .* (is missing|is null|needs)\b")
 Value = TypeVar("Value")
 
@@ -249,7 +241,6 @@ def _about_all(error: RowError, rows: Iterator[Row], parse: Callable[[Row], Any]
 def _read_file(path: Path) -> Iterator[Row]:
     if not path.is_file():
         raise FileNotFoundError(f"no data file at {path}: correct `path` or put the file there")
-    _require_content(path)
     try:
         if path.name.endswith(JSON_LINES):
             yield from _read_lines(path)
@@ -264,16 +255,6 @@ def _read_file(path: Path) -> Iterator[Row]:
         raise UsageError(f"{path} cannot be read to its end ({fault}): {advice}") from None
 
 
-def _require_content(path: Path) -> None:
-    """Compare a file's first bytes with its ending; what neither is known for is left to who reads it."""
-    wanted = {".parquet": "Parquet", ".gz": "gzip", ".jsonl": "JSON", ".json": "JSON"}.get(path.suffix)
-    with path.open("rb") as file:
-        begin = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    for found, (marks, remedy) in _CONTENTS.items():
-        if wanted is not None and found != wanted and begin.startswith(marks):
-            raise ArgumentError(str(path), f"{wanted}, as its ending says", found, remedy)
-
-
 def _open(path: Path) -> TextIO:
     return open_text(path, "utf-8-sig")  # a byte order mark, as some editors write, is no part of the first row
 
@@ -283,25 +264,12 @@ def _read_lines(path: Path) -> Iterator[Row]:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            if number == 1 and line.startswith("[") and _is_one_list(path, line):
-                remedy = "name it .json.gz" if path.suffix == ".gz" else "name it .json"
-                raise ArgumentError(str(path), "a JSON object on each line", "one JSON list", remedy)
             try:
                 values = json.loads(line)
             except ValueError as fault:
                 _refuse(_row_error(str(path), number, f"broken JSON ({fault})"))
                 continue
             yield from _rows(str(path), number, values)
-
-
-def _is_one_list(path: Path, first: str) -> bool:
-    """True if a list that begins in a file's first line takes up the whole file."""
-    try:
-        json.loads(first)
-    except ValueError:
-        return True
-    with _open(path) as lines:
-        return not any(line.strip() for line in islice(lines, 1, None))
 
 
 def _read_list(path: Path) -> Iterator[Row]:

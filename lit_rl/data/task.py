@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 import lightning.pytorch as pl
-from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.arguments import (
     ArgumentError,
@@ -96,13 +95,6 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         super().__init_subclass__(**settings)
         show_all_arguments(cls)
 
-    def __getattr__(self, name: str) -> Any:
-        """Say that ``super().__init__`` was not called, where an attribute that it sets is missing."""
-        if name in ("validation_tasks", "_problems"):
-            own = type(self).__name__
-            raise UsageError(f"{own} has no {name}: have {own}.__init__ call super().__init__(**options)")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def load_problems(self, split: Split) -> list[Problem]:
         """All problems of a split, in a fixed order; an empty list if the task has no such split."""
         raise NotImplementedError
@@ -141,16 +133,13 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             loaded = self._require_problems(split)
             self._require_names(loaded, split)
             self._loaded[split] = [self._with_options(problem) for problem in loaded]
-            for text in {text for problem in self._loaded[split] for text in problem.stop_strings if "\\n" in text}:
-                rank_zero_warn(f'stop_strings: {shown(text)} has a backslash and an n; YAML\'s line break is "\\n"')
         return self._loaded[split]
 
     def _require_problems(self, split: Split) -> list[Problem]:
         """The problems that :meth:`load_problems` returns, checked."""
         who = f"{type(self).__name__}.load_problems"
-        if type(self).load_problems is TaskDataModule.load_problems:
-            raise UsageError(f"{who} is missing: write it, to return a list of Problem for each split")
         loaded: Any = self.load_problems(split)
+        loaded = list(loaded) if isinstance(loaded, Iterator) else loaded
         wrong = loaded if not isinstance(loaded, list) else next((p for p in loaded if not isinstance(p, Problem)), ())
         if wrong != ():
             raise ArgumentError(who, "a list of Problem", f"{wrong!r:.80} for {split}")

@@ -1,6 +1,4 @@
-"""Running untrusted programs. Imports nothing outside the standard library; checks of a task load when first used."""
-
-from typing import TYPE_CHECKING
+"""Running untrusted programs. Imports nothing outside the standard library."""
 
 from lit_rl.execution.checks import (
     AssertTests,
@@ -17,26 +15,17 @@ from lit_rl.execution.interface import FailedCase, Outcome, ProgramRunner, Verdi
 from lit_rl.execution.program import ExtractedProgram, extract_program
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.execution.worker import SandboxError
-from lit_rl.lazy import load_when_used
-
-if TYPE_CHECKING:
-    from lit_rl.data.numerical.build_check import BuildAndRun
-    from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 
 __all__ = [
     "AssertTests",
-    "BuildAndRun",
     "CallTests",
     "Check",
     "Checker",
     "ExtractedProgram",
     "FailedCase",
-    "InventedWorlds",
     "Outcome",
     "ProgramRunner",
     "ReferenceText",
-    "RobotTest",
-    "RobotWorlds",
     "Sandbox",
     "SandboxError",
     "SandboxFusionClient",
@@ -46,11 +35,3 @@ __all__ = [
     "Verdict",
     "extract_program",
 ]
-
-__getattr__, __dir__ = load_when_used(
-    __name__,
-    {
-        "lit_rl.data.numerical.build_check": ("BuildAndRun",),
-        "lit_rl.data.robots.robot_checks": ("InventedWorlds", "RobotTest", "RobotWorlds"),
-    },
-)

@@ -13,15 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from lit_rl.arguments import (
-    ArgumentError,
-    require_items,
-    require_not_negative,
-    require_one_of,
-    require_seconds,
-    require_switch,
-    shown,
-)
+from lit_rl.arguments import ArgumentError, shown
 from lit_rl.execution.interface import Check, require_carried, wall_limit
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
@@ -30,13 +22,8 @@ from lit_rl.execution.wire.value_text import value_text
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
 MOST_COMPILATIONS = 3
-_LONG_TEST = 1_500_000
-_DEEP = 100
 _LARGEST_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
 _PATH = re.compile(r"[\w./~$-]+\.(?:py|c|cc|cpp|cxx)", re.ASCII)
-_FILE_NAME = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
-_LARGE_FACTOR = re.compile(r"\*\s*\d[\d_]{5}")
-_DEEP_LITERAL = re.compile(r"(?:[\[({][^\[\](){}\n]{0,9}){99}")
 
 __all__ = [
     "COMPILE_SECONDS",
@@ -78,16 +65,8 @@ class AssertTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_asserts"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.test, str):
-            raise ArgumentError("AssertTests.test", "a text", shown(self.test), 'join lines by "\\n"')
-        require_seconds(self, "timeout_seconds")
-        require_switch(self, "in_place", "allow_objects")
-        if _may_hold_large(self.test):
-            from lit_rl.execution.judging.asserts.assert_plan import plan_asserts  # rarely needed, and slow to import
-
-            plan = plan_asserts(self.test, self.entry_point)
-            for number, assertion in enumerate(plan.assertions if plan else (), 1):
-                require_carried(assertion.literal(), f"AssertTests.test: the value of assert {number}")
+        _require(self, "test", isinstance(self.test, str), "a text", 'join lines by "\\n"')
+        _require_seconds(self)
 
     @property
     def num_tests(self) -> int:
@@ -119,6 +98,7 @@ class CallTests(Check):
         in_list: a list with the expected value as its only item will do too.
         in_place: compare the expected value with the first argument after the call, not with the result.
         language: what the program is written in.
+        shared_timeout: give the program and all cases together the seconds of one.
     """
 
     cases: tuple[tuple[tuple[Any, ...], Any], ...]
@@ -129,40 +109,41 @@ class CallTests(Check):
     in_list: bool = False
     in_place: bool = False
     language: Language = "python"
+    shared_timeout: bool = False
 
     judged_by: ClassVar[str] = "lit_rl.execution.judging.driven_calls:judge_calls"
 
     def __post_init__(self) -> None:
-        require_items(self, "cases")
-        require_seconds(self, "timeout_seconds")
-        require_not_negative(self, "tolerance")
-        require_switch(self, "as_json", "in_list", "in_place")
+        _require_cases(self)
+        _require_seconds(self)
         _require_language(self)
-        if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
-            raise ArgumentError("CallTests.entry_point", "a function or Class.method", f"{self.entry_point!r}")
-        if self.language in ("c", "go") and "." in str(self.entry_point):
-            raise ArgumentError("CallTests.entry_point", f"a function in {self.language}", f"{self.entry_point!r}")
+        names = str(self.entry_point).split(".")
+        few = 1 if self.language in ("c", "go") else len(names)
+        is_function = all(map(str.isidentifier, names)) and len(names) <= few
+        _require(self, "entry_point", is_function, "a function or Class.method (a function in C and Go)")
         for index, case in enumerate(self.cases):
+            where = f"CallTests.cases[{index}]"
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
-                raise ArgumentError(
-                    f"CallTests.cases[{index}]",
-                    "(arguments, expected), of which the arguments are a tuple",
-                    str(shown(case)),
-                    "f(2) == 4 is ((2,), 4)",
-                )
-            require_carried(case[0], f"CallTests.cases[{index}]: an argument")
-            require_carried(case[1], f"CallTests.cases[{index}]: the expected value")
+                wanted = "(arguments, expected), of which the arguments are a tuple"
+                raise ArgumentError(where, wanted, shown(case), "f(2) == 4 is ((2,), 4)")
+            require_carried(case[0], f"{where}: an argument")
+            require_carried(case[1], f"{where}: the expected value")
             if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
                 kind = "JSON (in arguments, integers below 2**53 and finite numbers)"
-                raise ArgumentError(f"CallTests.cases[{index}]", f"{kind} in {self.language}", value_text(case))
+                raise ArgumentError(where, f"{kind} in {self.language}", value_text(case))
             if self.language == "c" and any(isinstance(value, list | tuple | dict) for value in case[0]):
-                raise ArgumentError(f"CallTests.cases[{index}]", "numbers, bools and texts in C", value_text(case))
+                raise ArgumentError(where, "numbers, bools and texts in C", value_text(case))
+
+    @property
+    def num_limits(self) -> int:
+        """How often a program may use the seconds of a case."""
+        return 1 if self.shared_timeout else len(self.cases)
 
     @property
     def wall_budget_seconds(self) -> float:
         """One limit per case, and one per run of the compiler, which is retried."""
         compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
-        return super().wall_budget_seconds + compiling
+        return self.num_limits * wall_limit(self.timeout_seconds) + compiling
 
 
 @dataclass(frozen=True)
@@ -191,16 +172,10 @@ class Checker:
     ARGUMENTS: ClassVar[tuple[str, ...]] = ("input.txt", "output.txt", "answer.txt")
 
     def __post_init__(self) -> None:
-        require_one_of(self, "language", ("python", "c", "cpp"))
-        require_seconds(self, "timeout_seconds")
-        if not (_is_text(self.source) and self.source.strip()) or _PATH.fullmatch(self.source):
-            raise ArgumentError("Checker.source", "the text of a program, not its file", str(shown(self.source)))
-        names = [file[0] for file in self.files if isinstance(file, tuple) and all(map(_is_text, file))]
-        taken = (*self.ARGUMENTS, LANGUAGES[self.language].file)
-        if len(names) < len(self.files) or not all(map(_FILE_NAME.fullmatch, names)) or {*names} & {*taken}:
-            raise ArgumentError(
-                "Checker.files", f"(name, text) pairs, none named {', '.join(taken)}", str(shown(self.files))
-            )
+        _require_language(self, ("python", "c", "cpp"))
+        _require_seconds(self)
+        is_source = bool(self.source.strip()) and not _PATH.fullmatch(self.source)
+        _require(self, "source", is_source, "the text of a program, not its file")
 
 
 @dataclass(frozen=True)
@@ -234,28 +209,20 @@ class StdioTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.stdio:judge_stdio"
 
     def __post_init__(self) -> None:
-        require_items(self, "cases")
+        _require_cases(self)
         _require_language(self)
-        require_seconds(self, "timeout_seconds")
-        require_one_of(self, "compare", get_args(Compare))
-        require_not_negative(self, "tolerance")
+        _require_seconds(self)
+        _require(self, "compare", self.compare in get_args(Compare), f"one of {', '.join(get_args(Compare))}")
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
-                raise ArgumentError(
-                    f"StdioTests.cases[{index}]",
-                    "two texts (or a tuple of accepted outputs as the second)",
-                    str(shown(case)),
-                )
-        if not (self.checker is None or isinstance(self.checker, Checker)):
-            raise ArgumentError("StdioTests.checker", "a Checker", str(shown(self.checker)))
-        counts = {grade[0]: grade[1] for grade in self.grades if isinstance(grade, tuple) and len(grade) == 2}
-        are_few = len(counts) < len(self.grades) or min(counts.values(), default=1) < 1
-        if are_few or (self.grades and sum(counts.values()) != len(self.cases)):
-            raise ArgumentError(
-                "StdioTests.grades",
-                f"different names with numbers of cases, {len(self.cases)} together",
-                str(shown(self.grades)),
-            )
+                wanted = "two texts (or a tuple of accepted outputs as the second)"
+                raise ArgumentError(f"StdioTests.cases[{index}]", wanted, shown(case))
+        counts = dict(self.grades)
+        are_right = (
+            len(counts) == len(self.grades) and sum(counts.values()) == len(self.cases) and min(counts.values()) > 0
+        )
+        wanted = f"different names with numbers of cases, {len(self.cases)} together"
+        _require(self, "grades", not self.grades or are_right, wanted)
 
     @property
     def defines(self) -> str | None:
@@ -307,7 +274,7 @@ class UnitTests(Check):
 
     def __post_init__(self) -> None:
         _require_language(self, UNIT_TESTS)
-        require_seconds(self, "timeout_seconds")
+        _require_seconds(self)
 
     @property
     def num_tests(self) -> int:
@@ -360,14 +327,25 @@ class TokenTarget(Check):
         return None
 
 
+def _require(check: Any, field: str, is_right: bool, expected: str, remedy: str = "") -> None:
+    if not is_right:
+        raise ArgumentError(f"{type(check).__name__}.{field}", expected, shown(getattr(check, field)), remedy)
+
+
+def _require_cases(check: Any) -> None:
+    is_right = isinstance(check.cases, tuple) and len(check.cases) > 0
+    _require(check, "cases", is_right, "a tuple of at least one", "without any, every program would pass")
+
+
+def _require_seconds(check: Any) -> None:
+    seconds = check.timeout_seconds
+    is_right = isinstance(seconds, int | float) and 0 < seconds < math.inf
+    _require(check, "timeout_seconds", is_right, "a finite number of seconds above 0")
+
+
 def _require_language(check: Any, known: Sequence[Language] = get_args(Language)) -> None:
-    if check.language not in known:
-        raise ArgumentError(
-            f"{type(check).__name__}.language",
-            f"one of {', '.join(known)}",
-            str(shown(check.language)),
-            "a Sandbox Fusion server runs others",
-        )
+    remedy = "a Sandbox Fusion server runs others"
+    _require(check, "language", check.language in known, f"one of {', '.join(known)}", remedy)
 
 
 def _is_json(value: object, is_expected: bool) -> bool:
@@ -400,10 +378,3 @@ def _is_text(text: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _may_hold_large(test: str) -> bool:
-    """Return whether a test may hold a literal too large to be carried; quick for the many that do not."""
-    if len(test) > _LONG_TEST or ("*" in test and _LARGE_FACTOR.search(test)):
-        return True
-    return sum(map(test.count, "[({")) >= _DEEP and _DEEP_LITERAL.search(test) is not None

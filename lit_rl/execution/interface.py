@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import marshal
-import math
 import pickle
 import socket
 import struct
@@ -151,11 +150,7 @@ class Check:
     judged_by: ClassVar[str] = ""
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
-        """Refuse a class that the process which judges could not import.
-
-        Raises:
-            ValueError: the class, or its judge, is defined in the script that runs.
-        """
+        """Refuse a class that the process which judges could not import."""
         if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
             raise UsageError(
                 f"{cls.__name__} and its judge must be importable by the process that judges, got a definition in the "
@@ -210,8 +205,7 @@ class Check:
         return extract_program(text, wanted or Wanted(self.language, self.defines), extraction)
 
 
-# Whatever marshal writes in fewer bytes is within all limits, as most values are; or within those of size.
-_SURELY_CARRIED, _SURELY_SMALL = 200, 2_000_000
+_SURELY_CARRIED = 200  # whatever marshal writes in fewer bytes is within all limits, as most values are
 _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
@@ -223,15 +217,13 @@ def require_carried(value: Any, where: str) -> None:
         where: what it is, for the message.
     """
     try:
-        num_bytes: float = len(marshal.dumps(value, _WITHOUT_REFERENCES))
+        if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _SURELY_CARRIED:
+            return
+        is_marshalled = True
     except ValueError:
-        num_bytes = math.inf  # of another type, or nested too deep
-    if num_bytes < _SURELY_CARRIED:
-        return
+        is_marshalled = False  # of another type, or nested too deep
     try:
-        if num_bytes < _SURELY_SMALL:
-            plain.to_tree(value, plain.forget)
-        elif num_bytes < math.inf:
+        if is_marshalled:
             plain.dumps(value)
         else:
             plain.loads(plain.dumps(copy.deepcopy(value)))  # a copy: an iterator is used up when it is written
@@ -293,11 +285,7 @@ def send_message(connection: socket.socket, message: Any) -> None:
 
 
 def receive_message(connection: socket.socket) -> Any:
-    """The next message.
-
-    Raises:
-        EOFError: if the other end hung up.
-    """
+    """The next message."""
     (length,) = _HEADER.unpack(_receive_exactly(connection, _HEADER.size))
     return pickle.loads(_receive_exactly(connection, length))
 

@@ -175,11 +175,7 @@ class Sandbox(ProgramRunner):
         return self._enqueue([Waiting(program, check)])[0].future
 
     def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
-        """Judge all; one outcome each, in order.
-
-        Raises:
-            SandboxError: if the sandbox cannot start, or this machine fails to run a known good program.
-        """
+        """Judge all; one outcome each, in order."""
         waiting = self._enqueue([Waiting(program, check) for program, check in programs])
         return [item.future.result() for item in waiting]
 
@@ -208,11 +204,7 @@ class Sandbox(ProgramRunner):
         return bool(self._threads) and not self._closed
 
     def reopen(self) -> None:
-        """Allow workers to start again after ``close``, with the next program.
-
-        Raises:
-            SandboxError: if a thread is still waiting for its worker to end.
-        """
+        """Allow workers to start again after ``close``, with the next program."""
         with self._starting, self._changed:
             if not self._closed:
                 return
@@ -343,11 +335,7 @@ class Sandbox(ProgramRunner):
         item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
 
     def _outcomes(self, slot: int, items: Sequence[Waiting]) -> Iterator[tuple[Waiting, Outcome | str]]:
-        """Each program with its outcome, or with the reason its run was lost.
-
-        Raises:
-            OSError, EOFError, SandboxError: the worker is lost, or none can be started.
-        """
+        """Each program with its outcome, or with the reason its run was lost."""
         worker = self._workers[slot]
         if worker is None:
             worker = self._workers[slot] = self._another_worker()

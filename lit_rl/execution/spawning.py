@@ -133,15 +133,7 @@ class IsolationError(LitRLError, RuntimeError):
 
 
 class ZygoteProcess:
-    """The supervisor's end of a running zygote.
-
-    Args:
-        settings: how it is set up.
-        tier: which tier to use.
-
-    Raises:
-        IsolationError: if this machine cannot provide the tier, with the reason.
-    """
+    """The supervisor's end of a running zygote."""
 
     def __init__(self, settings: ZygoteSettings, tier: int) -> None:
         self.settings = settings
@@ -192,12 +184,7 @@ class ZygoteProcess:
 
 
 def start_zygote(settings: ZygoteSettings) -> ZygoteProcess:
-    """Start a zygote in the tier asked for, or the highest that works.
-
-    Raises:
-        IsolationError: if no allowed tier works, with the reason for each.
-        OSError: if descriptors or processes are used up, in any tier.
-    """
+    """Start a zygote in the tier asked for, or the highest that works."""
     reasons = []
     tiers = [settings.tier] if settings.tier is not None else [2, 1, 0]
     for tier in tiers if not settings.allow_weak else [*tiers, WEAK]:
@@ -215,9 +202,6 @@ def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
     """Folders and files of each named package, with the shared libraries that wheels put next to it.
 
     Only named packages become visible: those that they depend on must be named too.
-
-    Raises:
-        ValueError: if a package is not installed here.
     """
     found = {}
     for name in names:

@@ -29,7 +29,6 @@ from lit_rl.arguments import TypedArguments, UsageError, arguments_of
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import PLACEHOLDER, TaskDataModule
 from lit_rl.models.policy import Policy
-from lit_rl.renamed import migrate
 
 
 def describe_policy(module: object, policy: Policy) -> str | None:
@@ -73,7 +72,7 @@ def _start(texts: Sequence[str]) -> str:
 
 
 def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:
-    """The module that a checkpoint's configuration describes, of this version or of 0.3.
+    """The module that a checkpoint's configuration describes.
 
     Args:
         base: class of the module.
@@ -89,7 +88,6 @@ def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Pat
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(base, "model")
     config = yaml.safe_load(checkpoint["config"])
-    migrate(config)
     with only_classes_of(trust, str(path), "if you trust who made it, name the module in trust=[...]"):
         return parser.instantiate_classes(parser.parse_object({"model": config["model"]})).model
 

@@ -25,7 +25,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.grpo import GRPO, GRPOOptions
 from lit_rl.modules.minibatches import all_microbatches, microbatches_of
-from lit_rl.modules.setup_checks import task_of
+from lit_rl.modules.setup_check import task_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import TokenPlaces, blame_line
 from lit_rl.rewards.term import RewardOutput, RewardTerm

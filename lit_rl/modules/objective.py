@@ -23,7 +23,6 @@ from lit_rl.losses import (
     Tokens,
     TruncatedWeights,
 )
-from lit_rl.renamed import value_now
 from lit_rl.types import Experience
 
 KLPlace = Literal["loss", "reward"]
@@ -61,8 +60,6 @@ class Objective:
             is then the one at that beginning, for stale rows too. ``auto`` is ``TruncatedWeights`` where other weights
             may have sampled, by an engine that holds its own or by ``staleness``, and no weights elsewhere.
     """
-
-    argument_hint = staticmethod(value_now)
 
     loss: Loss = Clipped()  # noqa: RUF009  # frozen
     ratio_level: RatioLevel = "token"

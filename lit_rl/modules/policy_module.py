@@ -28,17 +28,15 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.checkpoint import build_from_config, describe_policy, describe_task, described, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization, built
-from lit_rl.modules.setup_checks import (
+from lit_rl.modules.setup_check import (
+    check_setup,
     doubt_rates,
     require_extendable,
-    require_no_programs,
     require_playable,
-    require_problems,
     settle_precision,
     task_of,
 )
 from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
-from lit_rl.renamed import require_known, value_now
 from lit_rl.reports.run_files import values_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
@@ -85,7 +83,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     """Prefix of the metrics of a loss on given texts."""
     sampling: Sampling | None = None
     """Sampling settings of training; ``None`` if it does not sample."""
-    argument_hint = staticmethod(value_now)
     samples_to_train = False
     """True if training runs programs too, not only validation."""
 
@@ -93,11 +90,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls):
             show_all_arguments(cls)
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Name the argument of version 0.4 where one of 0.3 is given."""
-        require_known(cls, kwargs)
-        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,
@@ -140,11 +132,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def setup(self, stage: str) -> None:
         """Start the sandbox; check whether strategy, precision and rewards have what they need."""
         check_strategy(self.trainer.strategy)
-        require_problems(self.trainer, stage)
+        check_setup(self, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)
-        if self.sampler.sandbox is None:
-            require_no_programs(self, stage)
         self.sampler.open()
         if self.rewards is not None:
             self.rewards.setup()

@@ -37,7 +37,7 @@ from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Logprobs, Objectiv
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import measure_entropy, measure_resampled, metrics_of_rollout
 from lit_rl.modules.settings import Evaluate, Update
-from lit_rl.modules.setup_checks import doubt_measuring, task_of
+from lit_rl.modules.setup_check import task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
@@ -469,8 +469,6 @@ class RolloutModule(PolicyModule):
     def setup(self, stage: str) -> None:
         """Check whether the rewards fit the task, before the first rollout."""
         super().setup(stage)
-        if stage in ("fit", "validate"):
-            doubt_measuring(self.trainer)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
             rows = task.batch_size * self.sampling.num_samples

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, SupportsFloat
 
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_number, shown
+from lit_rl.arguments import TypedArguments, UsageError, require_number, shown
 from lit_rl.rewards.places import Parts, TokenPlaces, utf8
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Turn
@@ -130,10 +128,6 @@ def _require_terms(terms: Sequence[RewardTerm]) -> None:
     """Check a reward's terms: at least one, each with a name of its own."""
     if not terms:
         raise UsageError("rewards is empty: list at least one reward term, such as TestsReward")
-    for term in terms:
-        if not (hasattr(term, "name") and hasattr(term, "weight")):
-            name = type(term).__name__
-            raise UsageError(f"{name} has no name and weight: have {name}.__init__ call super().__init__(weight)")
     names = [term.name for term in terms]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -143,21 +137,7 @@ def _require_terms(terms: Sequence[RewardTerm]) -> None:
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
     """One term's scores, N of them and finite."""
     name = type(term).__name__
-    try:
-        scores: Any = term.score(completions, judgements)
-    except _FAULTS as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        if frame.filename == __file__:
-            raise UsageError(f"{name}.score: {error}; have it take completions and judgements") from error
-        of_a_row = isinstance(error, ArithmeticError | LookupError)
-        raise UsageError(
-            f"{name}.score failed: {type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno}: "
-            f"{frame.line}); correct that line"
-            + ", or return TermScore(None, reason=...) for rows without what it needs"
-            * of_a_row
-        ) from error
-    if not isinstance(scores, Sequence):
-        raise ArgumentError(f"{name}.score", "one TermScore for each completion", f"{scores!r:.80}")
+    scores = term.score(completions, judgements)
     if len(scores) != len(completions):
         raise UsageError(
             f"{name} gave {len(scores)} scores for {len(completions)} completions: return one TermScore for each"

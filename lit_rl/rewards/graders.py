@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
+from lit_rl.arguments import TypedArguments
 from lit_rl.models.padding import pad_left
 
 _LIKE_A_TOKEN = re.compile(r"(?<=[<\[])(?=[|｜][^<>\s]*[|｜]>|/?s>|(?:start|end)_of_turn>|/?INST\])")
@@ -71,8 +71,6 @@ class ServerGrader(Grader):
         max_concurrency: int = 8,
         api_key_variable: str = "OPENAI_API_KEY",
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"ServerGrader.url must begin with http:// or https://, got {url!r}")
         self.url, self.model = url.rstrip("/") + "/chat/completions", model
         self.max_tokens, self.temperature = max_tokens, temperature
         self.timeout_seconds, self.retries = timeout_seconds, retries
@@ -135,8 +133,6 @@ class LocalGrader(Grader):
         device: str | None = None,
         dtype: str = "bfloat16",
     ) -> None:
-        if not isinstance(getattr(torch, dtype, None), torch.dtype):
-            raise ArgumentError("LocalGrader.dtype", "the name of a torch dtype", f"{dtype!r}")
         self.path, self.max_new_tokens, self.batch_size = model, max_new_tokens, batch_size
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.dtype = dtype

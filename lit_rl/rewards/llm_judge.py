@@ -72,10 +72,7 @@ class LLMJudgeReward(RewardTerm):
         self._fields = _fields_of(template)
         self.grader, self.template = grader, template
         self.max_score = require_number(self, "max_score", max_score, low=1e-9)
-        try:
-            self.pattern = re.compile(pattern, re.MULTILINE)
-        except re.error as error:
-            raise UsageError(f"LLMJudgeReward.pattern is not a regular expression: {error}") from error
+        self.pattern = re.compile(pattern, re.MULTILINE)
         if self.pattern.groups != 1:
             raise ArgumentError("LLMJudgeReward.pattern", "one group, the score", str(self.pattern.groups))
         self._scores: dict[str, float] = {}

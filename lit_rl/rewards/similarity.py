@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from lit_rl.arguments import UsageError, require_one_of
+from lit_rl.arguments import UsageError
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, data_flow
 from lit_rl.rewards.places import check_language, unread
@@ -55,7 +55,6 @@ class BleuReward(RewardTerm):
     def __init__(self, weight: float = 1.0, name: str | None = None, tokenize: Tokenizer = "13a") -> None:
         super().__init__(weight, name)
         self.tokenize = tokenize
-        require_one_of(self, "tokenize", get_args(Tokenizer))
         self._bleu: Any = None
 
     def setup(self) -> None:

@@ -1,7 +1,7 @@
 """Rollouts: from problems to judged rows, by engine, environment and sandbox."""
 
 from lit_rl.rollout.collector import PendingRollout, restore_rows, write_rows
-from lit_rl.rollout.environment import Attempt, Environment, SingleTurn, require_environment
+from lit_rl.rollout.environment import Attempt, Environment, SingleTurn
 from lit_rl.rollout.hindsight import Hindsight
 from lit_rl.rollout.records import (
     Evaluated,
@@ -42,7 +42,6 @@ __all__ = [
     "find_program",
     "notify_callbacks",
     "reference_answer",
-    "require_environment",
     "require_infrastructure",
     "restore_rows",
     "write_rows",

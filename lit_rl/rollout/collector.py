@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lit_rl.arguments import ArgumentError, UsageError, shown
+from lit_rl.arguments import UsageError
 from lit_rl.engines.engine import Engine, Generation, Request, Session, check_answer
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
@@ -29,7 +29,6 @@ from lit_rl.rollout.environment import (
     SingleTurn,
     check_before_answer,
     next_message,
-    require_environment,
 )
 from lit_rl.rollout.records import Judge, Rollout, find_program
 from lit_rl.training.progress import Progress
@@ -207,7 +206,6 @@ def write_rows(
     """
     environment = SingleTurn() if environment is None else environment
     progress = Progress() if progress is None else progress
-    require_environment(environment)
     conversations = []
     for group, problem in enumerate(problems):
         prompt = policy.codec.prompt(problem)
@@ -218,13 +216,7 @@ def write_rows(
             )
         turns = 1 if environment.refusal(problem) else environment.max_turns
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
-    opened: Any = engine.session(policy, sampling)
-    name = type(engine).__name__
-    if not hasattr(opened, "__enter__"):
-        raise ArgumentError(f"{name}.session", "a context manager", shown(opened), "decorate it with @contextmanager")
-    with opened as session:
-        if not isinstance(session, Session):
-            raise ArgumentError(f"{name}.session", "a Session from its yield", shown(session))
+    with engine.session(policy, sampling) as session:
         loop = _Loop(policy, session, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)

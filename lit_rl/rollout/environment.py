@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import traceback
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least
+from lit_rl.arguments import TypedArguments, UsageError, require_at_least
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
@@ -61,15 +59,6 @@ class Environment(TypedArguments, ABC):
         self.max_message_tokens = max_message_tokens
         self.max_row_tokens = max_row_tokens
 
-    def __init_subclass__(cls, **settings: Any) -> None:
-        super().__init_subclass__(**settings)
-        hidden = [name for name in _LIMITS if name in vars(cls)]
-        if hidden:
-            raise TypeError(
-                f"{cls.__name__}.{hidden[0]} of the class is hidden by that of the instance: leave it out, and have "
-                f"{cls.__name__}.__init__ call super().__init__({hidden[0]}=...)"
-            )
-
     def check(self, problem: Problem) -> Check | None:
         """Return the check to judge a program by before :meth:`answer`; ``None`` to answer without running it.
 
@@ -112,31 +101,16 @@ class Environment(TypedArguments, ABC):
         """
 
 
-def require_environment(environment: Environment) -> None:
-    """Check whether something is an environment with its limits set.
-
-    Raises:
-        ValueError: it is a class or something else, or its constructor does not call that of :class:`Environment`.
-    """
-    if not isinstance(environment, Environment):
-        raise ArgumentError("environment", "an object such as Repair(max_turns=2)", f"{environment!r:.80}")
-    if not all(hasattr(environment, name) for name in _LIMITS):
-        name = type(environment).__name__
-        raise UsageError(f"{name} has no max_turns: have {name}.__init__ call super().__init__(max_turns=...)")
-
-
 def check_before_answer(environment: Environment, problem: Problem) -> Check | None:
     """Return the check that judges a program before the environment answers.
 
     Raises:
-        ValueError: :meth:`Environment.check` returns something else than a check, or the problem's hidden tests.
+        UsageError: :meth:`Environment.check` returns the problem's hidden tests.
     """
-    check: Any = environment.check(problem)
+    check = environment.check(problem)
     name = type(environment).__name__
     if check is None or check is problem.public_check:
         return check
-    if not isinstance(check, Check):
-        raise ArgumentError(f"{name}.check", "a check such as problem.public_check, or None", f"{check!r:.80}")
     if _asked(check) == _asked(problem.check) != _asked(problem.public_check):
         raise UsageError(
             f"{name}.check returns the hidden tests of problem {problem.task_id}, and the policy would read in the "
@@ -146,23 +120,8 @@ def check_before_answer(environment: Environment, problem: Problem) -> Check | N
 
 
 def next_message(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> str:
-    """The environment's next message; empty if it has none.
-
-    Raises:
-        ValueError: :meth:`Environment.answer` fails by a mistake in its code, or returns something else than a text.
-    """
-    name = type(environment).__name__
-    try:
-        message: Any = environment.answer(problem, attempts)
-    except _FAULTS as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise UsageError(
-            f"{name}.answer failed about problem {problem.task_id}: {type(error).__name__}: {error} "
-            f"({Path(place.filename).name}, line {place.lineno})"
-        ) from error
-    if message is not None and not isinstance(message, str):
-        raise ArgumentError(f"{name}.answer", "a text, or None where it has nothing more to say", f"{message!r:.80}")
-    return message or ""
+    """The environment's next message; empty if it has none."""
+    return environment.answer(problem, attempts) or ""
 
 
 def _asked(check: Check | None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout.collector import PendingRollout, StoredRow, restore_rows, write_rows
-from lit_rl.rollout.environment import Environment, SingleTurn, require_environment
+from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.sampler_check import SamplerCheck, compare, judge
 from lit_rl.training.progress import Progress
@@ -161,8 +161,6 @@ class Collect:
     max_failures: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.environment is not None:
-            require_environment(self.environment)
         require_at_least(0, self, max_resamples=self.max_resamples)
         require_share(self, max_failures=self.max_failures)
         if self.staleness not in (0, 1):

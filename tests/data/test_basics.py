@@ -236,8 +236,6 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"num_public_cases": 1, "second_turn_share": 50}, r"second_turn_share is a share in \[0, 1\], got 50"),
     ({"few_shot": 1}, "0 in completion form, got 1"),
     ({"few_shot": 4, "form": "instruct"}, "0 to 3 in instruct form"),
-    ({"second_turn_share": 0.5, "num_public_cases": 1, "form": "instruct"}, "second_turn_share is for completion"),
-    ({"language": "javascript", "few_shot": 1, "form": "instruct"}, "are for Python, got language='javascript'"),
 ]
 
 

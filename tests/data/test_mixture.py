@@ -191,9 +191,7 @@ def test_a_run_logs_each_task_and_resumes(byte_tokenizer: str, tmp_path: Path) -
     assert {"val/some/greedy/pass@1", "val/some/greedy/reward/mean"} <= logged.keys()
 
 
-def test_batch_sizes_that_a_mixture_ignores_are_told_and_equal_tasks_are_refused():
-    with pytest.warns(UserWarning, match="basics has a batch_size of 3; the mixture's own counts"):
-        Mixture([Basics(batch_size=3), Basics(language="javascript")])
+def test_equal_tasks_are_refused():
     sizes = {"num_train_problems": 26, "num_validation_problems": 26}
     with pytest.raises(UsageError, match=r"basics_2 has the problems of basics"):
         Mixture([Basics(**sizes), Basics(**sizes)]).problems("train")

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from support.named_jobs import among, judge_named
-from test_loop_plan import IS_FLOATS
 
 from lit_rl.data.contests.deepcoder import DeepCoder
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.mbpp import MBPP, MBPPPlus
-from lit_rl.execution.judging.asserts.assert_plan import plan_asserts
+from lit_rl.execution.checks import CallTests
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
@@ -93,9 +92,8 @@ def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data,
 
 
 # How EvalPlus writes the tests of HumanEval+ (OriginFmt); names of arguments do not matter.
-PLUS_TEST = (
-    f"import numpy as np\n{IS_FLOATS}"
-    + """
+PLUS_TEST = """import numpy as np
+
 def assertion(out, exp, atol):
     exact_match = out == exp
     if atol == 0 and is_floats(exp):
@@ -111,7 +109,6 @@ def check(candidate):
     for i, (inp, exp) in enumerate(zip(inputs, results)):
         assertion(candidate(*inp), exp, 0)
 """
-)
 
 
 def plus_rows(real_data) -> Iterator[dict]:
@@ -138,7 +135,7 @@ def test_references_pass_humaneval_plus_without_numpy_and_fail_when_they_lie_onc
     file.write_text("".join(json.dumps(row) + "\n" for row in rows[::4]))
     problems = HumanEval(str(file)).problems("test")
     assert len(rows) > 130 and len(problems) > 32
-    assert all(plan_asserts(problem.check.test, problem.check.entry_point) for problem in problems)
+    assert all(isinstance(problem.check, CallTests) for problem in problems)
     assert failing(sandbox, problems) == set()
     assert passing_once_wrong(sandbox, problems) == []
 

@@ -12,9 +12,9 @@ import pytest
 
 from lit_rl.arguments import ArgumentError
 from lit_rl.data import RoboEval, RoboInstruct
+from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.data.robots.robot_tasks import robot_problem
 from lit_rl.data.robots.trace_checks import holds
-from lit_rl.execution import InventedWorlds
 
 TASK = """
 import sys

@@ -114,26 +114,6 @@ def test_a_field_of_a_wrong_type_says_what_came(read, value, message):
     assert len(str(error.value)) < 200
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "found", "remedy"),
-    [
-        ("rows.jsonl", b"PAR1...", "Parquet", "name it .parquet"),
-        ("rows.json", gzip.compress(b"[]", mtime=0), "gzip", ".jsonl.gz"),
-        ("rows.jsonl.gz", b'{"a": 1}', "JSON", "name it .jsonl"),
-        ("rows.parquet", b'{"a": 1}', "JSON", "name it .jsonl"),
-        ("rows.parquet", b"version https://git-lfs.github.com/spec/v1", "a pointer of Git LFS", "git lfs pull"),
-        ("rows.jsonl", b'\xef\xbb\xbf[\n{"a": 1}\n]', "one JSON list", "name it .json"),
-        ("rows.jsonl", b'[{"a": 1}]\n\n', "one JSON list", "name it .json"),
-        ("rows.jsonl.gz", gzip.compress(b'[{"a": 1}]', mtime=0), "one JSON list", "name it .json.gz"),
-    ],
-)
-def test_content_that_is_not_what_the_ending_says_is_named(tmp_path, name, content, found, remedy):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ArgumentError) as error:
-        list(read_rows(str(tmp_path / name)))
-    assert error.value.got == found and remedy in error.value.remedy
-
-
 def test_all_rows_without_a_field_blame_the_file_and_some_blame_themselves():
     def told(values):
         rows = [Row("file", number, {name: "x"}) for number, name in enumerate(values, 1)]

@@ -90,7 +90,6 @@ TWINS = [Problem(task_id, "p", TokenTarget()) for task_id in ("a", "b", "a", "a"
 NO_PROBLEMS = [
     (Given("rows"), r"Given\.load_problems: expected a list of Problem, got 'rows' for train"),
     (Given(["def f():"]), r"Given\.load_problems: expected a list of Problem, got 'def f\(\):' for train"),
-    (TaskDataModule(), r"TaskDataModule\.load_problems is missing: write it"),
     # The name is that of a random stream, of a verdict that is looked up, and of a row in pass@k.
     (Given(TWINS), r"given: 'a' is the task_id of 3 train problems.*give each its own"),
 ]

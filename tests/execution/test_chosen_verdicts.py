@@ -5,7 +5,8 @@ import pytest
 from support.named_jobs import among, judge_named, not_among
 from support.slow_cases import slow_but
 
-from lit_rl.execution import AssertTests, CallTests, RobotTest, RobotWorlds, Sandbox, StdioTests
+from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
 
 WORLD = {"locations": ["hall"], "objects": {}, "agents": {}, "robot_location": "hall"}
 CHECKS = {

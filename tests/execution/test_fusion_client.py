@@ -9,11 +9,11 @@ import pytest
 from fusion_server import FusionServer, finished, run_for_real
 from support.named_jobs import judge_named
 
+from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.execution import (
     AssertTests,
     CallTests,
     Checker,
-    InventedWorlds,
     ProgramRunner,
     Sandbox,
     SandboxError,

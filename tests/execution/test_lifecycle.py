@@ -242,7 +242,8 @@ def test_a_trainer_that_ends_in_any_way_leaves_nothing(tmp_path, number, tier):
 
 HOLDING = """
 import json, sys
-from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Sandbox
+from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
+from lit_rl.execution import Sandbox
 programs = json.loads(sys.argv[2])
 slow = "(a+)+$"  # the world, or the check, that has such a pattern needs hours for the programs' texts
 state = {"locations": ["a"], "objects": {"a": [slow]}, "agents": {}, "robot_location": "a"}

@@ -10,7 +10,8 @@ from programs_at_fault import IN_PLACE, LOOP, OBJECTS, OF_THE_PROGRAM, UNIT
 from support.named_jobs import among, judge_named, not_among
 from support.slow_cases import slow_but
 
-from lit_rl.execution import AssertTests, CallTests, RobotTest, RobotWorlds, Sandbox, StdioTests, Verdict
+from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
 
 # fmt: off
 OF_THE_TESTS = {

@@ -10,7 +10,8 @@ from support.named_jobs import judge_named
 from support.robot_worlds import SAID_HI, STATE, judge, program, worlds
 
 from lit_rl.data.robots import robot_judge
-from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
+from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
+from lit_rl.execution import Verdict
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.spawning import ZygoteSettings
 

@@ -11,8 +11,9 @@ from support.named_jobs import judge_named
 from support.robot_worlds import SAID_HI, judge, program, worlds
 from support.slow_cases import slow_but
 
+from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.data.robots.robot_judge import MAX_CALLS
-from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
+from lit_rl.execution import Verdict
 
 # --- verdicts ---------------------------------------------------------------------------------------------
 

@@ -159,7 +159,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Composite(["tests"]), r"Composite\.terms\[0\]: expected RewardTerm, got 'tests'"),  # type: ignore[list-item]
     (lambda: Composite([fixed(1.0), fixed(1.0)]), r"Composite\.terms\[1\]\.name is 'fixed' a second time"),
     (lambda: Composite([fixed(1.0)], 1, 0), r"Composite\.clip_low must not exceed clip_high, got 1 and 0"),
-    (lambda: Fixed([], math.nan), r"Fixed\.weight: expected a finite number, got nan"),
+    (lambda: Fixed([], math.nan), r"Fixed\.weight: expected float, got nan"),
     (lambda: TestsReward(mode="some"), r"TestsReward\.mode: .*got 'some'"),  # type: ignore[arg-type]
     (lambda: TestsReward(grades={"fine": 1.0}), r"TestsReward\.grades has an unknown verdict 'fine'"),
     (lambda: TestsReward().check_problem(problem(TEXT)), "TestsReward .*ReferenceText"),

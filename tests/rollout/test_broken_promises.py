@@ -12,7 +12,6 @@ import pytest
 import torch
 from rollout.scripted import Again, Passing, Scripted
 
-from lit_rl import Repair
 from lit_rl.engines import Engine, Generation
 from lit_rl.execution import AssertTests
 from lit_rl.models import CausalLM
@@ -108,19 +107,6 @@ def saying(message: Any) -> Environment:
     return Mine(max_turns=2)
 
 
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        (7, "Mine.answer: expected a text, or None where it has nothing more to say, got 7"),
-        (lambda: {}["hint"], r"Mine.answer failed about problem t: KeyError: 'hint' \(test_broken_promises.py, line"),
-    ],
-)
-def test_an_environment_is_told_in_one_line(tiny_policy: CausalLM, message: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as raised:
-        play(tiny_policy, Scripted([["bad"], ["bad"]]), saying(message))
-    assert "\n" not in str(raised.value)
-
-
 def showing(check: Callable[[Problem], Any]) -> Environment:
     class Shows(Again):
         def check(self, problem: Problem) -> Any:
@@ -138,13 +124,11 @@ def showing(check: Callable[[Problem], Any]) -> Environment:
     ],
 )
 def test_feedback_from_the_hidden_tests_is_refused(tiny_policy: CausalLM, check: Callable[[Problem], Any]) -> None:
-    """Under another time limit too, and before the first program has run under them; so is what is no check."""
+    """Under another time limit too, and before the first program has run under them."""
     with pytest.raises(ValueError, match=r"Shows.check returns the hidden tests of problem t, .* problem.public_check"):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(check))
     with pytest.raises(ValueError, match="hidden tests of problem t"):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(check), replace(PROBLEM, public_check=None))
-    with pytest.raises(ValueError, match=r"Shows.check: expected a check .* got 'assert f\(1\) == 2'"):
-        play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(lambda problem: "assert f(1) == 2"))
 
 
 def test_tests_that_are_public_or_the_environment_s_own_may_be_shown(tiny_policy: CausalLM) -> None:
@@ -161,28 +145,6 @@ def test_tests_that_are_public_or_the_environment_s_own_may_be_shown(tiny_policy
 def test_an_empty_message_ends_the_conversation(tiny_policy: CausalLM) -> None:
     rows = play(tiny_policy, Scripted([["bad"], ["bad"]]), saying("")).completions
     assert [len(turns) for turns in rows.turns] == [1, 1] and rows.stop_reasons == (StopReason.EOS,) * 2
-
-
-@pytest.mark.parametrize("given", [Repair, "Repair"])
-def test_what_is_no_environment_is_refused(tiny_policy: CausalLM, given: Any) -> None:
-    with pytest.raises(ValueError, match=r"environment: expected an object such as Repair\(max_turns=2\), got "):
-        play(tiny_policy, Scripted([["bad"], ["bad"]]), given)
-
-
-def test_a_constructor_that_forgets_its_base_is_told(tiny_policy: CausalLM) -> None:
-    class Forgets(Again):
-        def __init__(self) -> None:
-            self.hint = "try harder"
-
-    with pytest.raises(ValueError, match=r"Forgets.__init__ call super\(\).__init__\(max_turns=...\)"):
-        play(tiny_policy, Scripted([["bad"], ["bad"]]), Forgets())
-
-
-def test_a_limit_of_the_class_is_refused_because_the_instance_hides_it() -> None:
-    with pytest.raises(TypeError, match=r"Three.max_turns .* hidden .* super\(\).__init__\(max_turns=...\)"):
-
-        class Three(Again):
-            max_turns = 3  # type: ignore[assignment]
 
 
 def test_a_prompt_longer_than_the_row_is_refused(tiny_policy: CausalLM) -> None:

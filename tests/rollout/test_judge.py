@@ -13,6 +13,7 @@ from support.slow_cases import slow_but
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data import Basics
+from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import (
     AssertTests,
@@ -21,8 +22,6 @@ from lit_rl.execution import (
     Outcome,
     ProgramRunner,
     ReferenceText,
-    RobotTest,
-    RobotWorlds,
     StdioTests,
     TokenTarget,
     Verdict,

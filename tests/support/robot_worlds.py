@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lit_rl.execution import Outcome, RobotTest, RobotWorlds
+from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
+from lit_rl.execution import Outcome
 from lit_rl.execution.sandbox import Sandbox
 
 STATE = {

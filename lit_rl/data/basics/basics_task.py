@@ -116,14 +116,6 @@ class Basics(TaskDataModule):
         if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
             expected = f"0 to {len(SOLVED)} in instruct form and 0 in completion form"
             raise ArgumentError("Basics.few_shot", expected, f"{few_shot} in {form} form")
-        if form == "instruct" and second_turn_share:
-            raise UsageError(
-                f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
-            )
-        if language != "python" and (second_turn_share or few_shot):
-            raise UsageError(
-                f"second_turn_share and few_shot are for Python, got language={language!r}: leave them out"
-            )
         self.form: Form = form
         self.few_shot = few_shot
         self.families = families

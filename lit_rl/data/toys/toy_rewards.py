@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from lit_rl.arguments import ArgumentError, require_one_of
+from lit_rl.arguments import ArgumentError
 from lit_rl.data.toys.toy_tasks import corridor_distances, numbers_of, sort_distance, sort_inclusion_ordering
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
@@ -34,7 +34,6 @@ class SortingReward(RewardTerm):
     ) -> None:
         super().__init__(weight, name)
         self.kind = kind
-        require_one_of(self, "kind", tuple(_SORTING))
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem has no numbers to sort."""

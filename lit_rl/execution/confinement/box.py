@@ -202,9 +202,6 @@ def run_boxed(
         environment: further variables.
         namespaces: require them or do without; ``None`` uses them where the machine has them.
         landlock_version: behave as a kernel with this version of Landlock, for tests.
-
-    Raises:
-        BoxError: if this machine cannot confine commands.
     """
     work_folder = str(Path(folder).resolve())
     settings = {

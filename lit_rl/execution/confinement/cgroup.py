@@ -25,13 +25,6 @@ class ControlGroup:
     """A group that holds one process and all it will fork.
 
     Also removes the empty groups left by supervisors that were killed together with their trainer.
-
-    Args:
-        pid: the process.
-        memory_bytes: limit of one program's memory and files; some is added for the zygote.
-
-    Raises:
-        OSError: if no group can be made or limited here.
     """
 
     def __init__(self, pid: int, memory_bytes: int) -> None:
@@ -102,11 +95,7 @@ def _is_alive(pid: str) -> bool:
 
 
 def _parents() -> dict[Path, dict[str, str]]:
-    """This process's own groups, below which ours are made, each with its limit files and what they limit.
-
-    Raises:
-        OSError: if this process is in no group of a kind that is needed.
-    """
+    """This process's own groups, below which ours are made, each with its limit files and what they limit."""
     if (_ROOT / "cgroup.controllers").exists():
         return {_ROOT / _own_path(""): {"memory.max": "memory", "pids.max": "pids"}}
     files = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}

@@ -41,9 +41,6 @@ def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -
 
     Returns:
         The version in force.
-
-    Raises:
-        OSError: if the kernel has no Landlock.
     """
     version = abi_version() if newest is None else min(newest, abi_version())
     if not version:

@@ -140,11 +140,7 @@ def remedy(error: OSError) -> str:
 
 
 def need_descriptors(num_wanted: int, num_each: int) -> None:
-    """Check that this process can open this many further files, and each that it starts this many in all.
-
-    Raises:
-        OSError: if not, saying how many are needed.
-    """
+    """Check that this process can open this many further files, and each that it starts this many in all."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     num_open = len(os.listdir("/proc/self/fd")) if num_wanted else 0
     needed = max(num_open + num_wanted, num_each)

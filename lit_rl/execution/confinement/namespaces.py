@@ -31,12 +31,6 @@ def enter(user: int) -> None:
     """Continue as the first process in new namespaces; the process outside waits and exits with its status.
 
     Root gives up its user id only afterwards; in a container without the capability, at once.
-
-    Args:
-        user: who this process becomes if it is root.
-
-    Raises:
-        OSError: if namespaces are forbidden or used up.
     """
     if os.geteuid() != 0:
         _enter_as_user()
@@ -66,14 +60,7 @@ def _enter_as_user() -> None:
 
 
 def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
-    """Replace the root by a small one, mounted at ``staging``; the working directory becomes ``WORK_FOLDER``.
-
-    Args:
-        staging: an empty folder.
-        packages: files and folders to show besides the library.
-        work_bytes: size of the work folder.
-        owner: user id that owns the work folder.
-    """
+    """Replace the root by a small one, mounted at ``staging``; the working directory becomes ``WORK_FOLDER``."""
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_memory(staging, 0, f"mode=0755,{_ROOT_SIZE}")
     links = filter(os.path.islink, visible_files.LIBRARY_FOLDERS)  # to others, as ``/lib`` often is

@@ -61,9 +61,6 @@ def confine(profile: Profile) -> None:
     """Give up for good every right that the profile does not name; children and executed programs inherit this.
 
     Enter namespaces before: that takes privileges which are given up here.
-
-    Raises:
-        OSError: if something that the profile needs is not available here.
     """
     kernel.be_killed_first(1000)
     _give_up_privileges(profile)
@@ -123,15 +120,7 @@ class Confined(NamedTuple):
 
 
 def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
-    """Confine this process.
-
-    Args:
-        settings: those of ``spawning.ZygoteSettings``, and ``folder``, the work folder.
-        exec_descriptor: descriptor through which compiled programs are executed.
-
-    Raises:
-        OSError: if this machine cannot provide the tier.
-    """
+    """Confine this process."""
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), nobody()
     own_tasks = limits.tasks_are_counted_alone(tier >= 1)
     tasks = None if own_tasks else limits.SharedTasks()

@@ -160,12 +160,7 @@ _BUFFER_LENGTHS = (7, 8)  # what a buffer holds counts as memory of no process: 
 
 
 def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
-    """Filter of a zygote: the lists of ``system_calls``, and the calls that a zygote needs besides.
-
-    Args:
-        processes: allow new processes and execution, for a compiler; file rules say of what.
-        truncation: allow truncating files by name, where file rules guard it.
-    """
+    """Filter of a zygote: the lists of ``system_calls``, and the calls that a zygote needs besides."""
     blocks = _blocks_of_all()
     # Local pairs only, for asyncio.
     blocks["socketpair"] = only_if(0, [1])

@@ -11,11 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lit_rl.arguments import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
-from lit_rl.execution.fusion.protocol import RemoteRun
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.calls import Answers, calls_of, plan_of
@@ -24,6 +23,16 @@ from lit_rl.execution.judging.verdicts import with_cause
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import Description
+
+
+class RemoteRun(NamedTuple):
+    """One run on the server."""
+
+    verdict: Verdict | None
+    stdout: str
+    stderr: str
+    wall_seconds: float
+
 
 Run = Callable[[str, str, str, float], RemoteRun]
 """Runs code on the server: called with code, language, stdin and CPU seconds."""
@@ -44,8 +53,8 @@ _LONGEST_ANSWER = 100_000
 
 # The modules that run a program and write its values, each before those that import it.
 _MODULES = (
-    *("wire.bounded_json", "wire.printable", "wire.neutral_values", "wire.hashed"),
-    *("wire.library_values", "wire.plain", "wire.channel", "wire.errors"),
+    *("wire.bounded_json", "wire.printable", "wire.library_values"),
+    *("wire.plain", "wire.channel", "wire.errors"),
     "program_side.child",
 )
 
@@ -80,11 +89,7 @@ _LANGUAGES = {"python": "python", "cpp": "cpp"}
 
 
 def judge_for(check: Check) -> RemoteJudge:
-    """The judge of a check: a function of a way to run code, and the program.
-
-    Raises:
-        ValueError: for a check that cannot be judged by a server.
-    """
+    """The judge of a check: a function of a way to run code, and the program."""
     make = _JUDGES.get(type(check))
     if make is None:
         raise UsageError(f"{type(check).__name__} cannot be judged by a server: use the local Sandbox")
@@ -128,7 +133,7 @@ def _calls(check: CallTests) -> RemoteJudge:
     _require_short(expected for _, expected in check.cases)
 
     def judge(run: Run, program: str) -> Outcome:
-        seconds = check.timeout_seconds * max(1, len(calls))
+        seconds = check.timeout_seconds * check.num_limits
         answers, ran = _answers(run, program, calls, seconds, check.in_place)
         return _outcome(answers, answers.of_calls(check), [(index,) for index in range(len(calls))], ran)
 
@@ -169,7 +174,12 @@ def _require_short(expected: Iterable[Any]) -> None:
 def _answers(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[Answers, RemoteRun]:
-    ran = run(_shim(), "python", _shim_input(program, calls, in_place), seconds)
+    trees = [
+        (call.name, plain.to_tree(list(call.args), _refuse), plain.to_tree(dict(call.kwargs), _refuse))
+        for call in calls
+    ]
+    given = json.dumps({"source": program, "calls": trees, "in_place": in_place})
+    ran = run(_shim(), "python", given, seconds)
     content = ran.stdout[: _LONGEST_ANSWER + 1001].encode("utf-8", "surrogatepass")
     ended = ran.verdict
     if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _LONGEST_ANSWER + 1000:
@@ -183,15 +193,6 @@ def _shim() -> str:
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
     return _SHIM.format(modules=modules, longest=_LONGEST_ANSWER)
-
-
-def _shim_input(program: str, calls: Sequence[Call], in_place: bool) -> str:
-    """Return the shim's standard input."""
-    trees: list[Any] = [
-        [call.name, plain.to_tree(list(call.args), _refuse), plain.to_tree(dict(call.kwargs), _refuse)]
-        for call in calls
-    ]
-    return json.dumps({"source": program, "calls": trees, "in_place": in_place})
 
 
 def _refuse(value: Any) -> list[Any]:

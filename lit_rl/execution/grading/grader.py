@@ -111,12 +111,7 @@ class _Progress:
         test()
 
     def run(self, job: dict[str, Any], code: CodeType, namespace: dict[str, Any]) -> None:
-        """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes.
-
-        Raises:
-            TypeError: for a function that needs more than pytest's ``parametrize`` gives.
-            BaseException: the exception of the first test that fails.
-        """
+        """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes."""
         exec(code, namespace)
         check = namespace.get("check")
         if job["entry_point"] is not None and callable(check) and not job["calls_check"]:
@@ -134,11 +129,6 @@ class _Progress:
 
 class Results(_Progress):
     """What became of the tests, sent as soon as it is known; those after one that failed are run too.
-
-    Args:
-        channel: to the supervisor.
-        job: the grader's.
-        program: the connection.
 
     Attributes:
         kind: of the result, once it is sent.
@@ -340,14 +330,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, res
 def _of_error(
     error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
-    """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused.
-
-    Args:
-        error: the exception.
-        program: the connection.
-        names: names that mean the program's.
-        kinds: what the program said about them.
-    """
+    """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""
     line = line_in(error, "<test>")
     found: dict[str, Any] = {"message": _named(error)} | ({} if line is None else {"line": line})
     for cause in _behind(error):

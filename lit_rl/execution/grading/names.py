@@ -20,16 +20,7 @@ _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
 
 
 def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
-    """Return the globals of test code.
-
-    Args:
-        job: the grader's.
-        kinds: what the wanted names are in the program.
-        program: the connection.
-
-    Raises:
-        ImportError: if a module that the tests use is missing.
-    """
+    """Return the globals of test code."""
     namespace: dict[str, Any] = {"__name__": "__main__", STOPPED: StopOfProgram}
     for name in job["names"]:
         if name in kinds:
@@ -134,11 +125,7 @@ Unprovided = type("Unprovided", (), dict.fromkeys(_USES, _end))
 
 
 def require_import(module: str, names: Iterable[str]) -> None:
-    """Import a module that the tests need, and look for the names that they take from it.
-
-    Raises:
-        ImportError: it is missing, or lacks a name.
-    """
+    """Import a module that the tests need, and look for the names that they take from it."""
     found = import_module(module)
     for name in names:
         if not hasattr(found, name):
@@ -146,11 +133,7 @@ def require_import(module: str, names: Iterable[str]) -> None:
 
 
 def unprovided_namespace(job: dict[str, Any]) -> dict[str, Any]:
-    """The tests' globals, with stand-ins for the names of the program.
-
-    Raises:
-        ImportError: a module that the tests use without importing it is missing.
-    """
+    """The tests' globals, with stand-ins for the names of the program."""
     namespace: dict[str, Any] = {"__name__": "__main__", PASSED: lambda number: None, STOPPED: StopOfProgram}
     namespace |= {HELD: lambda: None, PROBED: lambda: None, FAILED: _raise_again}
     provided = [*job["names"], *([] if job["entry_point"] is None else [job["entry_point"], "candidate"])]

@@ -79,11 +79,7 @@ class TestsSide(Link):
         self.errors: list[tuple[BaseException, Any]] = []
 
     def hello(self, wanted: frozenset[str]) -> dict[str, Any]:
-        """Return the kinds of the wanted names in the program, once it has run.
-
-        Raises:
-            ProgramEnded: if it did not.
-        """
+        """Return the kinds of the wanted names in the program, once it has run."""
         with contextlib.suppress(ChannelClosed):  # it may have said why
             self.channel.send(encode(sorted(wanted)))
         message = self.receive()
@@ -96,11 +92,7 @@ class TestsSide(Link):
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """One request and its answer: a value, or the program's exception, raised here.
-
-        Raises:
-            ProgramEnded: if the program's process is gone, or sends what no honest one would.
-        """
+        """One request and its answer: a value, or the program's exception, raised here."""
         if self.ended:
             raise ProgramEnded
         with self._lock:
@@ -119,11 +111,7 @@ class TestsSide(Link):
         self.is_disbelieved = True
 
     def receive(self) -> list[Any]:
-        """The next message of the program.
-
-        Raises:
-            ProgramEnded: if there is none.
-        """
+        """The next message of the program."""
         try:
             message = super().receive()
         except (ChannelClosed, BadMessage):
@@ -163,11 +151,7 @@ class TestsSide(Link):
     # --- the program's objects ---------------------------------------------------------------------------
 
     def function(self, target: int | str, name: str, *, is_async: bool = False, doc: Any = None) -> Callable[..., Any]:
-        """A stand-in for one of the program's functions: by number, or found by name at each call.
-
-        Raises:
-            BadMessage: for a number that names no object of the program.
-        """
+        """A stand-in for one of the program's functions: by number, or found by name at each call."""
         if not isinstance(target, str) and (type(target) is not int or target < 0 or self.held.is_mine(target)):
             raise BadMessage("the number names no object of the program")
         operation = "call" if isinstance(target, str) else "__call__"
@@ -219,11 +203,7 @@ class TestsSide(Link):
         return result
 
     def _require_evidence(self, target: int, operation: str, result: Any) -> None:
-        """Refuse a plain answer of an object that may know what is expected.
-
-        Raises:
-            TypeError: for such an answer.
-        """
+        """Refuse a plain answer of an object that may know what is expected."""
         is_named = self._is_named(self._standins.get(target))
         is_doubtful = target in self._doubtful and (operation in _NUMERIC or not is_named)
         if isinstance(result, Proxy):
@@ -257,11 +237,7 @@ class TestsSide(Link):
         return operate_on(target, operation, args, kwargs)
 
     def _require_harmless(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Let the program change the values of the tests' objects but not their behaviour, which tests may rely on.
-
-        Raises:
-            TypeError: for what would change it.
-        """
+        """Let the program change the values of the tests' objects but not their behaviour, which tests may rely on."""
         if any(target is function for function in _FOR_TESTS_ONLY):
             raise TypeError(f"{target.__name__} of the tests' process is not for the program")
         if isinstance(target, type):

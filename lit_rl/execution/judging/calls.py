@@ -11,7 +11,7 @@ from typing import Any
 
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
-from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call, Expectation, plan_asserts
+from lit_rl.execution.judging.asserts.assert_plan import Assertion, AssertPlan, Call, plan_asserts
 from lit_rl.execution.judging.graded import judge_graded
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
@@ -71,7 +71,7 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
         return Outcome(Verdict.NO_PROGRAM)
     calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
-        report = client.run([child], check.timeout_seconds, max(1, len(calls)))
+        report = client.run([child], check.timeout_seconds, check.num_limits)
         answers = _answers(client, program, child, report, len(calls))
         cases = answers.of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
@@ -157,11 +157,7 @@ class Answers:
         self.start_error = description_of(self._lines[0]) if self._lines else None
 
     def value(self, index: int, expected: Any = None) -> Any:
-        """Return the value of a call, for comparison with the expected one.
-
-        Raises:
-            NotPlain: if it cannot be carried, or is no value.
-        """
+        """Return the value of a call, for comparison with the expected one."""
         try:
             line = self._lines[index + 1]
             return self._read(line) if self._read else plain.loads(line, beside_large=_may_hold_large(expected))
@@ -224,7 +220,7 @@ class Answers:
     def of_plan(self, plan: AssertPlan) -> list[Verdict]:
         """One verdict per assert."""
 
-        def holds(assertion: Expectation) -> bool:
+        def holds(assertion: Assertion) -> bool:
             return assertion.holds({index: self.value(index) for index in assertion.calls})
 
         missing = (filter(None, map(self.missing, assertion.calls)) for assertion in plan.assertions)
@@ -252,12 +248,7 @@ class Answers:
         return [self.missing(index) or _holds(holds, index, one) for index, (_, one) in enumerate(check.cases)]
 
     def overall(self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]) -> tuple[Verdict, Description | None]:
-        """The verdict of the first case that did not pass, and the exception that explains it.
-
-        Args:
-            cases: verdict of each case.
-            calls: positions of each case's calls.
-        """
+        """The verdict of the first case that did not pass, and the exception that explains it."""
         bad = _first_bad(cases)
         if bad is None:
             return Verdict.PASSED, None
@@ -330,14 +321,7 @@ def _holds(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
 def failed_call(
     answers: Answers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
 ) -> FailedCase | None:
-    """The first case whose call did not return the expected value.
-
-    Args:
-        answers: of the program.
-        cases: verdict of each case.
-        calls: calls that were asked for, one per case.
-        check: holds the expected values.
-    """
+    """The first case whose call did not return the expected value."""
     index = answers.first_failed(cases)
     if index is None:
         return None

@@ -62,13 +62,7 @@ class Ruling(NamedTuple):
 
 
 class Checkers:
-    """Runs checkers. One per worker; its zygote starts with the first one.
-
-    Args:
-        settings: those of the worker's own zygote, whose tier and folder are used here, too.
-        compiler: compiles those that need it.
-        connect: starts a zygote.
-    """
+    """Runs checkers. One per worker; its zygote starts with the first one."""
 
     def __init__(
         self, settings: ZygoteSettings, compiler: Compiler, connect: Callable[[ZygoteSettings], ZygoteClient]
@@ -87,9 +81,6 @@ class Checkers:
         """Have the check's checker judge each expected output as if a program had printed it, once per worker.
 
         A refusal counts if it comes again in the same way; what does not is not remembered.
-
-        Raises:
-            FaultyCheck: if the checker does not compile, fails, or does not accept one.
         """
         for number, (stdin, accepted) in enumerate(check.cases, 1):
             for answer in _texts(accepted):
@@ -98,14 +89,7 @@ class Checkers:
                     raise FaultyCheck(f"the checker does not accept the expected output of case {number}: {found}")
 
     def judge(self, check: StdioTests, stdin: str, printed: bytes, accepted: str | tuple[str, ...]) -> Ruling:
-        """The ruling on what a program printed, with the share of the expected output's points as its points.
-
-        Args:
-            check: names the checker, which has been rehearsed.
-            stdin: input of the case.
-            printed: what the program printed.
-            accepted: the expected output, or several; the ruling beside the one that gives most points counts.
-        """
+        """The ruling on what a program printed, with the share of the expected output's points as its points."""
         best = None
         for answer in _texts(accepted):
             full = self._tried(check, stdin, answer)
@@ -162,14 +146,7 @@ def _texts(accepted: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _ruling(ended: Verdict | None, status: int, error: Description | None, said: str) -> Ruling:
-    """The ruling of a checker that has ended.
-
-    Args:
-        ended: the verdict that the end of its process alone decides, if it does.
-        status: as ``waitpid`` gives it.
-        error: exception that ended a checker in Python.
-        said: beginning of its standard error.
-    """
+    """The ruling of a checker that has ended."""
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
     if ended in (Verdict.TIMED_OUT, Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         fault = f"it ended as {ended}"

@@ -22,7 +22,7 @@ from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.supervising.child_files import TAIL_BYTES, Child, read_tail, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import how_it_ended
-from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_install, toolchain
+from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_install, java_main, toolchain
 from lit_rl.execution.spawning import ZygoteSettings
 
 COMPILE_MEMORY = 768 << 20
@@ -40,14 +40,7 @@ Files = Mapping[str, str]
 
 
 class Compiled(NamedTuple):
-    """A program as the compiler left it.
-
-    Args:
-        binary: the executable; empty if there is none.
-        verdict: why there is none.
-        diagnostics: the compiler's, capped.
-        line: of the first error.
-    """
+    """A program as the compiler left it."""
 
     binary: bytes
     verdict: Verdict | None = None
@@ -60,11 +53,7 @@ class CompilerFailed(RuntimeError):
 
 
 def tools_of(language: Language) -> Toolchain:
-    """The tools of a language.
-
-    Raises:
-        FaultyCheck: if they are not installed.
-    """
+    """The tools of a language."""
     found = toolchain(language)
     if found is None:
         raise FaultyCheck(how_to_install(language))
@@ -78,12 +67,7 @@ def environment_of(language: Language) -> dict[str, str]:
 
 
 class Compiler:
-    """Compiles sources, each once. One per worker; the zygote of a language starts with its first source.
-
-    Args:
-        settings: those of the worker's own zygote, whose tier and folder are used here, too.
-        connect: starts a zygote.
-    """
+    """Compiles sources, each once. One per worker; the zygote of a language starts with its first source."""
 
     def __init__(self, settings: ZygoteSettings, connect: Callable[[ZygoteSettings], ZygoteClient]) -> None:
         self._settings, self._connect = settings, connect
@@ -93,24 +77,19 @@ class Compiler:
         self._proven: set[Language] = set()  # languages in which something compiled, so that headers are installed
 
     def compile(self, files: Files, language: Language, beside: bool = False) -> Compiled:
-        """The compiled program, from the cache if its files were compiled before.
-
-        Args:
-            files: sources by name; the first is the root of what is compiled.
-            language: what they are written in.
-            beside: build them by ``LanguageSpec.builds_beside``, if the language has that.
-
-        Raises:
-            CompilerFailed: if a known good program does not compile now either; that is not cached.
-            FaultyCheck: if the compiler is not installed.
-        """
+        """The compiled program, from the cache if its files were compiled before."""
         key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
             self._kept[key] = self._compile(files, language, beside)
-            while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > _CACHE_BYTES:
+            while (
+                len(self._kept) > 1 and sum(len(one.binary) + TAIL_BYTES for one in self._kept.values()) > _CACHE_BYTES
+            ):
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _num_bytes(self) -> int:
+        return sum(len(compiled.binary) + TAIL_BYTES for compiled in self._kept.values())
 
     def runner(self, language: Language, own: ZygoteClient) -> ZygoteClient:
         """The client for programs in a language: Python's own, where they need no more than one executable."""
@@ -139,7 +118,8 @@ class Compiler:
         first = self._attempt(files, language, beside)
         if first.verdict is not Verdict.SYNTAX_ERROR or (first.line and language in self._proven):
             return first
-        if not self._works(language):
+        spec = LANGUAGES[language]
+        if self._attempt({spec.file: spec.good}, language).verdict is not None:
             raise failed(language, first.diagnostics, self._settings)
         if first.line:
             return first
@@ -147,11 +127,6 @@ class Compiler:
         if second.verdict is Verdict.SYNTAX_ERROR and _OF_MEMORY.search(second.diagnostics):
             return second._replace(verdict=Verdict.OUT_OF_MEMORY)
         return second
-
-    def _works(self, language: Language) -> bool:
-        """Return whether a known good program compiles."""
-        spec = LANGUAGES[language]
-        return self._attempt({spec.file: spec.good}, language).verdict is None
 
     def _attempt(self, files: Files, language: Language, beside: bool = False) -> Compiled:
         spec, tools, client = LANGUAGES[language], tools_of(language), self._client(language)
@@ -167,6 +142,7 @@ class Compiler:
             "commands": commands,
             "artefact": spec.artefact,
             "environment": environment_of(language),
+            "main": java_main(files) if language == "java" else "",
         }
         with Child(job) as child:
             report = client.run([child], COMPILE_SECONDS)
@@ -196,10 +172,6 @@ class Compiler:
                 )
             )
         return self._clients[language]
-
-
-def _size(compiled: Compiled) -> int:
-    return len(compiled.binary) + TAIL_BYTES
 
 
 def failed(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:

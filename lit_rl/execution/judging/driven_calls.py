@@ -21,7 +21,6 @@ from lit_rl.execution.judging.runtimes import (
     build,
     included,
     not_built,
-    only_code,
     outcome_of_end,
     prepared,
     started,
@@ -31,7 +30,7 @@ from lit_rl.execution.judging.runtimes import (
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import with_cause
-from lit_rl.execution.languages import LANGUAGES, Language
+from lit_rl.execution.languages import LANGUAGES, Language, only_code
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse
 from lit_rl.execution.wire.program_messages import Description
 
@@ -64,13 +63,15 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     built = build(client, _files(source, check), language, beside=language == "c")
     if built.verdict is not None:
         return not_built(built)
+    # Drivers that have to read JSON by themselves get no escaped letters.
+    lines = [json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c")) for args, _ in check.cases]
     with started(
         client,
         language,
         built.binary,
         check.timeout_seconds,
-        "\n".join([_header(source, check), *(_line(args, language) for args, _ in check.cases)]).encode(),
-        len(check.cases),
+        "\n".join([_header(source, check), *lines]).encode(),
+        check.num_limits,
         answers=True,
         command=spec.calls,
         driver=_driver(language),
@@ -131,11 +132,6 @@ def _path(source: str, entry_point: str) -> str:
     return entry_point.replace(".", "::") if is_outside or not _SOLUTION.search(code) else f"Solution::{entry_point}"
 
 
-def _line(args: tuple[Any, ...], language: Language) -> str:
-    """The arguments of a call. Drivers that have to read JSON by themselves get no escaped letters."""
-    return json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c"))
-
-
 def _instantiated(source: str, check: CallTests) -> str:
     """The types, in brackets, for which a generic function of Go is called: those that its arguments have in JSON."""
     found = re.search(rf"\bfunc {check.entry_point}{_GO_GENERIC}", source)
@@ -183,11 +179,7 @@ def _header(source: str, check: CallTests) -> str:
 
 
 def _value(line: bytes) -> Any:
-    """The value in an answer.
-
-    Raises:
-        NotPlain: if the line holds none.
-    """
+    """The value in an answer."""
     tree = parse(line)
     if type(tree) is not list or len(tree) != 1:
         raise NotPlain("no value of a call")

@@ -37,11 +37,7 @@ _rehearsed: dict[bytes, str | None] = {}
 
 
 def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
-    """Two processes: the program serves its functions, a grader runs the tests over them.
-
-    Raises:
-        FaultyCheck: if the tests fail without any program.
-    """
+    """Two processes: the program serves its functions, a grader runs the tests over them."""
     prepared = prepare_tests(check.test, check.entry_point)
     require_rehearsed(client, check, prepared)
     tests = _job("grade", check, prepared)
@@ -58,7 +54,9 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         assert report is not None
         content, status = read_whole(grader.stdout), report.children[0].status
         result = result_of(content, status, tests["secret"])
-        return _outcome(client, program, check, served, report, result, _letters(content))
+        before, *rest = content.split(b"\n")  # a letter for each test that ended, before the result and after it
+        letters = before + (rest[1] if len(rest) == 2 else b"")
+        return _outcome(client, program, check, served, report, result, letters)
 
 
 def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
@@ -66,9 +64,6 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
 
     What fails there fails for every program, so it is the tests' fault. It counts if it fails in the same way again;
     what a shortage of time, memory or disk explains is not remembered.
-
-    Raises:
-        FaultyCheck: if they fail there.
     """
     key = _digest(check.test, check.entry_point)
     if key not in _rehearsed:
@@ -125,11 +120,6 @@ def result_of(content: bytes, status: int, secret: str) -> _Result:
     """The grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
     After a test that failed, a limit may have ended the process.
-
-    Args:
-        content: what the grader wrote.
-        status: exit status of the grader's process, as ``waitpid`` gives it.
-        secret: the job's; the program never sees it.
     """
     before, *rest = content.split(b"\n")
     if len(rest) != 2 or before.strip(_LETTERS) or rest[1].strip(_LETTERS):
@@ -142,12 +132,6 @@ def result_of(content: bytes, status: int, secret: str) -> _Result:
     exited = os.WIFEXITED(status) and os.WEXITSTATUS(status) == expected
     killed = os.WIFSIGNALED(status) and result["kind"] in _GOING_ON
     return result if (exited or killed) and result["secret"] == secret else None
-
-
-def _letters(content: bytes) -> bytes:
-    """A letter for each test that ended, before the grader's result and after it."""
-    before, *rest = content.split(b"\n")
-    return before + (rest[1] if len(rest) == 2 else b"")
 
 
 def _outcome(

@@ -16,7 +16,7 @@ from lit_rl.execution.judging.supervising.child_files import Child, executable, 
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
-from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
+from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language, blank, only_code
 from lit_rl.execution.wire.printable import printable, printable_name
 from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE
 
@@ -25,9 +25,6 @@ _PARSE_SECONDS = 10.0
 _JAVA_PLACES = re.compile(r"[{}]|\bpublic\b|\bpackage\b[^;{}]{0,500};")
 _RUST_INNER = re.compile(r"^[ \t]*#!\[[^\]]{0,2000}\]", re.M)  # what only a crate's root may have
 _RUST_INNER_DOC = re.compile(r"^([ \t]*/[/*])!", re.M)
-_COMMENT_OR_TEXT = re.compile(
-    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|[^'\\\n])'""", re.S
-)  # to the end if it is left open, so that no text is searched twice
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
@@ -47,7 +44,7 @@ def _in_one_file(program: str) -> str:
         if found[0] in "{}":
             depth += 1 if found[0] == "{" else -1
         elif not depth:
-            kept += [program[end : found.start()], _blank(found)]
+            kept += [program[end : found.start()], blank(found)]
             end = found.end()
     return "".join([*kept, program[end:]])
 
@@ -58,18 +55,9 @@ def without_main(program: str) -> str:
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
 
 
-def _blank(found: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", found[0])
-
-
-def only_code(program: str) -> str:
-    """A program in a language like C without its comments and texts, each letter in its place."""
-    return _COMMENT_OR_TEXT.sub(_blank, program)
-
-
 def without_inner(program: str) -> str:
     """A program of Rust without the attributes that only a crate's root may have."""
-    return _RUST_INNER.sub(_blank, program)
+    return _RUST_INNER.sub(blank, program)
 
 
 def included(program: str) -> str:
@@ -81,11 +69,7 @@ def included(program: str) -> str:
 
 
 def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
-    """Build what a runtime runs: the compiled program, or its source where the runtime takes that.
-
-    Raises:
-        FaultyCheck: if the language is not installed here.
-    """
+    """Build what a runtime runs: the compiled program, or its source where the runtime takes that."""
     tools_of(language)
     if LANGUAGES[language].builds:
         compiled: Compiled = client.compiler.compile(files, language, beside)
@@ -105,14 +89,7 @@ def run_job(
     *,
     answers: bool = False,
 ) -> dict[str, Any]:
-    """The job that runs a built program: its channel is the program, or what its runtime's command runs.
-
-    Args:
-        language: of the program.
-        command: of its runtime; none for an executable.
-        arguments: of the program.
-        answers: give the program a descriptor 3 for answers.
-    """
+    """The job that runs a built program: its channel is the program, or what its runtime's command runs."""
     return {
         "mode": "run",
         "command": [*command],
@@ -141,19 +118,6 @@ def started(
 ) -> Iterator[tuple[ZygoteClient, Child, JobReport]]:
     """Run a built program to its end.
 
-    Args:
-        client: the worker's.
-        language: of the program.
-        artefact: as ``build`` made it.
-        seconds: of the CPU, for each case.
-        stdin: bytes of standard input; ``None`` for the null device.
-        num_cases: as of ``ZygoteClient.start``.
-        answers: give the program a descriptor 3 for answers, which ``Child.answers`` is.
-        command: that runs it, in place of the language's own.
-        arguments: of the program.
-        row: to which the run belongs, if it has others.
-        names: values of further names in the language's command.
-
     Yields:
         The client that ran it, its descriptors, and the report.
     """
@@ -178,9 +142,6 @@ def verdict_of_end(
     """The verdict that follows from the end of a program alone; ``None`` if it ended normally.
 
     Where a runtime compiles as it starts, a source is at fault if a process that only parses it fails, too.
-
-    Raises:
-        CompilerFailed: if the runtime does not parse a known good program here either.
     """
     runner, child, report = ended
     verdict = how_it_ended(runner, child, report)

@@ -84,12 +84,7 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
 
 
 def _scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
-    """The score of each group of cases, that of its worst case; without groups, the mean of all where points are given.
-
-    Args:
-        check: names the groups.
-        points: of the cases that were started; the others have none.
-    """
+    """The score of each group of cases, that of its worst; without groups, the mean of all where points are given."""
     padded = iter([*points, *[0.0] * (len(check.cases) - len(points))])
     if check.grades:
         return {name: min(islice(padded, count)) for name, count in check.grades}

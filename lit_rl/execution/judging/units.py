@@ -17,7 +17,6 @@ from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
     not_built,
-    only_code,
     outcome_of_end,
     prepared,
     started,
@@ -26,7 +25,7 @@ from lit_rl.execution.judging.runtimes import (
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.languages import Language
+from lit_rl.execution.languages import Language, only_code
 
 _GO_PACKAGES = (
     "bytes crypto/md5 encoding/hex encoding/json errors fmt math math/big math/bits math/rand reflect regexp sort "
@@ -65,10 +64,6 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
 
 def _driver(name: str) -> str:
     return (DRIVERS / name).read_text()
-
-
-def _javascript(program: str, check: UnitTests) -> Files:
-    return {"program.js": f"{check.setup}{program}\n;{{\n{check.test}\n}}"}  # so that both may declare a name
 
 
 def _cpp(program: str, check: UnitTests) -> Files:
@@ -121,7 +116,8 @@ def _rust(program: str, check: UnitTests) -> Files:
 _FILES: dict[Language, Callable[[str, UnitTests], Files]] = {
     "cpp": _cpp,
     "java": _java,
-    "javascript": _javascript,
+    # In a block, so that both may declare a name.
+    "javascript": lambda program, check: {"program.js": f"{check.setup}{program}\n;{{\n{check.test}\n}}"},
     "go": _go,
     "rust": _rust,
 }

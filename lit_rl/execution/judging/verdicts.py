@@ -53,12 +53,6 @@ def verdict_of_error(client: ZygoteClient, program: str, error: Description, sta
 
     The description is the program's own word, so it decides nothing without evidence from outside: a source is no
     Python if it does not compile in a process that runs nothing else, and memory was short if the exit status says so.
-
-    Args:
-        client: compiles the source once more if it is said not to compile.
-        program: the source.
-        error: what the process said.
-        status: how the process ended, as ``waitpid`` gives it.
     """
     if error.get("stage") == "compile":
         with Child({"mode": "parse", "source": program}) as child:  # a process that only compiles it

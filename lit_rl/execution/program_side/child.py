@@ -44,12 +44,7 @@ _TEXT, _BUFFERED = io.TextIOWrapper, (io.BufferedWriter, io.BufferedRandom, io.B
 
 
 def finish(source: str, leave_traceback: Callable[[BaseException], None]) -> None:
-    """End the program that ran as ``__main__``.
-
-    Args:
-        source: the program's.
-        leave_traceback: shows an exception that is raised meanwhile.
-    """
+    """End the program that ran as ``__main__``."""
     for step in (_join_threads, _run_exit_functions, flush):
         _try(step, leave_traceback)
     if any(word in source for word in _FINISHING):
@@ -287,11 +282,7 @@ def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> N
 
 
 def find(namespace: Namespace, name: str) -> Any:
-    """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``.
-
-    Raises:
-        NameError: if the program defines no such function.
-    """
+    """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``."""
     head, _, method = name.partition(".")
     if method:
         owner = namespace.get(head)

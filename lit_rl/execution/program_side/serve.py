@@ -18,13 +18,7 @@ from lit_rl.execution.wire.link import Link, encode
 
 
 class Server(Link):
-    """Answers the tests' requests, and sends requests to objects that the tests passed in.
-
-    Args:
-        channel: to the tests' process.
-        namespace: the program's globals.
-        in_place: send arguments back after each call.
-    """
+    """Answers the tests' requests, and sends requests to objects that the tests passed in."""
 
     def __init__(self, channel: Channel, namespace: dict[str, Any], in_place: bool) -> None:
         super().__init__(channel, held.PROGRAM)

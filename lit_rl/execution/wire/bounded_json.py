@@ -1,9 +1,11 @@
-"""JSON that an untrusted process may have written, read within bounds of memory and time."""
+"""JSON that an untrusted process may have written, and its sets and dicts, read within bounds of memory and time."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 LONGEST = 16 << 20
@@ -20,6 +22,7 @@ _COSTS = ((",", 1), ("[", 3), ("{", 6))
 # A string that is never closed matches too, so that each search begins where the last one ended: linear time.
 _STRINGS = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
+_COLLISIONS = 64  # of different keys of a set or dict
 
 NOT_CARRIED = "NotCarried"
 """Name, in place of an exception's, under which an outcome says that a value of the program cannot be carried."""
@@ -40,16 +43,7 @@ def not_carried(error: NotCarried) -> dict[str, Any]:
 
 
 def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNITS) -> Any:
-    """The content of a JSON text.
-
-    Args:
-        text: as it arrived.
-        longest: bytes after which it is refused unread.
-        most_units: what it may need in memory, see ``MOST_UNITS``.
-
-    Raises:
-        NotPlain: if it is not JSON, or would take more memory or time than is allowed.
-    """
+    """The content of a JSON text."""
     _require_length(text, longest)
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
@@ -62,11 +56,7 @@ def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNIT
 
 
 def readable(text: str, longest: int = LONGEST) -> str:
-    """A text in ASCII, if ``parse`` reads as much on the other side.
-
-    Raises:
-        NotCarried: if it is longer, or needs more memory, than is allowed.
-    """
+    """A text in ASCII, if ``parse`` reads as much on the other side."""
     _require_length(text, longest)
     if len(text) > MOST_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
         _require_units(text, MOST_UNITS)
@@ -88,3 +78,34 @@ def _require_units(text: str, most_units: int) -> None:
 
 def _units(text: str) -> int:
     return sum(cost * text.count(character) for character, cost in _COSTS)
+
+
+def refuse_collisions(keys: Sequence[Any]) -> None:
+    """Refuse keys of which many share a hash: a table of them would take quadratic time."""
+    if len(keys) <= _COLLISIONS:
+        return
+    hashes = Counter(map(hash, keys))
+    crowded = {value for value, count in hashes.items() if count > _COLLISIONS}
+    if not crowded:
+        return
+    # Many equal keys are honest, and cheap: each is found at the first probe.
+    firsts: dict[int, Any] = {}
+    differing: Counter[int] = Counter()
+    for key in keys:
+        value = hash(key)
+        if value in crowded and firsts.setdefault(value, key) != key:
+            differing[value] += 1
+    if max(differing.values(), default=0) > _COLLISIONS:
+        raise NotCarried("keys of a set or dict that collide")
+
+
+def checked_keys(items: list[Any]) -> list[Any]:
+    """``items``, if a set of them can be built in linear time."""
+    refuse_collisions(items)
+    return items
+
+
+def checked_dict(items: Sequence[Any]) -> dict[Any, Any]:
+    """A dict of keys and values that follow each other."""
+    refuse_collisions(items[::2])
+    return dict(zip(items[::2], items[1::2], strict=True))

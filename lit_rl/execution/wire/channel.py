@@ -19,12 +19,7 @@ class LineTooLong(ChannelClosed):
 
 
 class Channel:
-    """Lines over one stream-socket descriptor. Only where it is non-blocking may something stay unsent or unread.
-
-    Args:
-        descriptor: the socket's file descriptor; closed by the caller.
-        longest: bytes after which a line is refused.
-    """
+    """Lines over one stream-socket descriptor. Only where it is non-blocking may something stay unsent or unread."""
 
     def __init__(self, descriptor: int, longest: int = LONGEST_LINE) -> None:
         self.descriptor = descriptor
@@ -34,11 +29,7 @@ class Channel:
         self.unsent = memoryview(b"")
 
     def send(self, text: str) -> None:
-        """Write one line; the next one must wait until nothing of this one is ``unsent``.
-
-        Raises:
-            ChannelClosed: if the other end hung up.
-        """
+        """Write one line; the next one must wait until nothing of this one is ``unsent``."""
         self.unsent = memoryview(text.encode("utf-8") + b"\n")
         self.flush()
 
@@ -53,11 +44,7 @@ class Channel:
             raise ChannelClosed(str(error)) from None
 
     def receive(self) -> bytes:
-        """The next line, without its end.
-
-        Raises:
-            ChannelClosed: at the end of the stream, or if a line is longer than allowed.
-        """
+        """The next line, without its end."""
         while True:
             line = self.take_line()
             if line is not None:

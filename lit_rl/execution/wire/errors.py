@@ -80,11 +80,7 @@ def attributes_of(error: BaseException) -> dict[str, Any]:
 
 
 def set_attributes(error: BaseException, told: Any) -> None:
-    """Give an exception the attributes that the other side sent; what its class defines stays as it is.
-
-    Raises:
-        TypeError: if ``told`` is not a dictionary.
-    """
+    """Give an exception the attributes that the other side sent; what its class defines stays as it is."""
     if type(told) is not dict:
         raise TypeError("no attributes")
     for name, value in list(told.items())[:_MOST]:

@@ -35,11 +35,7 @@ class StopOfProgram(RuntimeError):
 
 
 class Held:
-    """Numbers of objects of this process, and descriptions of them still to be sent to the other.
-
-    Args:
-        side: ``PROGRAM`` or ``TESTS``.
-    """
+    """Numbers of objects of this process, and descriptions of them still to be sent to the other."""
 
     def __init__(self, side: int) -> None:
         self._side = side
@@ -63,12 +59,7 @@ class Held:
         return self._numbers.get(id(value)) in self._given
 
     def number_of(self, value: Any, *, told: bool = False) -> int:
-        """The number of an object: always the same one.
-
-        Args:
-            value: the object.
-            told: the other side learns in another way what it is.
-        """
+        """The number of an object: always the same one."""
         number = self._numbers.get(id(value))
         if number is None:
             number = 2 * len(self._objects) + self._side
@@ -129,11 +120,7 @@ def steers(kind: type) -> bool:
 
 
 def known_exception(name: str) -> type[BaseException] | None:
-    """The exception class ``module:name`` of the standard library, where this process has its module.
-
-    Raises:
-        LookupError: if the name is that of an exception which steers who catches it, such as ``StopIteration``.
-    """
+    """The exception class ``module:name`` of the standard library, where this process has its module."""
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module) if _is_standard(module) else None
     for part in qualified.split("."):
@@ -150,21 +137,13 @@ def _text(name: Any) -> str:
 
 
 def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The result of an operation; ``NotImplemented`` where the class says so.
-
-    Raises:
-        ValueError: if the operation is unknown.
-    """
+    """The result of an operation; ``NotImplemented`` where the class says so."""
     special = _SPECIAL.get(operation)
     if special is not None:
         return special(target, *args, **kwargs)
     if operation not in OPERATIONS:
         raise ValueError(f"no operation {operation}")
     return getattr(type(target), operation)(target, *args)
-
-
-def _call(target: Any, *args: Any, **kwargs: Any) -> Any:
-    return target(*args, **kwargs)
 
 
 def _method(target: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -197,7 +176,7 @@ _SPECIAL: Mapping[str, Callable[..., Any]] = {
     "method": _method,
     "method of": _method,
     "await": _await,
-    "__call__": _call,
+    "__call__": lambda target, *args, **kwargs: target(*args, **kwargs),
     "__getitem__": operator.getitem,
     "__setitem__": operator.setitem,
 }

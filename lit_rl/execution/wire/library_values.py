@@ -1,4 +1,4 @@
-"""Values of the standard library's types, and numpy's, as plain data.
+"""Values of the standard library's types, and numpy's arrays, as plain data; stand-ins for those that have none.
 
 Each is written as a word and the values it is made of. A type is recognised by the module and name of one of its
 base classes, and imported only where such a value is read: neither a program nor a test pays for a library that it
@@ -7,33 +7,68 @@ does not use.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, ItemsView, ValuesView
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from io import BytesIO, StringIO
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain
-from lit_rl.execution.wire.hashed import checked_dict
-from lit_rl.execution.wire.neutral_values import Array, FieldTuple
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, checked_dict
 from lit_rl.execution.wire.printable import printable_name
 
 _DECIMAL_DIGITS = 10_000
 # Reducing a fraction takes time that grows with the square of its digits.
 _FRACTION_DIGITS = 8_000
 _MOST_FIELDS = 255
-
 _FACTORIES = {kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)}
-_CONSTANTS = {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}
-_ARRAY_CODES = frozenset("bBuhHiIlLqQfd")
-
 # Of numpy's arrays.
-_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex", "U": "str"}
-_ITEMS = frozenset((bool, int, float, complex, str))
+_DTYPE = re.compile(r"[<>|=][biufc](?:1|2|4|8|16)")
+_NUMBERS = frozenset((bool, int, float, complex))
 _MOST_AXES = 32
 _EMPTY_ROWS = 10_000
-_MOST_CHARACTERS = 4 << 20  # of all texts of an array, each padded to the longest
+
+
+class Opaque:
+    """An object of the program's that is not plain data. Equal to nothing but itself."""
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
+
+    def __repr__(self) -> str:
+        return f"<{self.type_name} object of the program>"
+
+
+class FieldTuple(tuple[Any, ...]):
+    """A named tuple: a tuple whose items are attributes too. Equal to a tuple of the same items.
+
+    One class serves all: making one for each type that a program names would be slow.
+    """
+
+    _type_name: str
+    _fields: tuple[str, ...]
+
+    @classmethod
+    def of(cls, type_name: str, fields: Sequence[str], items: Sequence[Any]) -> FieldTuple:
+        """A tuple of ``items`` under the names ``fields``."""
+        made = cls(items)
+        made.__dict__.update(_type_name=type_name, _fields=tuple(fields))
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self.__dict__.get("_fields", ())
+        if name in fields:
+            return self[fields.index(name)]
+        raise AttributeError(f"{self.__dict__.get('_type_name', 'FieldTuple')!r} object has no attribute {name!r}")
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(zip(self._fields, self, strict=True))
+
+    def _replace(self, **changed: Any) -> FieldTuple:
+        return FieldTuple.of(self._type_name, self._fields, list({**self._asdict(), **changed}.values()))
+
+    def __repr__(self) -> str:
+        return f"{self._type_name}({', '.join(f'{name}={item!r}' for name, item in self._asdict().items())})"
 
 
 def parts_of(value: Any) -> list[Any] | None:
@@ -47,19 +82,11 @@ def parts_of(value: Any) -> list[Any] | None:
     if isinstance(fields, tuple):
         name = value._type_name if isinstance(value, FieldTuple) else kind.__name__
         return ["fields", str(name), list(fields), list(tuple.__iter__(value))]
-    if isinstance(value, ItemsView):
-        return ["items", *[part for pair in value for part in pair]]
-    if isinstance(value, ValuesView):
-        return ["values", *value]
     return None
 
 
 def from_parts(word: str, parts: list[Any]) -> Any:
-    """The inverse of ``parts_of``; parts come decoded.
-
-    Raises:
-        NotPlain: if no value has such parts; also any error that the type's own constructor raises.
-    """
+    """The inverse of ``parts_of``; parts come decoded."""
     if type(word) is not str or word not in _MAKERS:
         raise NotPlain("an unknown tag")
     return _MAKERS[word](*parts)
@@ -76,36 +103,18 @@ def _defaultdict_parts(value: Any) -> list[Any] | None:
     return ["defaultdict", factory and factory.__name__, *_mapping_parts("", value)[1:]]
 
 
-def _text_parts(value: Any) -> list[Any]:
-    return ["StringIO" if isinstance(value.getvalue(), str) else "BytesIO", value.getvalue(), value.tell()]
-
-
-def _ndarray_parts(value: Any) -> list[Any]:
-    """An array as its type, its shape and its items, row by row."""
-    value = _narrowed(value)
+def _array_parts(value: Any) -> list[Any]:
+    """An array of numbers as its type, its shape and its items, row by row; any other as its lists."""
     items = value.ravel().tolist()
-    if value.dtype.kind not in _KINDS or not _ITEMS.issuperset(map(type, items)):  # of a matrix, lists; masked, None
+    if not _DTYPE.fullmatch(value.dtype.str) or not _NUMBERS.issuperset(map(type, items)):
         return ["plain", value.tolist()]
-    return ["ndarray", value.dtype.str, list(value.shape), items]
+    return ["array", value.dtype.str, list(value.shape), items]
 
 
 def _scalar_parts(value: Any) -> list[Any]:
-    """A number or text as its type and its value."""
-    value = _narrowed(value)
-    if value.dtype.kind not in _KINDS:
-        return ["plain", value.tolist()]
-    return ["numpy", value.dtype.str, value.tolist()]
-
-
-def _narrowed(value: Any) -> Any:
-    """Numbers that are wider than Python's own types, converted to those."""
-    kind, size = value.dtype.kind, value.dtype.itemsize
-    return value.astype({"f": "<f8", "c": "<c16"}[kind]) if size > {"f": 8, "c": 16}.get(kind, size) else value
-
-
-def _neutral_parts(value: Array) -> list[Any]:
-    """An array that was read without numpy."""
-    return ["array of", value.dtype, list(value.shape), list(value._items)]
+    item = value.tolist()
+    is_wide = type(item).__module__ == "numpy"
+    return ["plain", complex(item) if is_wide and value.dtype.kind == "c" else float(item) if is_wide else item]
 
 
 _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
@@ -119,20 +128,10 @@ _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
     ("datetime", "time"): lambda value: ["time", value.isoformat(), value.fold],
     ("datetime", "timedelta"): lambda value: ["timedelta", value.days, value.seconds, value.microseconds],
     ("datetime", "timezone"): lambda value: ["timezone", value.utcoffset(None)],
-    ("pathlib", "PurePath"): lambda value: ["path", _path_class(value), str(value)],
-    ("array", "array"): lambda value: ["array", value.typecode, value.tolist()],
-    ("builtins", "ellipsis"): lambda value: ["constant", "Ellipsis"],
-    ("builtins", "NotImplementedType"): lambda value: ["constant", "NotImplemented"],
-    ("_io", "StringIO"): _text_parts,
-    ("_io", "BytesIO"): _text_parts,
-    ("numpy", "ndarray"): _ndarray_parts,
+    ("array", "array"): lambda value: ["plain", value.tolist()],
+    ("numpy", "ndarray"): _array_parts,
     ("numpy", "generic"): _scalar_parts,
-    (Array.__module__, "Array"): _neutral_parts,
 }
-
-
-def _path_class(value: Any) -> str:
-    return next(base.__name__ for base in type(value).__mro__ if base.__module__.startswith("pathlib"))
 
 
 def _named(module: str, name: str) -> Any:
@@ -169,18 +168,6 @@ def _instant(kind: str) -> Callable[[str, int], Any]:
     return lambda text, fold: _named("datetime", kind).fromisoformat(text).replace(fold=fold)
 
 
-def _path(name: str, text: str) -> Any:
-    if type(text) is not str or name not in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath"):
-        raise NotPlain("a path of an unknown kind")
-    return _named("pathlib", name)(text)
-
-
-def _array(code: str, items: list[Any]) -> Any:
-    if code not in _ARRAY_CODES or type(items) is not list:
-        raise NotPlain("an array of an unknown kind")
-    return _named("array", "array")(code, "".join(items) if code == "u" else items)
-
-
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     if len(fields) != len(items) or len(fields) > _MOST_FIELDS or len(set(fields)) != len(fields):
         raise NotPlain("a named tuple whose names do not fit its items")
@@ -190,53 +177,13 @@ def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     return FieldTuple.of(printable_name(name), fields, items)
 
 
-def _file(kind: Callable[[Any], Any]) -> Callable[[str | bytes, int], Any]:
-    def make(content: str | bytes, position: int) -> Any:
-        made = kind(content)
-        made.seek(_within(content, position))
-        return made
+def _array(dtype: str, shape: list[int], items: list[Any]) -> Any:
+    """A NumPy array if this process has loaded numpy, else nested lists.
 
-    return make
-
-
-def _within(content: str | bytes, position: int) -> int:
-    if type(position) is not int or not 0 <= position <= len(content):
-        raise NotPlain("a position outside of the content")
-    return position
-
-
-def _ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
-    """A NumPy array if this process has loaded numpy, else a stand-in for one."""
-    name = _dtype_name(dtype)
-    if "U" in dtype and int(dtype[2:]) * len(items) > _MOST_CHARACTERS:
-        raise NotCarried("an array of texts with more elements than can be held")
-    axes = _checked_shape(shape, items)
-    numpy = _numpy()
-    if numpy is not None:
-        return numpy.array(items, dtype=dtype).reshape(axes)
-    return Array(name, axes, items)
-
-
-def _scalar(dtype: str, item: Any) -> Any:
-    """A NumPy scalar if this process has loaded numpy, else Python's own."""
-    _dtype_name(dtype)
-    numpy = _numpy()
-    return item if numpy is None else numpy.dtype(dtype).type(item)
-
-
-def _numpy() -> Any:
-    """The package itself, if this process has loaded it; not a stand-in for it."""
-    loaded = sys.modules.get("numpy")
-    return loaded if hasattr(loaded, "frombuffer") else None
-
-
-def _array_of(name: str, shape: list[int], items: list[Any]) -> Array:
-    """An array that was read without numpy before, read again."""
-    return Array(printable_name(name), _checked_shape(shape, items), items)
-
-
-def _checked_shape(shape: list[int], items: list[Any]) -> tuple[int, ...]:
-    """The shape, if the items fill it and walking it takes no longer than walking the items."""
+    The items must fill the shape, and walking it must take no longer than walking the items.
+    """
+    if type(dtype) is not str or not _DTYPE.fullmatch(dtype):
+        raise NotPlain("an array of an unknown type")
     if len(shape) > _MOST_AXES or not all(type(length) is int and length >= 0 for length in shape):
         raise NotPlain("an array without a valid shape")
     size, rows = 1, 1
@@ -244,25 +191,25 @@ def _checked_shape(shape: list[int], items: list[Any]) -> tuple[int, ...]:
         size, rows = size * length, rows * max(1, length)
         if rows > max(len(items), _EMPTY_ROWS):
             raise NotPlain("an array with more elements than items")
-    if size != len(items) or any(type(item) not in _ITEMS for item in items):
+    if size != len(items) or not _NUMBERS.issuperset(map(type, items)):
         raise NotPlain("an array whose items do not fit its shape")
-    return tuple(shape)
+    numpy: Any = sys.modules.get("numpy")
+    if hasattr(numpy, "frombuffer"):  # the package itself, and not a stand-in for it
+        return numpy.array(items, dtype=dtype).reshape(shape)
+    return _nested(items, shape)
 
 
-def _dtype_name(dtype: str) -> str:
-    """``int64`` for ``<i8``."""
-    kind, size = dtype[1:2], dtype[2:]
-    if dtype[:1] not in ("<", "|", ">", "=") or kind not in _KINDS or not (size.isdecimal() and len(size) < 6):
-        raise NotPlain("an array of an unknown type")
-    return _KINDS[kind] if kind in "bU" else f"{_KINDS[kind]}{8 * int(size)}"
+def _nested(items: list[Any], shape: list[int]) -> Any:
+    if not shape:
+        return items[0]
+    step = len(items) // shape[0] if shape[0] else 0
+    return [_nested(items[index * step : (index + 1) * step], shape[1:]) for index in range(shape[0])]
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
     "Counter": _counter,
     "OrderedDict": lambda *items: OrderedDict(checked_dict(items)),
     "defaultdict": _defaultdict,
-    "items": lambda *items: checked_dict(items).items(),
-    "values": lambda *items: dict(enumerate(items)).values(),
     "fields": _fields,
     "Decimal": _decimal,
     "Fraction": _fraction,
@@ -271,13 +218,6 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "time": _instant("time"),
     "timedelta": lambda days, seconds, rest: _named("datetime", "timedelta")(days, seconds, rest),
     "timezone": lambda offset: _named("datetime", "timezone")(offset),
-    "path": _path,
     "array": _array,
-    "constant": lambda name: _CONSTANTS[name],
-    "StringIO": _file(StringIO),
-    "BytesIO": _file(BytesIO),
-    "ndarray": _ndarray,
-    "numpy": _scalar,
-    "array of": _array_of,
     "plain": lambda value: value,
 }

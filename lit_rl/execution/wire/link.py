@@ -38,13 +38,7 @@ class CannotCross(TypeError, AttributeError):
 
 
 class Link(ABC):
-    """One end of the connection.
-
-    Args:
-        channel: to the other end.
-        side: ``held.PROGRAM`` or ``held.TESTS``.
-        operations: those that the other side's objects may answer here.
-    """
+    """One end of the connection."""
 
     def __init__(self, channel: Channel, side: int, operations: frozenset[str] = OPERATIONS) -> None:
         self.channel = channel
@@ -67,11 +61,7 @@ class Link(ABC):
         return isinstance(error, ChannelClosed | BadMessage)
 
     def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
-        """Make a class of this side, which extends one of the other's, known to the other.
-
-        Raises:
-            TypeError: if this side may not.
-        """
+        """Make a class of this side, which extends one of the other's, known to the other."""
         raise TypeError(f"{name} cannot extend a class of another process")
 
     def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -83,21 +73,13 @@ class Link(ABC):
     # --- sending -----------------------------------------------------------------------------------------
 
     def send(self, message: list[Any]) -> None:
-        """Send one message, with what the other side must know about the objects in it.
-
-        Raises:
-            NotCarried: if it is larger than the other side reads.
-        """
+        """Send one message, with what the other side must know about the objects in it."""
         self.channel.send(readable(encode([*message, self.held.take_news()])))
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
     ) -> Any:
-        """Have something done on the other side; return its value or raise its exception.
-
-        Raises:
-            CannotCross: if an argument cannot.
-        """
+        """Have something done on the other side; return its value or raise its exception."""
         options = {name: self.tree(value) for name, value in kwargs.items()}
         self.send(["do", operation, target, [self.tree(value) for value in args], options])
         while True:
@@ -122,11 +104,7 @@ class Link(ABC):
     # --- receiving ---------------------------------------------------------------------------------------
 
     def receive(self) -> list[Any]:
-        """The next message.
-
-        Raises:
-            BadMessage: if it is malformed.
-        """
+        """The next message."""
         try:
             line = self.channel.receive()
             message = parse(line)
@@ -289,11 +267,7 @@ class Link(ABC):
         return description
 
     def exception(self, description: Any) -> BaseException:
-        """The exception that was described; one of this side's comes back as itself.
-
-        Raises:
-            BadMessage: if it is not a description.
-        """
+        """The exception that was described; one of this side's comes back as itself."""
         try:
             error = self._exception(description)
             cause = description.get("cause")

@@ -4,25 +4,24 @@ A value becomes a JSON tree in which every list starts with a tag. Decoding chec
 of the sender, and cannot be made slow: bytes, depth, items and digits are bounded, and a set or dict whose keys
 were chosen to collide is refused.
 
-Tags of builtin types: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset (``S``, ``F``: built in one step),
+Tags of builtin types: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset,
 ``d`` dict (keys, values in turn), ``b`` bytes, ``B`` bytearray, ``i`` large int (hexadecimal), ``c`` complex,
-``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``k`` keys of a dict, ``o`` anything else: the number its
-owner gave it, ``!`` the reason why a value cannot be carried. Types of the standard library and of numpy have words
-for tags: see ``library_values``.
+``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``o`` anything else: the number its owner gave it, ``!`` the
+reason why a value cannot be carried. Types of the standard library and numpy's arrays have words for tags: see
+``library_values``.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, KeysView, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
 from lit_rl.execution.wire import library_values
-from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, parse, readable
-from lit_rl.execution.wire.hashed import Kind, build, checked_dict, checked_keys, recipe
-from lit_rl.execution.wire.neutral_values import Opaque
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, checked_dict, checked_keys, parse, readable
+from lit_rl.execution.wire.library_values import Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
 
 __all__ = [
@@ -57,11 +56,7 @@ Revive = Callable[[list[Any]], Any]
 
 
 def dumps(value: Any) -> str:
-    """``value`` as a JSON text; of what is not plain data, its type's name.
-
-    Raises:
-        NotCarried: if the value is beyond what ``loads`` reads.
-    """
+    """``value`` as a JSON text; of what is not plain data, its type's name."""
     return readable(_ENCODE(to_tree(value, forget)))
 
 
@@ -84,24 +79,21 @@ def loads(text: str | bytes, *, beside_large: bool = False) -> Any:
     Args:
         text: as it arrived.
         beside_large: whether it is compared with what may hold large ints: no Decimal or Fraction is read then.
-
-    Raises:
-        NotPlain: if the text is not what ``dumps`` writes.
     """
     return from_tree(parse(text), beside_large=beside_large)
 
 
 def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
-    """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds.
-
-    Raises:
-        NotCarried: if it is nested deeper than ``depth``, or holds too large an int.
-    """
+    """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
     if kind is int:
-        return value if -_SMALL_INT < value < _SMALL_INT else ["i", _digits_of(value)]
+        if -_SMALL_INT < value < _SMALL_INT:
+            return value
+        if value.bit_length() > 4 * _HEX_DIGITS:
+            raise NotCarried(_TOO_LARGE)
+        return ["i", hex(value)]
     if not depth:
         raise NotCarried(TOO_DEEP)
     if kind is list or kind is tuple:
@@ -110,12 +102,6 @@ def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
     if kind is dict:
         return ["d", *[to_tree(part, hold, depth - 1) for pair in value.items() for part in pair]]
     return _less_common(value, hold, depth)
-
-
-def _digits_of(value: int) -> str:
-    if value.bit_length() > 4 * _HEX_DIGITS:
-        raise NotCarried(_TOO_LARGE)
-    return hex(value)
 
 
 def _all_simple(items: Sequence[Any]) -> bool:
@@ -140,14 +126,6 @@ def _items(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, 
     return lambda value, hold, depth: [tag, *[to_tree(item, hold, depth - 1) for item in iterate(value)]]
 
 
-def _set_tree(tag: str, kind: Kind) -> Callable[[Any, Hold, int], list[Any]]:
-    def encode(value: Any, hold: Hold, depth: int) -> list[Any]:
-        at_once, items = recipe(value, kind)
-        return [tag.upper() if at_once else tag, *[to_tree(item, hold, depth - 1) for item in items]]
-
-    return encode
-
-
 _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
     (bool, lambda value, hold, depth: bool(value)),
     (int, lambda value, hold, depth: to_tree(int.__pos__(value), hold, depth)),
@@ -155,8 +133,8 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
     (str, lambda value, hold, depth: str.__str__(value)),
     (list, _items("l", list.__iter__)),
     (tuple, _items("t", tuple.__iter__)),
-    (set, _set_tree("s", set)),
-    (frozenset, _set_tree("f", frozenset)),
+    (set, _items("s", set.__iter__)),
+    (frozenset, _items("f", frozenset.__iter__)),
     (dict, _items("d", lambda value: chain.from_iterable(dict.items(value)))),
     (bytearray, lambda value, hold, depth: ["B", bytes(value).decode("latin-1")]),
     (bytes, lambda value, hold, depth: ["b", bytes(memoryview(value)).decode("latin-1")]),
@@ -164,7 +142,6 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
     (type, lambda value, hold, depth: ["T", value.__name__] if value in _TYPES.values() else hold(value)),
     (range, _items("r", lambda value: iter((value.start, value.stop, value.step)))),
     (deque, _items("q", lambda value: chain((value.maxlen,), deque.__iter__(value)))),
-    (KeysView, _items("k", iter)),
     (Iterator, _items("I", lambda value: islice(value, _ITERATOR_ITEMS))),
 )
 
@@ -176,9 +153,6 @@ def from_tree(tree: Any, revive: Revive | None = None, *, beside_large: bool = F
         tree: what ``to_tree`` made.
         revive: turns ``["o", ...]`` into an object.
         beside_large: as for ``loads``.
-
-    Raises:
-        NotPlain: if it is not what ``to_tree`` makes.
     """
     try:
         try:
@@ -284,14 +258,11 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "T": lambda name: _TYPES[name],
 }
 _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
-    "s": lambda items: build(set, False, checked_keys(items)),
-    "f": lambda items: build(frozenset, False, checked_keys(items)),
-    "S": lambda items: build(set, True, checked_keys(items)),
-    "F": lambda items: build(frozenset, True, checked_keys(items)),
+    "s": lambda items: set(checked_keys(items)),
+    "f": lambda items: frozenset(checked_keys(items)),
     "d": checked_dict,
     "r": _range,
     "q": lambda items: deque(items[1:], items[0]),
-    "k": lambda items: dict.fromkeys(checked_keys(items)).keys(),
     "I": iter,
 }
 

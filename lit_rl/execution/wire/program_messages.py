@@ -42,20 +42,12 @@ class HostedEnd(NamedTuple):
 
 
 def read_description(line: bytes) -> Description:
-    """An exception of the program's.
-
-    Raises:
-        NotPlain: if the line is not one.
-    """
+    """An exception of the program's."""
     return description_of_tree(parse(line, _LONGEST_DESCRIPTION))
 
 
 def read_hosted(line: bytes) -> HostedCall | HostedEnd:
-    """A program's message to the object whose functions it calls.
-
-    Raises:
-        NotPlain: if it is neither a call nor an end.
-    """
+    """A program's message to the object whose functions it calls."""
     tree = parse(line, LONGEST_CALL, _CALL_UNITS)
     if type(tree) is not list or not tree:
         raise NotPlain("a message that is not a list")
@@ -80,9 +72,6 @@ def read_result(line: bytes) -> dict[str, Any]:
         ``line`` (of the tests, or ``None``), ``number`` (of the assert that failed), ``actual`` (what it answered
         last, for a reader), and of a rehearsal ``passes`` (whether a shortage of the machine made it fail, which may
         pass).
-
-    Raises:
-        NotPlain: if the line is not one.
     """
     tree = parse(line, _LONGEST_DESCRIPTION)
     if type(tree) is not dict:
@@ -107,11 +96,7 @@ def bounded_description(tree: Any) -> Description | None:
 
 
 def description_of_tree(tree: Any) -> Description:
-    """The same from a message that is already parsed.
-
-    Raises:
-        NotPlain: if it is not a description.
-    """
+    """The same from a message that is already parsed."""
     names = tree.get("types") if type(tree) is dict else None
     if type(names) is not list or not all(type(name) is str for name in names):
         raise NotPlain("not a description of an exception")
@@ -130,10 +115,5 @@ def _line(number: Any) -> int | None:
 
 
 def whole_lines(content: bytes, most: int) -> Mapping[int, bytes]:
-    """The whole lines that a program wrote, by position; lines beyond the last meaningful one are not read.
-
-    Args:
-        content: what was written; a last line without its end does not count.
-        most: lines after which nothing is read.
-    """
+    """The whole lines that a program wrote, by position; lines beyond the last meaningful one are not read."""
     return dict(enumerate(content.split(b"\n", most)[:-1]))

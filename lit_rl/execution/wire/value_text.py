@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from lit_rl.execution.wire.neutral_values import Array, FieldTuple, Opaque
+from lit_rl.execution.wire.library_values import FieldTuple, Opaque
 from lit_rl.execution.wire.printable import printable
 
 LONGEST_SHOWN = 500
@@ -24,8 +24,8 @@ _LARGEST_SET = 1000
 _MOST_PIECES_OF_AN_ITEM = 100
 _LARGEST_INT_BITS = 4096
 _DEEPEST = 100
-_WRITTEN_AS_THEY_ARE = (bool, complex, float, range, type, type(None), type(...), type(NotImplemented))
-_MODULES_WRITTEN_AS_THEY_ARE = frozenset(("datetime", "decimal", "fractions", "pathlib"))
+_WRITTEN_AS_THEY_ARE = (bool, complex, float, range, type, type(None), type(...))
+_MODULES_WRITTEN_AS_THEY_ARE = frozenset(("datetime", "decimal", "fractions"))
 
 
 def shortened(text: str, longest: int = LONGEST_SHOWN) -> str:
@@ -43,9 +43,6 @@ def shortened(text: str, longest: int = LONGEST_SHOWN) -> str:
 
 def value_text(value: Any) -> str:
     """A value as Python writes it, shortened; empty for one that cannot be written.
-
-    Args:
-        value: of the types that ``plain`` reads, at any depth; of any other, only the type is named.
 
     Example:
         >>> value_text({"b": {3, 1, 2}})
@@ -108,7 +105,7 @@ def _container(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, dict):
         name = "" if type(value) is dict else type(value).__name__
         yield from _items(f"{name}({{" if name else "{", value.items(), "})" if name else "}", depth, _pair)
-    elif isinstance(value, Array) or type(value).__module__ in ("numpy", "array"):
+    elif type(value).__module__ == "numpy":
         yield "array("
         yield from _pieces(value.tolist(), depth - 1)
         yield ")"
@@ -173,7 +170,4 @@ _SEQUENCES: tuple[tuple[Any, str, str], ...] = (
     (list, "[", "]"),
     (tuple, "(", ")"),
     (deque, "deque([", "])"),
-    (type({}.keys()), "dict_keys([", "])"),
-    (type({}.values()), "dict_values([", "])"),
-    (type({}.items()), "dict_items([", "])"),
 )

@@ -22,13 +22,6 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
     One folder is open at a time, and the way up is ``..``: no path grows long, nothing recurses, nothing is
     renamed (which file rules may forbid) and no name is needed that a program could have taken. The program must
     be dead.
-
-    Args:
-        path: the folder.
-        seconds: the longest this may take.
-
-    Raises:
-        NotEmptied: if something cannot be removed, or it takes longer.
     """
     deadline = time.monotonic() + seconds
     try:

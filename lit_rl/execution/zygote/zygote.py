@@ -80,11 +80,6 @@ class Zygote:
     What a small program costs is mostly the kernel copying memory: after a fork each page that is written is
     copied, here and in the child, and using a Python object writes its reference count. So a program that ends
     soon is handled by one function that touches few objects, and the rest is left to ``_watch``.
-
-    Args:
-        control: socket to the supervisor; one packet per job.
-        confined: what each child must still do to be confined.
-        settings: those of ``spawning.ZygoteSettings``.
     """
 
     def __init__(self, control: _socket.socket, confined: Confined, settings: dict[str, Any]) -> None:

@@ -10,7 +10,8 @@ from itertools import chain
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from lit_rl.arguments import ArgumentError, arguments_of, fits, misfit
+from lit_rl.errors import ArgumentError
+from lit_rl.signature_check import arguments_of, check
 
 Curve = list[tuple[int, float]]
 """(rollouts or updates done, value), in order."""
@@ -279,8 +280,7 @@ def _made(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
 def require_fields(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
     """Raise ArgumentError unless fields are of these types; one that is missing is ``None``."""
     for name, hint in hints.items():
-        if not fits(item.get(name), hint):
-            raise misfit(f"{where}.{name}", hint, item.get(name))
+        check(item.get(name), hint, f"{where}.{name}")
 
 
 def _require_kinds(where: str, values: Iterable[Any], kinds: set[type]) -> None:

@@ -25,18 +25,15 @@ PARSERS = {
 }
 DESCRIPTION = {"stage": "run", "types": ["ValueError", "Exception"], "message": "no", "line": 3}
 VALID = [
-    *map(plain.dumps, [[1, (2.5, "a")], {"k": {1, 2}}, b"\xff", 10**40, 1j, range(3), iter([1]), int, ...]),
+    *map(plain.dumps, [[1, (2.5, "a")], {"k": {1, 2}}, b"\xff", 10**40, 1j, range(3), iter([1]), int]),
     '["Decimal","1.5"]',
     '["Fraction","0x1","0x3"]',
     '["Counter","a",1]',
     '["datetime","2020-01-02T03:04:05",0]',
     '["timedelta",1,2,3]',
-    '["path","PosixPath","a/b"]',
-    '["array","d",["l",1.5]]',
     '["fields","P",["l","x"],["l",1]]',
-    '["ndarray","<i8",["l",1,2],["l",1,2]]',
-    '["numpy","<f8",1.5]',
-    '["StringIO","abc",1]',
+    '["array","<i8",["l",1,2],["l",1,2]]',
+    '["plain",1.5]',
     '["defaultdict","int","a",1]',
     '["o",0,"Thing"]',
     json.dumps(DESCRIPTION),
@@ -46,10 +43,10 @@ VALID = [
     json.dumps({"kind": "passed", "secret": "ab", "number": 3, "num_bytes": 10}),
     json.dumps({"kind": "raised", "secret": "ab", "number": 1, "error": DESCRIPTION, "line": 3, "asked": True}),
 ]
-TAGS = ["l", "t", "s", "S", "f", "F", "d", "b", "B", "i", "c", "r", "q", "I", "T", "k", "o"]
-WORDS = ["Decimal", "Fraction", "Counter", "OrderedDict", "defaultdict", "items", "values", "fields", "datetime"]
-WORDS += ["date", "time", "timedelta", "timezone", "path", "array", "constant", "StringIO", "BytesIO", "ndarray"]
-WORDS += ["numpy", "array of", "plain", "call", "end", "value", "error", "names", "passed", "failed", "raised", "int"]
+TAGS = ["l", "t", "s", "f", "d", "b", "B", "i", "c", "r", "q", "I", "T", "o"]
+WORDS = ["Decimal", "Fraction", "Counter", "OrderedDict", "defaultdict", "fields", "datetime"]
+WORDS += ["date", "time", "timedelta", "timezone", "array"]
+WORDS += ["plain", "call", "end", "value", "error", "names", "passed", "failed", "raised", "int"]
 ODD = ["", "0x", "0x" + "f" * 9000, "1e999999999", "NaN", "sNaN", "-0", "<f8", "<U9", "\ud800", "\x00", "x" * 300]
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(WORDS + ODD)
 
@@ -91,7 +88,8 @@ ANY_LINE = st.binary(max_size=200) | mutated() | TREES.map(lambda tree: json.dum
 @example(line=b'["b",5]')
 @example(line=b'["Fraction","0x1","0x0"]')
 @example(line=b'["Decimal","one"]')
-@example(line=b'["array","d",["l","x"]]')
+@example(line=b'["array","<i8",["l",1],["l","x"]]')
+@example(line=b'["array",1,["l",2],["l",1]]')
 @example(line=b'["timedelta",999999999999,0,0]')
 @example(line=b'["c",{},[]]')
 @example(line=b"[[],[]]")
@@ -168,7 +166,7 @@ HUGE = {
     ),
     "a range of large ints": 'b\'["r",0,["i","0x%s"],["i","0x%s"]]\' % (b"f" * 7000000, b"f" * 3000000)',
     "decimals with a large exponent": 'b\'["Decimal","1e999999999"]\\n\' * 100',
-    "arrays with more rows than items": 'b\'["ndarray","<i8",["l",1000000000,0],["l"]]\\n\' * 100',
+    "arrays with more rows than items": 'b\'["array","<i8",["l",1000000000,0],["l"]]\\n\' * 100',
     "an exception with a long name": 'b\'{"types":["%s"]}\' % (b"x" * (15 << 20))',
 }
 

@@ -1,8 +1,7 @@
 """Plans of literal asserts: calls for the program, comparisons for the supervisor.
 
 ``assert f(1) == 2`` becomes the call ``f(1)``, which goes to the program's process, and ``_0 == 2``, which is
-evaluated here on what came back. Loops over literal lists are unrolled, and the helpers of EvalPlus's tests are
-recognised. Tests that do more than that get a grader process instead.
+evaluated here on what came back. Tests that do more than that get a grader process instead.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ from types import CodeType
 from typing import Any
 
 from lit_rl.execution.judging.asserts.evidence import truth_of
-from lit_rl.execution.judging.asserts.known_helpers import BUILTINS_OF_HELPERS, NAMES_OF_HELPERS, Compare, KnownHelpers
 from lit_rl.execution.judging.asserts.literal_expressions import (
     CAREFUL,
+    IMPORTED,
     PURE,
     NotLiteral,
-    Template,
-    rounds,
     template_of,
     value_of,
 )
@@ -39,6 +36,7 @@ _QUIET_MODULES = frozenset((
 ))  # fmt: skip
 # Written out: as slow to compare with some results as a large power.
 _LARGE_INT = re.compile(r"0[xXoObB][0-9a-fA-F_]{100000}")
+_KNOWN: Mapping[str, Any] = {"__builtins__": {}, **PURE, **CAREFUL, **IMPORTED}
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Assertion:
     def holds(self, results: Mapping[int, Any]) -> bool:
         """Return whether the comparison is true for these results, by call position."""
         names = {f"_{index}": results[call] for index, call in enumerate(self.calls)}
-        return bool(eval(self.code, {"__builtins__": {}, **PURE, **CAREFUL}, {**self.values, **names}))
+        return bool(eval(self.code, {**_KNOWN}, {**self.values, **names}))
 
     def wanted(self, test: str) -> str:
         """The value, or the source of the assert."""
@@ -87,39 +85,7 @@ class Assertion:
 
     def _other_value(self, side: ast.expr) -> Any:
         code = compile(ast.Expression(side), "<test>", "eval")
-        return eval(code, {"__builtins__": {}, **PURE, **CAREFUL}, dict(self.values))
-
-
-@dataclass(frozen=True)
-class HelperAssertion:
-    """A helper of the test that compares the result of one call.
-
-    Args:
-        calls: the call's position, alone.
-        compare: what the helper does.
-        expected: its second argument.
-        tolerance: its third.
-    """
-
-    calls: tuple[int, ...]
-    compare: Compare
-    expected: Any
-    tolerance: float
-
-    def holds(self, results: Mapping[int, Any]) -> bool:
-        """Return whether the helper accepts the result of its call."""
-        return self.compare(results[self.calls[0]], self.expected, self.tolerance)
-
-    def literal(self) -> Any:
-        """The second argument."""
-        return self.expected
-
-    def wanted(self, test: str) -> str:
-        """The second argument."""
-        return value_text(self.expected)
-
-
-Expectation = Assertion | HelperAssertion
+        return eval(code, {**_KNOWN}, dict(self.values))
 
 
 @dataclass(frozen=True)
@@ -127,7 +93,7 @@ class AssertPlan:
     """Calls in the order of the test, and the comparisons of their results."""
 
     calls: tuple[Call, ...]
-    assertions: tuple[Expectation, ...]
+    assertions: tuple[Assertion, ...]
 
 
 @lru_cache(maxsize=512)
@@ -151,10 +117,9 @@ class _Planner:
         self._names = program_names(test, tree, entry_point)
         self._alias: dict[str, str] = {}
         self._values: dict[str, Any] = {}
-        self._helpers = KnownHelpers()
-        self._templates: dict[int, Template] = {}
+        self._imported: set[str] = set()
         self._calls: list[Call] = []
-        self._assertions: list[Expectation] = []
+        self._assertions: list[Assertion] = []
 
     def plan(self) -> AssertPlan:
         check = self._check_function()
@@ -181,44 +146,24 @@ class _Planner:
 
     def _body(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
-            if isinstance(statement, ast.For):
-                self._loop(statement)
+            if isinstance(statement, ast.Assert):
+                self._assertion(statement)
             elif isinstance(statement, ast.Assign):
                 self._assign(statement)
             elif isinstance(statement, ast.Import | ast.ImportFrom):
                 self._import(statement)
-            elif isinstance(statement, ast.FunctionDef | ast.ClassDef):
-                if statement not in self._tree.body or not self._helpers.add(statement):
+            elif isinstance(statement, ast.Expr):
+                if not isinstance(statement.value, ast.Constant):
                     raise NotLiteral
-            else:
-                self._step(statement)
-
-    def _step(self, statement: ast.stmt) -> None:
-        """Plan a statement that may also be inside a loop."""
-        if isinstance(statement, ast.Assert):
-            self._assertion(statement)
-        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            self._helper_call(statement.value)
-        elif isinstance(statement, ast.Expr):
-            if not isinstance(statement.value, ast.Constant):
+            elif not isinstance(statement, ast.Pass):
                 raise NotLiteral
-        elif not isinstance(statement, ast.Pass):
-            raise NotLiteral
-
-    def _loop(self, loop: ast.For) -> None:
-        if self._names & BUILTINS_OF_HELPERS:
-            raise NotLiteral
-        before = self._values
-        self._require_free_names(loop.target)
-        for values in rounds(loop, self._value):
-            self._values = before | values
-            for statement in loop.body:
-                self._step(statement)
-        self._values = before  # nothing after a loop may use its names
 
     def _assign(self, statement: ast.Assign) -> None:
-        value = self._value(statement.value)  # such as METADATA, or the inputs of a loop
-        self._require_free_names(*statement.targets)
+        value = self._value(statement.value)  # such as METADATA
+        for part in (part for target in statement.targets for part in ast.walk(target)):
+            if isinstance(part, ast.Name):
+                self._require_free(part.id)
+                self._imported.discard(part.id)
         self._values |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
@@ -227,7 +172,11 @@ class _Planner:
             raise NotLiteral
         for item in statement.names:
             bound = item.asname or item.name
-            self._require_free(bound)
+            origin = item.name if isinstance(statement, ast.Import) else f"{statement.module}.{item.name}"
+            if (origin, bound) != ("math.isclose", "isclose"):
+                self._require_free(bound)
+            if bound in ("isclose", "math"):
+                self._imported.add(origin)
             if isinstance(statement, ast.ImportFrom):
                 if not hasattr(import_module(str(statement.module)), item.name):
                     raise NotLiteral
@@ -235,15 +184,10 @@ class _Planner:
                 if statement.module == "math" and isinstance(value, float):
                     self._values[bound] = value
 
-    def _require_free_names(self, *targets: ast.expr) -> None:
-        names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
-        for name in names:
-            self._require_free(name)
-
     def _require_free(self, name: str) -> None:
         """Refuse to bind a name that means something else anywhere in the test."""
         taken = name in self._names or name in self._alias or name in self._values
-        if taken or name in PURE or name in BUILTINS_OF_HELPERS | NAMES_OF_HELPERS or re.fullmatch(r"_\d+", name):
+        if taken or name in PURE or name == "isclose" or re.fullmatch(r"_\d+", name):
             raise NotLiteral
 
     def _assertion(self, statement: ast.Assert) -> None:
@@ -251,37 +195,22 @@ class _Planner:
             if any(isinstance(part, ast.Call) for part in ast.walk(statement.test)):
                 raise NotLiteral
             return
-        template = self._templates.get(id(statement))
-        if template is None:
-            template = template_of(statement.test, self._resolve, self._values)
-            self._templates[id(statement)] = template
+        template = template_of(statement.test, self._resolve, self._values)
         calls = tuple(self._add_call(name, node) for name, node in template.calls)
-        values = {name: self._values[name] for name in template.names}
         lines = statement.lineno, statement.end_lineno or statement.lineno
-        self._assertions.append(Assertion(calls, template.code, lines, values, template.wanted))
-
-    def _helper_call(self, call: ast.Call) -> None:
-        """``assertion(f(*inp), exp, 0)``."""
-        compare = self._helpers.comparison(call.func.id) if isinstance(call.func, ast.Name) else None
-        if compare is None or call.keywords or len(call.args) != 3 or self._names & BUILTINS_OF_HELPERS:
-            raise NotLiteral
-        result, expected, tolerance = call.args[0], self._value(call.args[1]), self._value(call.args[2])
-        name = self._resolve(result.func) if isinstance(result, ast.Call) else None
-        if not isinstance(result, ast.Call) or name is None or not isinstance(tolerance, int | float):
-            raise NotLiteral
-        if not _accepts(compare, expected, tolerance):
-            raise NotLiteral  # a grader reports what is wrong with such tests
-        position = self._add_call(name, result)
-        self._assertions.append(HelperAssertion((position,), compare, expected, tolerance))
+        self._assertions.append(Assertion(calls, template.code, lines, self._values, template.wanted))
 
     def _resolve(self, function: ast.expr) -> str | None:
         """Name of the program's function that is called here, or ``None`` for a pure builtin."""
+        is_attribute = isinstance(function, ast.Attribute)
+        if is_attribute and ast.unparse(function) == "math.isclose" and "math" in self._imported:
+            return None
         if not isinstance(function, ast.Name):
             raise NotLiteral
         name = self._alias.get(function.id, function.id)
         if name in self._names:
             return name
-        if name in PURE:
+        if name in PURE or (name == "isclose" and "math.isclose" in self._imported):
             return None
         raise NotLiteral
 
@@ -301,11 +230,3 @@ class _Planner:
 
     def _value(self, node: ast.expr) -> Any:
         return value_of(node, self._resolve, self._values)
-
-
-def _accepts(compare: Compare, expected: Any, tolerance: float) -> bool:
-    """Return whether a helper accepts the expected value itself."""
-    try:
-        return compare(expected, expected, tolerance)
-    except Exception:
-        return False

@@ -114,12 +114,7 @@ class Evidence(ast.NodeTransformer):
 
 
 def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
-    """Return whether a test has an assert, or anything else that fails it when something is wrong.
-
-    Args:
-        tree: a test, or a part of one.
-        idle: names of functions that can fail no test; see :func:`idle_helpers`.
-    """
+    """Return whether a test has an assert, or anything else that fails it when something is wrong."""
     for node in statements(tree):
         asserts = isinstance(node, ast.Expr) and _asserts(node) and name_called(node.value) not in idle
         if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not truth_of(node.test)):
@@ -194,13 +189,17 @@ def idle_helpers(tree: ast.Module) -> frozenset[str]:
     """Functions of a test that are named ``assert...`` and only compute: they assert nothing and call no others."""
     helpers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("assert")]
     names = [node.name for node in helpers]
-    return frozenset(node.name for node in helpers if names.count(node.name) == 1 and _only_answers(node))
-
-
-def _only_answers(function: ast.FunctionDef) -> bool:
-    """Return whether a function neither asserts nor raises, and calls only builtin functions that answer."""
-    called = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
-    return not can_fail(function) and all(isinstance(name, ast.Name) and name.id in _ANSWERING for name in called)
+    return frozenset(
+        node.name
+        for node in helpers
+        if names.count(node.name) == 1
+        and not can_fail(node)
+        and all(
+            isinstance(call.func, ast.Name) and call.func.id in _ANSWERING
+            for call in ast.walk(node)
+            if isinstance(call, ast.Call)
+        )
+    )
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Container, Iterable, Mapping
 from fractions import Fraction
-from types import CodeType
-from typing import Any
+from types import CodeType, SimpleNamespace
+from typing import Any, NamedTuple
 
-from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.hashed import checked_keys, refuse_collisions
+from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_collisions
 
 # Pure functions of plain data whose cost is linear in it.
 PURE: Mapping[str, Any] = {
     kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, range, set, str, tuple)
 } | {"abs": abs, "len": len, "max": max, "min": min, "round": round, "sorted": sorted, "sum": sum}
+
+# What may be called only where the tests import it, by either of its names.
+IMPORTED: Mapping[str, Any] = {"isclose": math.isclose, "math": SimpleNamespace(isclose=math.isclose)}
 
 _SIMPLE_NODES = (
     ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Load,
@@ -31,39 +33,27 @@ class NotLiteral(Exception):
     """The test does more than compare results of literal calls."""
 
 
-@dataclass(frozen=True)
-class Template:
-    """An assert's expression, compiled once however often it is used.
+class Template(NamedTuple):
+    """An assert's expression, taken apart.
 
     Args:
         code: the compiled expression, in which the result of call ``i`` is called ``_i``.
         calls: calls of the program: name and syntax node.
-        names: names of the test's values that it uses.
         wanted: what the result of the only call must equal, if that is all that is asserted.
     """
 
     code: CodeType
     calls: tuple[tuple[str, ast.Call], ...]
-    names: frozenset[str]
     wanted: ast.expr | None = None
 
 
 def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> Template:
-    """Take an expression apart.
-
-    Args:
-        expression: what is asserted; it is changed.
-        resolve: gives the name of the program's function that is called, or ``None`` for a pure builtin.
-        known: names of values of the test.
-
-    Raises:
-        NotLiteral: for what is not linear in the results of the calls.
-    """
+    """Take an expression apart."""
     results = _Results(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
     code = compile(ast.Expression(changed), "<test>", "eval")
     wanted = _other_side(changed) if len(results.calls) == 1 else None
-    return Template(code, tuple(results.calls), frozenset(results.names), wanted)
+    return Template(code, tuple(results.calls), wanted)
 
 
 def _other_side(changed: ast.expr) -> ast.expr | None:
@@ -76,11 +66,7 @@ def _other_side(changed: ast.expr) -> ast.expr | None:
 
 
 def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:
-    """The value of an expression of the test that calls nothing of the program.
-
-    Raises:
-        NotLiteral: if it is not plain data made of literals and of ``values``.
-    """
+    """The value of an expression of the test that calls nothing of the program."""
     if isinstance(node, ast.Name) and node.id in values:
         return values[node.id]
     if resolve(ast.Name("set")) is None:  # else ``set()`` is not a literal
@@ -119,13 +105,11 @@ class _Results(ast.NodeTransformer):
         self._resolve = resolve
         self._known = known
         self.calls: list[tuple[str, ast.Call]] = []
-        self.names: set[str] = set()
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.Name) and node.id in self._known:
-            self.names.add(node.id)
             return node
         if isinstance(node, ast.BinOp):
             if not isinstance(node.op, _LINEAR_OPERATORS) and not (_constant(node) and _is_small_power(node)):
@@ -142,7 +126,11 @@ class _Results(ast.NodeTransformer):
         if name is not None:
             self.calls.append((name, node))
             return ast.Name(f"_{len(self.calls) - 1}", ast.Load())
-        if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
+        is_close = ast.unparse(node.func) in ("isclose", "math.isclose")
+        allowed = ("rel_tol", "abs_tol") if is_close else ()
+        if not all(item.arg in allowed and isinstance(item.value, ast.Constant) for item in node.keywords):
+            raise NotLiteral
+        if any(isinstance(arg, ast.Starred) for arg in node.args):
             raise NotLiteral
         node.args = [self.visit(arg) for arg in node.args]
         if isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant(node):
@@ -163,49 +151,6 @@ def _is_small_power(node: ast.BinOp) -> bool:
 def _constant(node: ast.AST) -> bool:
     """Return whether an expression holds no result of the program."""
     return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))
-
-
-_JOINING: dict[str, Callable[..., Any]] = {"enumerate": enumerate, "zip": zip}
-
-
-def rounds(loop: ast.For, evaluate: Callable[[ast.expr], Any]) -> Iterator[dict[str, Any]]:
-    """The names of a loop and their values, one iteration at a time.
-
-    Args:
-        loop: over lists, ``zip`` of some or ``enumerate`` of one.
-        evaluate: gives the value of an expression that calls nothing of the program.
-
-    Raises:
-        NotLiteral: for any other loop.
-    """
-    if loop.orelse:
-        raise NotLiteral
-    for item in _items(loop.iter, evaluate):
-        yield dict(_bindings(loop.target, item))
-
-
-def _items(node: ast.expr, evaluate: Callable[[ast.expr], Any]) -> list[Any]:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _JOINING:
-        alone = node.func.id == "enumerate"
-        if node.keywords or not node.args or (alone and len(node.args) > 1):
-            raise NotLiteral
-        return list(_JOINING[node.func.id](*[_items(arg, evaluate) for arg in node.args]))
-    value = evaluate(node)
-    if not isinstance(value, list):
-        raise NotLiteral
-    return value
-
-
-def _bindings(target: ast.expr, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, list | tuple):
-        if len(target.elts) != len(value):
-            raise NotLiteral
-        for part, item in zip(target.elts, value, strict=True):
-            yield from _bindings(part, item)
-    else:
-        raise NotLiteral
 
 
 _MOST_STEPS = 10**8

@@ -56,11 +56,7 @@ class PreparedTests(NamedTuple):
 
 @lru_cache(maxsize=512)
 def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
-    """Compile the tests for a grader.
-
-    Raises:
-        FaultyCheck: if they are not Python, assert nothing that can fail, or never use the program.
-    """
+    """Compile the tests for a grader."""
     try:
         tree = ast.parse(test)
         names = program_names(test, tree, entry_point)
@@ -117,18 +113,14 @@ def _require_asserts(tree: ast.Module, names: frozenset[str], run: set[str]) -> 
         raise FaultyCheck("the tests of this problem assert nothing that can fail: every program would pass them")
     if not names:
         raise FaultyCheck("the tests of this problem use no function of the program")
-    if not any(can_fail(ast.Module([node], []), idle) for node in _reached(tree, run | _used_names(tree))):
+    reached = run | _used_names(tree)  # of those that define something
+    if not any(
+        can_fail(ast.Module([node], []), idle) for node in tree.body if getattr(node, "name", None) in (None, *reached)
+    ):
         raise FaultyCheck(
             "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
             "entry_point if they are in check(candidate), or name the functions test_..."
         )
-
-
-def _reached(tree: ast.Module, run: set[str]) -> Iterator[ast.stmt]:
-    """Statements of the tests that are run, or define what is."""
-    for node in tree.body:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name in run:
-            yield node
 
 
 def _runs(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
@@ -186,11 +178,7 @@ def _catches_missing(handler: ast.ExceptHandler) -> bool:
 
 
 def _require_own_code(tree: ast.Module) -> None:
-    """Refuse tests that run source code from outside them: a program may have written it.
-
-    Raises:
-        FaultyCheck: if they do.
-    """
+    """Refuse tests that run source code from outside them: a program may have written it."""
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
@@ -209,11 +197,7 @@ def _require_own_code(tree: ast.Module) -> None:
 
 
 def _require_seen(tree: ast.Module) -> None:
-    """Refuse tests that replace what the program reads, or read what it prints: it runs in another process.
-
-    Raises:
-        FaultyCheck: if they do.
-    """
+    """Refuse tests that replace what the program reads, or read what it prints: it runs in another process."""
     reads = any(isinstance(node, ast.Attribute) and _READS_OUTPUT.match(node.attr) for node in ast.walk(tree))
     for node in ast.walk(tree):
         replaced = _replaced(node)
@@ -274,24 +258,16 @@ def program_names(test: str, tree: ast.Module, entry_point: str | None) -> froze
 
     Tests must not use a program's own ``abs`` or ``set``. Where a test uses only builtin names
     (``assert sum(10, 15) == 6``), the outermost call is the one under test.
-
-    Args:
-        test: source of the test.
-        tree: the same, parsed.
-        entry_point: the function under test, if it is known.
     """
     module = symtable.symtable(test, "<test>", "exec")
-    bound = {symbol.get_name() for symbol in module.get_symbols() if _binds(symbol)}
+    binding = (one for one in module.get_symbols() if one.is_assigned() or one.is_imported() or one.is_namespace())
+    bound = {symbol.get_name() for symbol in binding}
     chosen = {name for name in _free(module) if name not in bound and not hasattr(builtins, name)}
     if entry_point is not None:
         chosen.add(entry_point)
     elif not chosen:
         chosen = {name for call in _tested_calls(tree, bound) if (name := _name(call)) and name not in bound}
     return frozenset(chosen)
-
-
-def _binds(symbol: symtable.Symbol) -> bool:
-    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
 
 
 def _free(scope: symtable.SymbolTable) -> Iterator[str]:
@@ -339,11 +315,6 @@ def foreign_modules(
     tree: ast.Module, names: frozenset[str], entry_point: str | None
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Names that tests use as modules without importing them: they mean ours, whatever the program binds to them.
-
-    Args:
-        tree: the test.
-        names: names that the test does not bind.
-        entry_point: the function under test.
 
     Returns:
         For each name its module and the attributes that are used; a dotted name for a function of a module.

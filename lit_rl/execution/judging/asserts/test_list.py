@@ -28,12 +28,7 @@ Body = list[ast.stmt]
 
 
 class TestList:
-    """The tests of a module in which ``Evidence`` is noted.
-
-    Args:
-        tree: the module.
-        run: names of the functions and classes that are run after it.
-    """
+    """The tests of a module in which ``Evidence`` is noted."""
 
     __test__ = False
 

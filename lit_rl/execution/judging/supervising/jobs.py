@@ -85,16 +85,7 @@ class _Job:
 
 
 class ZygoteClient:
-    """Jobs of a zygote of its own, which it starts, and replaces when that one can run no more.
-
-    Args:
-        settings: of the zygote.
-        trainer: socket to the trainer, of which only a hang-up counts here (the next jobs may wait in it).
-        trainer_process: descriptor that becomes readable when the trainer's process ends.
-
-    Raises:
-        IsolationError, OSError: as :func:`lit_rl.execution.spawning.start_zygote` does.
-    """
+    """Jobs of a zygote of its own, which it starts, and replaces when that one can run no more."""
 
     compiler: Any  # a ``Compiler`` and ``Checkers``, which import this file; of a supervisor's client for Python
     checkers: Any
@@ -142,12 +133,7 @@ class ZygoteClient:
             raise ZygoteLost(str(error)) from None
 
     def finish(self, channel: int | None = None, events: int = select.POLLIN) -> JobReport | None:
-        """Wait for the report of the running job, or until one of these events of a descriptor (``None``).
-
-        Raises:
-            ZygoteLost: if the zygote does not report in time.
-            SystemExit: if the outcome is no longer awaited.
-        """
+        """Wait for the report of the running job, or until one of these events of a descriptor (``None``)."""
         job = self._job
         assert job is not None
         job.watch.come_back()
@@ -187,11 +173,7 @@ class ZygoteClient:
                 self._zygote.control.send(STOP.pack(self._job.number, cause))
 
     def abandon(self) -> None:
-        """Kill the running job, if any, and read its report, so that the next job does not get it.
-
-        Raises:
-            ZygoteLost: if the zygote does not report in time.
-        """
+        """Kill the running job, if any, and read its report, so that the next job does not get it."""
         if self._job is not None:
             self.stop()
             self.finish()
@@ -270,11 +252,7 @@ class ZygoteClient:
         return JobReport(self._explained(parts[0][1], job, children), parts[0][2], children)
 
     def _explained(self, cause: int, job: _Job, children: Sequence[Spent]) -> int:
-        """The cause of a job's end; looks for a limit where something other than the zygote killed a child.
-
-        Raises:
-            KilledFromOutside: if none of our limits explains it. A program cannot kill itself in this way.
-        """
+        """The cause of a job's end; looks for a limit where something other than the zygote killed a child."""
         ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
         if not ended or cause != FINISHED:
             return cause

@@ -31,9 +31,6 @@ class OwnLimits:
 
     When time is up, ``ReadsTooLong`` is raised; where that does not help within a while, because the interpreter is
     inside one long operation, the kernel ends the process with ``SIGPROF``.
-
-    Args:
-        output_bytes: most that a program may write.
     """
 
     def __init__(self, output_bytes: int) -> None:
@@ -70,12 +67,7 @@ class OwnLimits:
 
 
 def end_with(trainer: int, trainer_process: int) -> None:
-    """End long work at once, by ``SystemExit``, when the trainer hangs up.
-
-    Args:
-        trainer: socket to the trainer.
-        trainer_process: descriptor that becomes readable when the trainer's process ends.
-    """
+    """End long work at once, by ``SystemExit``, when the trainer hangs up."""
     _hang_ups.register(trainer, select.POLLRDHUP)
     _hang_ups.register(trainer_process, select.POLLIN)
 

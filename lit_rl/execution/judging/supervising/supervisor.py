@@ -42,13 +42,7 @@ _ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says tha
 
 
 class Supervisor:
-    """Judges tasks one after the other.
-
-    Args:
-        connection: to the trainer.
-        trainer: descriptor that becomes readable when the trainer's process ends.
-        client: of the zygote that runs programs in Python.
-    """
+    """Judges tasks one after the other."""
 
     def __init__(self, connection: socket.socket, trainer: int, client: ZygoteClient) -> None:
         self._connection = connection
@@ -173,11 +167,7 @@ Judge = Callable[[ZygoteClient, str, Check], Outcome]
 
 
 def judge_of(kind: type[Check]) -> Judge:
-    """The judge that a kind of check names; its module is loaded at the first check of that kind.
-
-    Raises:
-        TypeError: if the kind names none, or one that does not exist.
-    """
+    """The judge that a kind of check names; its module is loaded at the first check of that kind."""
     if not kind.judged_by:
         raise TypeError(f"{kind.__name__} is not judged by running a program")
     module, _, name = kind.judged_by.partition(":")

@@ -1,0 +1,240 @@
+"""Combinations that cannot work, or hardly mean what they say: compared once, when a trainer sets a module up.
+
+Each check is a function of the module, with its trainer, and the stage; it returns what is wrong and what to do, or
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import EarlyStopping, Timer
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+from torch import optim
+
+from lit_rl.data.cut_task import CutTask
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.errors import UsageError
+from lit_rl.models.codecs.codec import Codec
+from lit_rl.reports.diagnosis.history import MAX_ADAM_LR
+from lit_rl.rollout import Environment
+from lit_rl.rollout.environment import check_before_answer
+
+_SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
+
+
+def check_setup(module: Any, stage: str) -> None:
+    """Refuse what cannot work in a stage; warn of what is hardly meant.
+
+    Args:
+        module: a :class:`~lit_rl.modules.PolicyModule` with its trainer.
+        stage: of the run.
+    """
+    stage = next(name for name in _SPLITS if name == stage)  # Lightning's is a member of an enumeration
+    for find in REFUSED:
+        if fault := find(module, stage):
+            raise UsageError(fault)
+    for find in DOUBTED:
+        if doubt := find(module, stage):
+            rank_zero_warn(doubt)
+
+
+def _no_training(module: Any, stage: str) -> str:
+    names = ("max_epochs", "max_steps", "limit_train_batches") if stage == "fit" else ()
+    name = next((name for name in names if getattr(module.trainer, name) == 0), "")
+    return f"trainer.{name} is 0, so there is nothing to train: leave it out, or raise it" if name else ""
+
+
+def _no_validation(module: Any, stage: str) -> str:
+    if stage != "validate" or module.trainer.limit_val_batches != 0:
+        return ""
+    return "trainer.limit_val_batches is 0, so there is nothing to validate: leave it out, or raise it"
+
+
+def _strange_tasks(module: Any, stage: str) -> str:
+    tasks, ranks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)), module.trainer.world_size
+    if tasks <= ranks:
+        return ""
+    return (
+        f"srun started {tasks} tasks, and trainer.devices x num_nodes is {ranks}: set trainer.devices to the tasks of "
+        "a node, or start one task"
+    )
+
+
+def _no_problems(module: Any, stage: str) -> str:
+    task = task_of(module.trainer)
+    tasks = [] if task is None else task.validation_tasks if stage == "validate" and task.validation_tasks else [task]
+    if task is None or any(of.problems(_SPLITS[stage]) for of in tasks):
+        return ""
+    split = _SPLITS[stage]
+    remedy = f"have load_problems return some for the split {split}" + ", or use lit-rl validate" * (stage == "test")
+    if split != "train" and task.max_validation_problems == 0:
+        remedy = "raise data.max_validation_problems"
+    elif isinstance(task, CutTask):
+        remedy = "give split='train', which trains on four fifths of it"
+    return f"{task.name} has no {split} problems, so there is nothing to {stage}: {remedy}"
+
+
+def _no_sandbox(module: Any, stage: str) -> str:
+    task, samples = task_of(module.trainer), splits_of(module.trainer, stage, train=module.samples_to_train)
+    if module.sampler.sandbox is not None or task is None:
+        return ""
+    if not any(problem.check.runs_program for of, split in samples for problem in of.problems(split)):
+        return ""
+    return (
+        f"{type(module).__name__} has no sandbox, and the problems of {task.name} have programs to run: set "
+        "model.sandbox, such as lit_rl.execution.Sandbox"
+        + ("" if module.samples_to_train or stage != "fit" else ", or trainer.limit_val_batches to 0")
+    )
+
+
+def _scaled_precision(module: Any, stage: str) -> str:
+    return fault_of_precision(module.trainer.precision_plugin.precision)
+
+
+def fault_of_precision(precision: Any) -> str:
+    """Say what is wrong with a trainer's precision that scales losses, or would lose small gradients."""
+    if str(precision) in ("16", "16-mixed"):
+        fault = "scales losses, and gradients would be clipped in their scaled size"
+    elif precision == "16-true":
+        fault = "keeps weights in float16, in which small gradients become 0"
+    else:
+        return ""
+    return f"trainer.precision {precision} {fault}: use bf16-mixed or 32-true"
+
+
+def _trained_on(module: Any, stage: str) -> str:
+    task = task_of(module.trainer)
+    if task is None or stage != "fit" or not module.trainer.limit_val_batches:
+        return ""
+    trained = {one.task_id: one.prompt for one in task.problems("train")}
+    for of in task.validation_tasks or [task]:
+        problems = of.problems("validation")
+        if same := sum(trained.get(one.task_id) == one.prompt for one in problems):
+            return (
+                f"{same} of {len(problems)} validation problems of {of.name} are trained on, thus not held out: have "
+                "load_problems return others for the split validation"
+            )
+    return ""
+
+
+def _nothing_measured(module: Any, stage: str) -> str:
+    callbacks, samples = module.trainer.callbacks, module.sampling is not None
+    measures = any(hasattr(one, "metric_names") for one in callbacks) or not samples
+    if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or _own(callbacks) or measures:
+        return ""
+    return (
+        "no ExecutionEvaluation among the callbacks, so that validation measures nothing: take lit_rl.Trainer, or add "
+        "the callback"
+    )
+
+
+def _no_end(module: Any, stage: str) -> str:
+    trainer, clock, kinds = module.trainer, module.clock, EarlyStopping | Timer
+    limited = clock.limit is not None or trainer.max_epochs != -1 or trainer.max_steps != -1
+    keeps = any(isinstance(one, kinds) or hasattr(one, "how_to_go_on") for one in trainer.callbacks)
+    if stage != "fit" or limited or keeps or _own(trainer.callbacks):
+        return ""
+    return (
+        f"nothing ends this run, and no Checkpointing keeps it: give the module max_{clock.unit}s, or the trainer "
+        "max_epochs or max_time"
+    )
+
+
+def _own(callbacks: list[pl.Callback]) -> bool:
+    """Return whether there is a callback of the user's own, which may do what ours do not."""
+    return any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in callbacks)
+
+
+Check = Callable[[Any, str], str]
+REFUSED: tuple[Check, ...] = (
+    _no_training, _no_validation, _strange_tasks, _no_problems, _scaled_precision, _no_sandbox
+)  # fmt: skip
+DOUBTED: tuple[Check, ...] = (_trained_on, _nothing_measured, _no_end)
+
+
+def doubt_rates(optimizer: optim.Optimizer) -> None:
+    """Warn of a learning rate that an Adam hardly means."""
+    is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
+    groups = optimizer.param_groups if is_adam else ()
+    rate = max((one.get("max_lr", one.get("initial_lr", one["lr"])) for one in groups), default=0.0)
+    if rate > MAX_ADAM_LR:
+        rank_zero_warn(
+            f"the learning rate is {rate:g}, and {type(optimizer).__name__} moves a weight by about that much in each "
+            "update: lower it (1e-6 to 1e-3 are usual)"
+        )
+
+
+def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
+    """List whose problems, of which split, are sampled in a stage; none without a task.
+
+    Args:
+        trainer: with the task.
+        stage: of the run.
+        train: whether training samples too.
+    """
+    task = task_of(trainer)
+    found: list[tuple[TaskDataModule, Split]] = []
+    if task is not None and (stage == "validate" or (stage == "fit" and trainer.limit_val_batches)):
+        found += [(of, "validation") for of in task.validation_tasks or [task]]
+    if task is not None and (stage in ("test", "predict") or (stage == "fit" and train)):
+        found.append((task, _SPLITS[stage]))
+    return found
+
+
+def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, *, train: bool) -> None:
+    """Check whether an environment can play the problems of this stage.
+
+    A problem that it cannot play gets one turn; a task of which it can play none is refused.
+
+    Args:
+        environment: answers the policy.
+        trainer: with the task.
+        stage: of the run.
+        train: whether training samples too.
+    """
+    for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
+        problems = of.problems(split)
+        reasons = [environment.refusal(problem) for problem in problems]
+        refused = [reason for reason in reasons if reason]
+        if refused and len(refused) == len(problems):
+            raise UsageError(refused[0])
+        if problems:
+            check_before_answer(environment, problems[reasons.index("")])
+        if refused:
+            rank_zero_info(f"{of.name}: {len(refused)} of {len(problems)} {split} problems have one turn only")
+
+
+def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
+    """Check whether conversations about the task's problems can have a second turn, as the policy writes them."""
+    task = task_of(trainer)
+    for of in [task, *(task.validation_tasks or ())] if task is not None else []:
+        for split in ("train", "validation"):
+            for problem in of.problems(split):
+                codec.require_extendable(problem)
+
+
+def settle_precision(trainer: pl.Trainer) -> None:
+    """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true."""
+    precision: Any = trainer.precision_plugin
+    # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
+    precision.convert_input = lambda batch: batch
+    if precision.precision == "bf16-true":
+        precision.convert_module = _narrow_weights
+
+
+def _narrow_weights(module: torch.nn.Module) -> torch.nn.Module:
+    """Convert weights alone: with rotary frequencies in bfloat16, positions from some hundred on would be wrong."""
+    for parameter in module.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    return module
+
+
+def task_of(trainer: pl.Trainer) -> TaskDataModule | None:
+    """The task that a trainer runs, if it runs one."""
+    task: Any = getattr(trainer, "datamodule", None)
+    return task if isinstance(task, TaskDataModule) else None

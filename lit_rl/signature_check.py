@@ -1,0 +1,510 @@
+"""Comparison of data with the signatures it is for: of constructors in Python, and of configurations before they build.
+
+:func:`check` also accepts what is meant: a hub id or folder for a policy, keys and values for a group of settings, a
+generator for a list, a dtype of torch for its name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import cache, wraps
+from importlib import import_module
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, ParamSpec, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from lit_rl.errors import ArgumentError, UnknownArgumentError, UsageError, did_you_mean, shown
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Group = TypeVar("Group")
+
+OTHER_NAMES = {
+    "num_generations": "sampling.num_samples",
+    "max_completion_length": "sampling.max_tokens",
+    "max_new_tokens": "sampling.max_tokens",
+    "epsilon": "objective.loss.clip_low",
+    "loss_type": "objective.loss",
+    "beta": "objective.kl_coef",
+    "per_device_train_batch_size": "update.microbatch_size",
+    "num_iterations": "update.epochs",
+    "steps_per_generation": "update.minibatches",
+    "max_grad_norm": "update.gradient_clip_norm",
+    "lr": "update.optimizer.lr",
+    "learning_rate": "update.optimizer.lr",
+}
+"""Names that people bring along from other libraries, and their places in an algorithm here."""
+
+_ELSEWHERE = {
+    "stop": "write data.stop_strings, in Python stop_strings=[...] of the task",
+    "max_rollouts": "write model.max_rollouts, in Python max_rollouts=... of the algorithm",
+    "resume_from_checkpoint": "the same command resumes by itself where Checkpointing keeps the run",
+    "timeout": "write timeout_seconds of the check, such as AssertTests(..., timeout_seconds=2.0)",
+}
+_SHORTHANDS = {"Policy": ("lit_rl.models.CausalLM", "model")}
+"""Classes in whose place a text stands for an object of another class with this argument."""
+
+_SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+_LISTS = (list, tuple, Sequence, Iterable)
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Typed(str):
+    """A value as it was typed on a command line: a text, or YAML where another type is wanted."""
+
+    def read(self) -> Any:
+        """Return what YAML reads; a text that is no YAML stays one."""
+        import yaml  # a sandbox starts without it
+
+        try:
+            return yaml.safe_load(self)
+        except yaml.YAMLError:
+            return str(self)
+
+
+class TypedArguments:
+    """Base of classes that compare the arguments of their constructor with its annotations, as YAML does anyway.
+
+    A constructor of a class outside this package is left alone: its annotations are its author's business.
+    """
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "__init__" in vars(cls) and cls.__module__.startswith("lit_rl."):
+            cls.__init__ = _checked(vars(cls)["__init__"])  # type: ignore[method-assign]
+
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        """Check a dataclass, whose constructor is made after its class."""
+        if is_dataclass(cls) and not hasattr(cls.__init__, "__wrapped__") and (args or given):
+            cls.__init__ = _checked(cls.__init__)
+        return super().__new__(cls)
+
+
+def typed_group(cls: type[Group]) -> type[Group]:
+    """Class decorator for a dataclass whose fields are keys in a configuration: the same check.
+
+    With a base that is no dataclass the parser of configurations would ask for a ``class_path``.
+    """
+    cls.__init__ = _checked(cls.__init__)  # type: ignore[method-assign]
+    return cls
+
+
+def _checked(construct: Any) -> Any:
+    own = inspect.signature(construct).parameters
+
+    @wraps(construct)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        kind: Any = type(self)
+        known = arguments_of(kind)
+        names = [name for name, one in own.items() if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD][1:]
+        for name in given.keys() - own.keys() if not any(one.kind in _VARIABLE for one in own.values()) else ():
+            raise UnknownArgumentError(f"{kind.__name__} has no argument {name}{_meant(name, given[name], known)}")
+        values = [_argument(kind, name, value, known) for name, value in zip(names, args, strict=False)]
+        given = {name: _argument(kind, name, value, known) for name, value in given.items()}
+        construct(self, *values, *args[len(values) :], **given)
+
+    return checked
+
+
+def _argument(kind: type, name: str, value: Any, known: Mapping[str, inspect.Parameter]) -> Any:
+    if name not in known or value is known[name].default:
+        return value
+    return check(value, known[name].annotation, f"{kind.__name__}.{name}")
+
+
+def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Have a function compare its arguments with its annotations at each call."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def checked(*args: Parameters.args, **given: Parameters.kwargs) -> Result:
+        hints, bound = _hints_of(function), signature.bind(*args, **given)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = check(value, hints.get(name, Any), name)
+        return function(*bound.args, **bound.kwargs)
+
+    return checked
+
+
+@cache
+def arguments_of(cls: Any) -> Mapping[str, inspect.Parameter]:
+    """The arguments of a class with their types, and those of its bases to which its ``**kwargs`` go."""
+    known: dict[str, inspect.Parameter] = {}
+    for base in inspect.getmro(cls):
+        if "__init__" in vars(base):
+            own = inspect.signature(vars(base)["__init__"]).parameters
+            hints = _hints_of(base if is_dataclass(base) else vars(base)["__init__"])
+            for name, one in own.items():
+                if one.kind not in _VARIABLE and name != "self":
+                    known.setdefault(name, one.replace(annotation=hints.get(name, Any)))
+            if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values()):
+                break
+    return known
+
+
+@cache
+def _hints_of(what: Any) -> dict[str, Any]:
+    """Return the types of arguments; none where a name is imported for type checkers only."""
+    try:
+        return get_type_hints(what)
+    except (NameError, TypeError):
+        return {}
+
+
+def check(value: Any, hint: Any, path: str, *, config: bool = False, default: Any = None) -> Any:
+    """Return a value as an annotation wants it.
+
+    Args:
+        value: an object; in a configuration what YAML holds, with a class as its name or ``{class_path: ...}``.
+        hint: the annotation; a type that cannot be looked into takes anything.
+        path: names the value in messages.
+        config: whether the value is of a configuration, whose parts nothing has built yet.
+        default: of the argument; its class is meant where keys come without one.
+
+    Raises:
+        ArgumentError: the value fits no type of the annotation; of several reasons the one about the innermost part.
+    """
+    kinds, reasons, remedies = list(alternatives(hint)), list[UsageError](), list[str]()
+    for kind in kinds:
+        try:
+            return _as(value, kind, path, config, default)
+        except _Misfit as misfit:
+            remedies += misfit.args
+        except UsageError as error:
+            reasons.append(error)
+    if reasons:
+        raise max(reasons, key=lambda one: len(str(getattr(one, "key", path))))
+    expected = " or ".join(dict.fromkeys(map(_described, kinds)))
+    raise ArgumentError(path, expected, shown(value), next(filter(None, remedies), ""))
+
+
+class _Misfit(Exception):
+    """A value is of another type; the argument says what to do, if that is known."""
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of the annotated type."""
+    try:
+        return check(value, hint, "") is value
+    except UsageError:
+        return False
+
+
+def alternatives(hint: Any) -> Iterator[Any]:
+    """Yield the types of a union."""
+    if get_origin(hint) in (Union, UnionType):
+        for one in get_args(hint):
+            yield from alternatives(one)
+    else:
+        yield hint
+
+
+def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
+    """Return a value as one type wants it."""
+    home, inner, remedy = get_origin(kind) or kind, get_args(kind), ""
+    if isinstance(value, Typed) and kind is not str:
+        value = value.read()
+    if kind is Any:
+        return value
+    if value is None or kind in (None, NoneType):
+        if value is None and kind in (None, NoneType):
+            return value
+    elif home is Literal:
+        if any((type(one) is type(value) and one == value) or str(one) == value for one in inner):
+            return value
+        if isinstance(value, str):
+            near = did_you_mean(value, map(str, inner))
+            remedy = near if near.startswith("did") else ""
+    elif kind is str:
+        if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+            return str(value).removeprefix("torch.")
+        if isinstance(value, str | PathLike):
+            return value
+    elif kind in (int, float):
+        if isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool) and value == value:
+            return value
+        if config and isinstance(value, str) and kind is float and _SCIENTIFIC.fullmatch(value):
+            return value  # a text for PyYAML, a number for the parser
+        if isinstance(value, str) and value.strip("+-").replace(".", "", 1).isdigit():
+            remedy = f"write {value} without quotes"
+    elif home is Callable:
+        return _function(value, kind, path) if config else _callable(value, kind)
+    elif home in _LISTS:
+        return _list(value, home, inner, path, config)
+    elif home in (dict, Mapping):
+        if isinstance(value, Mapping):
+            of = inner[1] if inner else Any
+            found = {key: check(one, of, f"{path}[{key!r}]", config=config) for key, one in value.items()}
+            return value if all(found[key] is one for key, one in value.items()) else found
+    elif not isinstance(home, type) or getattr(home, "_is_protocol", False) or isinstance(value, home):
+        return value
+    elif is_dataclass(home) and isinstance(value, Mapping) and (not config or "class_path" not in value):
+        given = check_keys(home, value, path, config=config)
+        return given if config else home(**given)
+    elif home.__name__ in _SHORTHANDS and _is_source(value, home):
+        class_path, argument = _SHORTHANDS[home.__name__]
+        if config:
+            return {"class_path": class_path, argument: str(value)}
+        module, _, name = class_path.rpartition(".")
+        return getattr(import_module(module), name)(str(value))
+    elif config and isinstance(value, str | Mapping) and home not in (bool, bytes) and home.__module__ != "torch":
+        return _object(value, home, path, default)
+    elif isinstance(value, type) and issubclass(value, home):
+        remedy = f"give an object of the class, {value.__name__}(...)"
+    raise _Misfit(remedy)
+
+
+def _list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool) -> Any:
+    """Check several values; a generator becomes a list."""
+    if isinstance(value, Iterator) and home is not Iterable:
+        value = list(value)
+    if isinstance(value, Mapping | str | bytes) or not isinstance(value, Iterable if home is Iterable else Sequence):
+        item = inner[0] if inner else Any
+        is_item = item is not Any and (fits(value, item) or (config and _names_class(value)))
+        raise _Misfit("put it into a list" if is_item else "")
+    if not inner or not isinstance(value, Sequence):
+        return value
+    if home is tuple and inner[-1] is not ...:
+        if len(value) != len(inner):
+            raise ArgumentError(path, f"a list of {len(inner)}", shown(value))
+        found = [
+            check(one, of, f"{path}[{at}]", config=config)
+            for at, (one, of) in enumerate(zip(value, inner, strict=True))
+        ]
+    else:
+        found = [check(one, inner[0], f"{path}[{number}]", config=config) for number, one in enumerate(value)]
+    if home is tuple and not config and not isinstance(value, tuple):
+        return tuple(found)
+    return value if all(a is b for a, b in zip(value, found, strict=True)) else found
+
+
+def _callable(value: Any, kind: Any) -> Any:
+    if callable(value):
+        return value
+    is_optimizer = isinstance(value, str) and "Optimizer" in _described(kind)
+    raise _Misfit(f"write functools.partial(torch.optim.{value}, lr=1e-6)" if is_optimizer else "")
+
+
+def _is_source(value: Any, home: type) -> bool:
+    """Return whether a text is a hub id or a folder, and no name of a class."""
+    if isinstance(value, PathLike):
+        return True
+    if not isinstance(value, str):
+        return False
+    if "/" in value or Path(value).is_dir():
+        return True
+    known = {one.__name__ for one in _classes(home)}
+    return "." not in value and value not in known and "did you mean" not in did_you_mean(value, known)
+
+
+# -- configurations ----------------------------------------------------------------------------------------------
+
+
+def check_keys(
+    cls: Any, given: Mapping[Any, Any], path: str, *, config: bool = True, of: type | None = None, skip: int = 0
+) -> dict[str, Any]:
+    """Check the arguments that a class is given by key; return them as its constructor wants them.
+
+    Args:
+        cls: the class.
+        given: its arguments.
+        path: of the part in the configuration.
+        config: see :func:`check`.
+        of: what the class is one of: others of its kind may have an argument that this one lacks.
+        skip: the first arguments that come from elsewhere.
+    """
+    known = dict(list(arguments_of(cls).items())[skip:])
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        if key == "class_path":
+            continue
+        if not isinstance(key, str):
+            raise ArgumentError(path, "names as keys", shown(key), f"a number has a point: 0.{key}, not 0,{key}")
+        if key in known:
+            one = known[key]
+            found[key] = check(value, one.annotation, f"{path}.{key}", config=config, default=one.default)
+        elif not config:
+            raise UnknownArgumentError(f"{path} has no argument {key}{_meant(key, value, known)}")
+        elif not _takes_any(cls):
+            if _names_class(key):
+                raise UsageError(f"{path}: {key} is a class: write class_path: {key}, and its arguments in init_args")
+            place = OTHER_NAMES.get(key, "").partition(".")[0]
+            others = (
+                []
+                if place in known
+                else [one.__name__ for one in _classes(of or object) if of and key in arguments_of(one)]
+            )
+            who = f"; it is an argument of {' and '.join(sorted(others)[:3])}" if others else ""
+            raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{who or _meant(key, value, known, path)}")
+    return found
+
+
+def _meant(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
+    """Return what to write in place of an argument that is unknown, to append to a message.
+
+    With a path it is a key as a configuration has it, without one an argument as Python has it.
+    """
+    groups = {key: getattr(one.default, "__dataclass_fields__", {}) for key, one in known.items()}
+    place = OTHER_NAMES.get(name) or next((f"{group}.{name}" for group in groups if name in groups[group]), "")
+    group, _, inside = place.partition(".")
+    if group not in known:
+        return f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else f"; {did_you_mean(name, known)}"
+    if path:
+        return f": write {path}.{place}"
+    text = f"partial(torch.optim.{value}, lr=1e-6)" if isinstance(value, str) and name == "optimizer" else shown(value)
+    if inside == "optimizer.lr":
+        inside, text = "optimizer", f"partial(torch.optim.AdamW, lr={text})"
+    first, _, rest = inside.partition(".")
+    return f": write {group}=dict({first}={f'Clipped({rest}={text})' if rest else text})"
+
+
+def _object(value: str | Mapping[Any, Any], home: type, path: str, default: Any) -> Any:
+    """Check a class that a configuration describes, and its arguments."""
+    if isinstance(value, str):
+        value = {"class_path": value}
+    name = value.get("class_path")
+    if name is None:
+        cls = type(default) if isinstance(default, home) else home
+        if inspect.isabstract(home) and cls is home:
+            key = next(iter(value), "")
+            if isinstance(key, str) and _names_class(key):
+                raise UsageError(f"{path}: {key} is a class: write class_path: {key}, and its arguments in init_args")
+            raise ArgumentError(path, "a class", shown(value), "give class_path, and the keys under init_args")
+    else:
+        cls = find_class(str(name), home, path)
+    found = check_keys(cls, value, path, of=home)
+    return found if name is None else {"class_path": name, **found}
+
+
+def _function(value: Any, kind: Any, path: str) -> Any:
+    """Check what a configuration gives for a function: a class whose first arguments come later, or a function."""
+    taken, made = get_args(kind) or ((), Any)
+    homes = [one for one in alternatives(made) if isinstance(one, type) and one is not NoneType]
+    described = {"class_path": value} if isinstance(value, str) else value
+    if not homes or not isinstance(described, Mapping) or "class_path" not in described:
+        return value
+    found, reasons = None, []
+    for home in homes:
+        try:
+            found = find_class(str(described["class_path"]), home, path)
+        except UsageError as error:
+            reasons.append(error)
+    if found is None:
+        raise reasons[0]
+    skip = len(taken) if isinstance(taken, list) else 0
+    if isinstance(found, type):
+        given = check_keys(found, described, path, of=homes[0], skip=skip)
+        return value if isinstance(value, str) else {"class_path": described["class_path"], **given}
+    return value
+
+
+def find_class(name: str, home: type, path: str) -> Any:
+    """Return the class that a configuration names by its path, or by its short name as a kind of ``home``."""
+    module, _, short = name.rpartition(".")
+    if not all(part.isidentifier() for part in name.split(".")) or Path(name).is_file():
+        raise ArgumentError(path, f"a {home.__name__}", name, _examples(home))
+    if module:
+        try:
+            home_of = import_module(module)
+        except Exception as error:
+            raise UsageError(f"{path}: {module} cannot be imported: {_cause(error)}") from error
+        found = getattr(home_of, short, None)
+        known = [one for one in dir(home_of) if isinstance(getattr(home_of, one), type)]
+        missing = f"{module} has no {short}"
+    else:
+        found = next((one for one in _classes(home) if one.__name__ == name), None) or short_names().get(name)
+        known = [one.__name__ for one in _classes(home) if one.__module__.startswith(_KNOWN)]
+        missing = f"there is no class {name}"
+    if found is None:
+        raise UsageError(f"{path}: {missing}; {did_you_mean(short, known)}".rstrip("; "))
+    if isinstance(found, type) and not issubclass(found, home):
+        raise UsageError(f"{path}: {name} is no {home.__name__}; {_examples(home)}".rstrip("; "))
+    if inspect.isabstract(found):
+        raise UsageError(f"{path}: {name} is abstract; {_examples(home)}".rstrip("; "))
+    return found
+
+
+_KNOWN = ("lit_rl.", "lightning.", "torch.")
+_HOMES = (
+    "advantages",
+    "callbacks",
+    "data",
+    "engines",
+    "execution",
+    "losses",
+    "models",
+    "modules",
+    "rewards",
+    "rollout",
+)
+
+
+def _cause(error: BaseException) -> str:
+    """Return an error of an import with the file and line of the user's that it is about."""
+    where, trace = "", error.__traceback__
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if "importlib" not in file.parts and not file.name.startswith("<") and file != Path(__file__):
+            where = f"{file.name}, line {trace.tb_lineno}: "
+        trace = trace.tb_next
+    return f"{where}{type(error).__name__}: {error}"
+
+
+@cache
+def short_names() -> Mapping[str, type]:
+    """The public classes of this package by name."""
+    found: dict[str, type] = {}
+    for home in _HOMES:
+        module = import_module(f"lit_rl.{home}")
+        public = (getattr(module, name) for name in module.__all__)
+        found |= {one.__name__: one for one in public if isinstance(one, type)}
+    return found
+
+
+def _names_class(value: Any) -> bool:
+    name = value.get("class_path") if isinstance(value, Mapping) else value
+    return isinstance(name, str) and name.rpartition(".")[2] in short_names()
+
+
+def _classes(home: type) -> Iterator[type]:
+    """Yield a class and all that are derived from it."""
+    yield home
+    one: type
+    for one in type.__subclasses__(home):
+        yield from _classes(one)
+
+
+def _examples(home: type) -> str:
+    ours = [one for one in _classes(home) if one.__name__ in short_names() and not inspect.isabstract(one)]
+    names = dict.fromkeys(one.__name__ for one in ours if not one.__name__.endswith("Module"))
+    return f"give {' or '.join([*names][:3])}" if names else ""
+
+
+def _takes_any(cls: Any) -> bool:
+    """Return whether a class hands on keyword arguments that no base of it names."""
+    constructors = [vars(base)["__init__"] for base in inspect.getmro(cls) if "__init__" in vars(base)]
+    for one in constructors:
+        if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(one).parameters.values()):
+            return one is object.__init__
+    return True
+
+
+def _described(hint: Any) -> str:
+    """Return an annotation in words."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, inner))}"
+    if hint is None or hint is NoneType:
+        return "None"
+    if origin in _LISTS:
+        return f"a list of {' or '.join(map(_described, alternatives(inner[0])))}"
+    if origin in (dict, Mapping):
+        return f"a dict of {_described(inner[1])} by name"
+    if origin is Callable:
+        return f"a function that returns {' or '.join(map(_described, alternatives(inner[1])))}"
+    return str(getattr(hint, "__name__", hint))
