@@ -42,14 +42,10 @@ class LintReward(RewardTerm):
     nothing but comments in it, gets -1. Findings in a prefix that was given do not count.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         select: rules or prefixes of rules to look for.
         ignore: rules or prefixes to leave out of them. By default asserts and line lengths.
         severities: cost of a finding by the longest prefix of its rule that is named here, at least 0;
             added to the defaults. The empty prefix means all other rules.
-        per_lines: divide costs by the program's length: a finding then costs its severity in a program of
-            up to this many lines that are not blank, and less in a longer one. ``None`` for no division.
         timeout_seconds: limit for one batch; beyond it the batch has no values.
     """
 
@@ -62,7 +58,6 @@ class LintReward(RewardTerm):
         select: Sequence[str] = ("E", "F", "B", "S"),
         ignore: Sequence[str] = ("S101", "E501"),
         severities: dict[str, float] | None = None,
-        per_lines: int | None = None,
         timeout_seconds: float = 30.0,
     ) -> None:
         super().__init__(weight, name)
@@ -72,7 +67,6 @@ class LintReward(RewardTerm):
         for rule, severity in (severities or {}).items():
             require_number(self, f"severities[{rule}]", severity, low=0.0)
         self.severities = {**SEVERITIES, **(severities or {})}
-        self.per_lines = None if per_lines is None else require_number(self, "per_lines", per_lines, low=1)
         self.timeout_seconds = require_number(self, "timeout_seconds", timeout_seconds, low=0.0)
 
     def setup(self) -> None:
@@ -159,11 +153,8 @@ class LintReward(RewardTerm):
             return TermScore(-1.0, () if span is None else (span,))
         costs = [self._cost(finding, places) for finding in found]
         kept = [(cost, span) for cost, span in costs if cost]
-        total = counted = sum(cost for cost, _ in kept)
-        if self.per_lines:
-            lines = sum(bool(line.strip()) for line in program.source.splitlines())
-            counted *= self.per_lines / max(lines, self.per_lines)
-        value = min(counted, 1.0)
+        total = sum(cost for cost, _ in kept)
+        value = min(total, 1.0)
         scale = value / total if kept else 0.0
         spans = [replace(span, value=-cost * scale) for cost, span in kept if span is not None]
         return TermScore(-value, tuple(spans))

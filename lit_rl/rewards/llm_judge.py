@@ -48,8 +48,6 @@ class LLMJudgeReward(RewardTerm):
 
     Args:
         grader: answers the prompts.
-        weight: factor in the reward.
-        name: name in logs.
         template: the prompt, with ``{prompt}``, ``{reference}``, ``{program}`` and ``{completion}`` where the
             task's prompt, its reference, the program and the whole completion go, the last three between fences. Write
             its other braces twice.

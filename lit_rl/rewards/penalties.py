@@ -23,8 +23,6 @@ class FormatReward(RewardTerm):
     one that fails its tests.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         fence: whether the program must be in a fenced block; with False any program will do.
     """
 
@@ -52,8 +50,6 @@ class LengthPenalty(RewardTerm):
     """``-alpha * tokens / 100``: each hundred tokens cost ``alpha``.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         alpha: cost of 100 tokens, at least 0.
     """
 
@@ -78,8 +74,6 @@ class OverlongPenalty(RewardTerm):
     Args:
         max_tokens: the sampler's token limit; with several turns, what all of them together may take.
         buffer_tokens: tokens before the limit in which the penalty grows, in [1, max_tokens].
-        weight: factor in the reward.
-        name: name in logs.
 
     Source:
         Yu et al. 2025 (DAPO), eq. 13, https://arxiv.org/abs/2503.14476
