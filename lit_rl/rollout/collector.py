@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -63,6 +64,7 @@ StoredRow = Mapping[str, Any]
 """Sampled data of a row, as plain data, without verdicts: resuming runs its programs again."""
 
 
+@dataclass(eq=False)
 class PendingRollout:
     """N rows to which the policy adds nothing more; :meth:`finish` waits for their verdicts.
 
@@ -73,23 +75,13 @@ class PendingRollout:
         device: where the tensors go.
     """
 
-    def __init__(
-        self, conversations: Sequence[Conversation], max_turns: int, pad_id: int, device: torch.device
-    ) -> None:
-        self.conversations = conversations
-        self.max_turns = max_turns
-        self.pad_id = pad_id
-        self.device = device
+    conversations: Sequence[Conversation]
+    max_turns: int
+    pad_id: int
+    device: torch.device
 
     def finish(self, progress: Progress | None = None) -> Rollout:
-        """Wait for the verdicts.
-
-        Args:
-            progress: told of the wait.
-
-        Returns:
-            N rows and their judgements, in the same order.
-        """
+        """Wait for the verdicts: N rows and their judgements, in the same order."""
         if progress is not None:
             progress.enter("judging")
         judgements = tuple(conversation.judgements() for conversation in self.conversations)
@@ -214,35 +206,25 @@ def write_rows(
         turns = 1 if environment.refusal(problem) else environment.max_turns
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
     with engine.session(policy, sampling) as session:
-        loop = _Loop(policy, session, Judge(runner), sampling, key, environment, conversations, progress)
+        loop = _Loop(policy.codec, session, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
 
 
+@dataclass(eq=False)
 class _Loop:
     """Keeps an engine busy until every row has ended."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        session: Session,
-        judge: Judge,
-        sampling: Sampling,
-        key: StreamKey,
-        environment: Environment,
-        conversations: Sequence[Conversation],
-        progress: Progress,
-    ) -> None:
-        self.codec = policy.codec
-        self.session = session
-        self.judge = judge
-        self.sampling = sampling
-        self.key = key
-        self.environment = environment
-        self.conversations = conversations
-        self.open: dict[int, Request] = {}
-        self.unanswered: list[int] = []
-        self.progress = progress
+    codec: Codec
+    session: Session
+    judge: Judge
+    sampling: Sampling
+    key: StreamKey
+    environment: Environment
+    conversations: Sequence[Conversation]
+    progress: Progress
+    open: dict[int, Request] = field(default_factory=dict)
+    unanswered: list[int] = field(default_factory=list)
 
     def run(self, in_rounds: bool) -> None:
         """Sample, judge and answer until nothing is left to say.

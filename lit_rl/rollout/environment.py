@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lit_rl.arguments import TypedArguments, UsageError, require_at_least
@@ -122,6 +122,7 @@ class SingleTurn(Environment):
         return None
 
 
+@dataclass(eq=False)
 class Conversation:
     """A row of the rollout that is being written.
 
@@ -133,22 +134,19 @@ class Conversation:
         max_turns: turns that the policy may have.
     """
 
-    def __init__(
-        self, problem: Problem, group: int, sample: int, prompt_ids: tuple[int, ...], max_turns: int = 1
-    ) -> None:
-        self.problem = problem
-        self.group = group
-        self.sample = sample
-        self.prompt_ids = prompt_ids
-        self.max_turns = max_turns
-        self.ids = array("q")
-        self.chosen = bytearray()  # 1 for what the policy chose
-        self.logprobs = array("d")
-        self.turns: list[Turn] = []
-        self.programs: list[Program | None] = []
-        self.outcomes: list[Future[Outcome]] = []
-        self.shown: list[Future[Outcome] | None] = []
-        self.versions: list[int] = []
+    problem: Problem
+    group: int
+    sample: int
+    prompt_ids: tuple[int, ...]
+    max_turns: int = 1
+    ids: array[int] = field(default_factory=lambda: array("q"))
+    chosen: bytearray = field(default_factory=bytearray)  # 1 for what the policy chose
+    logprobs: array[float] = field(default_factory=lambda: array("d"))
+    turns: list[Turn] = field(default_factory=list)
+    programs: list[Program | None] = field(default_factory=list)
+    outcomes: list[Future[Outcome]] = field(default_factory=list)
+    shown: list[Future[Outcome] | None] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
 
     @property
     def num_tokens(self) -> int:

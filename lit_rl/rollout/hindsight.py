@@ -5,7 +5,7 @@ Letters: N rows, P prompt tokens, T completion tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Literal
@@ -87,7 +87,13 @@ class Hindsight(TypedArguments):
         Returns:
             N rows of the same tokens after other prompts, and [N] bool, those whose prompts tell more.
         """
-        rows, outcomes = rollout.completions, self._public_outcomes(rollout, runner)
+        rows, judge, running = rollout.completions, Judge(runner), dict[int, Future[Outcome]]()
+        for row, judgement in enumerate(rollout.judgements):
+            public, verdict = judgement.problem.public_check, judgement.outcome.verdict
+            failed = verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
+            if self.shows != "solution" and public is not None and public.runs_program and failed:
+                running[row] = judge.start(judgement.problem, judgement.program, public)
+        outcomes = {row: outcome.result() for row, outcome in running.items()}
         lengths = rows.on_host.num_tokens.tolist()
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
         prompts, shown = [], []
@@ -99,16 +105,6 @@ class Hindsight(TypedArguments):
         prompt_ids, prompt_mask = pad_left(prompts, codec.pad_id, rows.prompt_ids.device)
         view = replace(rows, prompt_ids=prompt_ids, prompt_mask=prompt_mask)
         return view, torch.tensor(shown, dtype=torch.bool, device=rows.prompt_ids.device)
-
-    def _public_outcomes(self, rollout: Rollout, runner: ProgramRunner | None) -> Mapping[int, Outcome]:
-        """Outcomes of failed rows' programs under their public checks."""
-        judge, running = Judge(runner), dict[int, Future[Outcome]]()
-        for row, judgement in enumerate(rollout.judgements):
-            public = judgement.problem.public_check
-            failed = judgement.outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
-            if self.shows != "solution" and public is not None and public.runs_program and failed:
-                running[row] = judge.start(judgement.problem, judgement.program, public)
-        return {row: outcome.result() for row, outcome in running.items()}
 
     def _told(self, rollout: Rollout, row: int, outcome: Outcome | None, codec: Codec) -> Prompt | None:
         """The prompt that tells more; ``None`` if there is nothing to tell."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Unpack, cast
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.contests.contest_tests import (
@@ -219,7 +219,7 @@ class DeepCoder(TaskDataModule):
         if (first, last) != (datetime.min, datetime.max) and not first <= _day(row.text("contest_date")) <= last:
             return _Left.OUTSIDE
         question, messages = _question(row)
-        metadata = _metadata(row)
+        metadata = row.json("metadata") if row.values.get("metadata") else {}
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
             tests, public = _tests(row, metadata.get("func_name"))
@@ -233,7 +233,11 @@ class DeepCoder(TaskDataModule):
             checker = contest_checker(rules.values, files)
         except HeaderMissing:
             return _Left.HEADER
-        starter, solution = row.text("starter_code", default=""), _reference(row)
+        solutions = row.json("solutions") if row.values.get("solutions") else []
+        if not isinstance(solutions, list) or not all(isinstance(one, str) for one in solutions):
+            raise row.error("solutions", "needs a list of texts, or one as JSON")
+        found = extract_program(solutions[0]) if solutions else None
+        starter, solution = row.text("starter_code", default=""), found.source if found else None
         function = tests[0].function
         public = public or shown_tests(question, tests, parameters_of(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
@@ -285,13 +289,6 @@ def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
     return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
 
 
-def _metadata(row: Row) -> Mapping[str, Any]:
-    metadata = row.json("metadata") if row.values.get("metadata") else {}
-    if not isinstance(metadata, Mapping):
-        raise row.error("metadata", f"needs a JSON object, got {type(metadata).__name__}")
-    return metadata
-
-
 def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
     """All tests of a row, and those of them that the row itself calls public."""
     for name in _ALL_TESTS:
@@ -303,11 +300,3 @@ def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[Cont
     public = normalise_tests(row.json("public_test_cases", default=[]), function)
     hidden = row.text("private_test_cases", default="")
     return public + (normalise_tests(read_hidden_tests(hidden), function) if hidden else []), public
-
-
-def _reference(row: Row) -> str | None:
-    solutions = row.json("solutions", default=[]) if row.values.get("solutions") else []
-    if not isinstance(solutions, list) or not all(isinstance(solution, str) for solution in solutions):
-        raise row.error("solutions", "needs a list of texts, or one as JSON")
-    program = extract_program(solutions[0]) if solutions else None
-    return program.source if program else None
