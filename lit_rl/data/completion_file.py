@@ -7,7 +7,7 @@ from typing import Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.arguments import UsageError
-from lit_rl.data.local_files import local_path
+from lit_rl.data.rows import local_path
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.reports.run_files import RecordedRow, read_rollouts

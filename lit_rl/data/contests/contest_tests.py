@@ -280,7 +280,7 @@ def read_hidden_tests(stored: str) -> Any:
         raise UsageError(f"hidden tests need a pickle of one text, got another ({fault})") from None
     if len(texts) != 1:
         raise UsageError(f"hidden tests need a pickle of one text, got {len(texts)} texts")
-    return json.loads(texts[0])
+    return json.loads(str(texts[0]))
 
 
 # A line that says "Input", "Sample Input 1", "-----Sample Output-----", "Examples Input" and the like, and no more.

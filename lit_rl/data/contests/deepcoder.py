@@ -27,9 +27,8 @@ from lit_rl.data.contests.contest_tests import (
     read_hidden_tests,
     shown_tests,
 )
-from lit_rl.data.local_files import local_path
 from lit_rl.data.prompts import contest_prompt
-from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
+from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program

@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Unpack
 
-from lit_rl.data.cut_task import held_out, require_some_to_train_on
-from lit_rl.data.local_files import local_path
 from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorns
 from lit_rl.data.prompts import Form, chat
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.data.rows import local_path
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, held_out, require_some_to_train_on
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
