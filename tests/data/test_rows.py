@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.arguments import ArgumentError
 from lit_rl.data.rows import Row, RowError, parse_rows, read_rows
 
 ROWS = [{"name": "a", "size": 1}, {"name": "ä\u2028", "size": 2}]
@@ -81,22 +80,6 @@ def test_a_broken_line_or_a_cut_archive_is_named(tmp_path, name, content, messag
     with pytest.raises(ValueError) as error:
         list(read_rows(str(tmp_path / name)))
     assert message in str(error.value) and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "found", "remedy"),
-    [
-        ("rows.jsonl", b"PAR1...", "Parquet", "name it .parquet"),
-        ("rows.parquet", b'{"a": 1}', "JSON", "name it .jsonl"),
-        ("rows.parquet", b"version https://git-lfs.github.com/spec/v1", "a pointer of Git LFS", "git lfs pull"),
-        ("rows.jsonl.gz", gzip.compress(b'[{"a": 1}]', mtime=0), "one JSON list", "name it .json.gz"),
-    ],
-)
-def test_content_that_is_not_what_the_ending_says_is_named(tmp_path, name, content, found, remedy):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ArgumentError) as error:
-        list(read_rows(str(tmp_path / name)))
-    assert error.value.got == found and remedy in error.value.remedy
 
 
 def test_rows_that_cannot_be_read_are_skipped_with_a_warning_if_asked():
