@@ -134,7 +134,7 @@ def test_decoupled_terms_are_compared_one_by_one() -> None:
 KINDS = [*(baseline(normalize) for baseline in BASELINES for normalize in NORMALIZE), MaxRewards(), NoBaseline()]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, BatchMean()], ids=str)
+@pytest.mark.parametrize("kind", [*KINDS, BatchMean()], ids=lambda kind: str(kind).partition(" object at")[0])
 def test_failures_change_nothing_for_the_rest(kind: RowAdvantages) -> None:
     """Item 16: the same numbers as if the failed completions had never been sampled."""
     rewards = random_rewards()
