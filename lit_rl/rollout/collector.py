@@ -36,13 +36,7 @@ from lit_rl.types import Completions, Problem, Sampling, StopReason, Turn
 
 
 def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
-    """N finished rows: prompts padded on the left, what follows them on the right.
-
-    Args:
-        conversations: N rows.
-        pad_id: id of the padding.
-        device: where the tensors go.
-    """
+    """N finished rows: prompts padded on the left, what follows them on the right."""
     prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in conversations], pad_id, device)
     lengths = torch.tensor([len(row.ids) for row in conversations], dtype=torch.long)
     ids = pad_right([row.ids for row in conversations], pad_id, torch.long)
@@ -129,14 +123,7 @@ class PendingRollout:
 def restore_rows(
     rows: Sequence[StoredRow], problems: Sequence[Problem], num_samples: int, codec: Codec
 ) -> list[Conversation] | None:
-    """Stored rows of some problems, prompt-major; ``None`` if some are missing, or have another prompt now.
-
-    Args:
-        rows: of any problems, in any order.
-        problems: those wanted.
-        num_samples: rows of each.
-        codec: decodes the turns.
-    """
+    """Stored rows of some problems, in any order, prompt-major; ``None`` if some are missing or have another prompt."""
     found = {(row["task_id"], row["sample"]): row for row in rows}
     conversations = []
     for group, problem in enumerate(problems):
