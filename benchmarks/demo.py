@@ -30,12 +30,10 @@ FOLDER = Path("runs/basics")
 MODEL = FOLDER / "sft" / "model"
 BEFORE, RESULT = FOLDER / "before.json", FOLDER / "result.json"
 SHOWN = (
-    "basics/greedy/pass@1",
-    "basics/sampled/pass@1",
-    "basics_held_out/greedy/pass@1",
-    "basics_held_out/sampled/pass@1",
-    "basics/greedy/completion/length",
-    "basics/sampled/completion/length",
+    "greedy/pass@1",
+    "sampled/pass@1",
+    "greedy/completion/length",
+    "sampled/completion/length",
 )
 
 
@@ -78,17 +76,17 @@ def measured(cli: Cli) -> dict[str, float]:
 def show(before: dict[str, float], after: dict[str, float], seconds: float) -> None:
     """The table, the places to look, and the last line."""
     print(f"\n{'validation':<34}{'after SFT':>12}{'after GRPO':>12}")
-    verdicts = sorted(name for name in after if "/basics/greedy/verdict/" in name and (after[name] or before.get(name)))
+    verdicts = sorted(name for name in after if "/greedy/verdict/" in name and (after[name] or before.get(name)))
     for name in [f"val/{metric}" for metric in SHOWN] + verdicts:
         print(f"{name.removeprefix('val/'):<34}{before.get(name, 0):>12.3f}{after[name]:>12.3f}")
-    curves = select(read_curves(FOLDER / "grpo"), ["reward/mean", "val/basics/*/pass@1"])
+    curves = select(read_curves(FOLDER / "grpo"), ["reward/mean", "val/*/pass@1"])
     for name, curve in curves.items():
         if name in before:
             curve.insert(0, (0, before[name]))
     picture = FOLDER / "learning_curves.png"
     draw({str(FOLDER / "grpo"): curves}, picture)
     print(f"\nTensorBoard: tensorboard --logdir {FOLDER}\nlearning curves: {picture}")
-    greedy, sampled = "val/basics/greedy/pass@1", "val/basics/sampled/pass@1"
+    greedy, sampled = "val/greedy/pass@1", "val/sampled/pass@1"
     print(
         f"pass@1 greedy {before[greedy]:.2f} -> {after[greedy]:.2f} | "
         f"sampled {before[sampled]:.2f} -> {after[sampled]:.2f} | {seconds:.0f} s"
