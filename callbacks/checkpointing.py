@@ -455,15 +455,7 @@ def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
 
 
 def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
-    """Compare monitored metrics with those that validation will log.
-
-    Args:
-        trainer: the trainer that will fit; a callback other than :class:`Checkpointing` may monitor what training logs.
-        pl_module: the module to fit.
-
-    Raises:
-        UsageError: nothing logs one. A module or callback of the user's own may, so that there nothing is refused.
-    """
+    """Compare monitored metrics with those that validation will log."""
     parts = (pl_module, *trainer.callbacks)
     own = any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in parts)
     known = metric_names(trainer, pl_module) if trainer.limit_val_batches != 0 and not own else []

@@ -101,13 +101,7 @@ def as_cell(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode) -
 
 
 def conversation(completions: Completions, row: int, decode: Decode | None = None) -> list[tuple[str, str]]:
-    """Return the messages of a row in order, each with a heading.
-
-    Args:
-        completions: N rows.
-        row: which of them.
-        decode: the policy's codec's, to read what the environment said; without it its tokens are counted.
-    """
+    """Return the messages of a row in order, each with a heading."""
     turns = completions.turns[row]
     if len(turns) == 1:
         return [("completion", turns[0].text)]
@@ -126,12 +120,7 @@ def message_after(completions: Completions, row: int, number: int, decode: Decod
 
 
 def as_markdown(judgement: Judgement, said: Sequence[tuple[str, str]]) -> str:
-    """Prompt, completion and verdict of one row as Markdown; fences inside cannot break out.
-
-    Args:
-        judgement: of the row.
-        said: what :func:`conversation` returns.
-    """
+    """Prompt, completion and verdict of one row as Markdown; fences inside cannot break out."""
     problem, outcome = judgement.problem, judgement.outcome
     where = "" if outcome.line is None else f", line {outcome.line}"
     cause = "" if outcome.exception_type is None else f" ({outcome.exception_type}{where})"
@@ -155,13 +144,6 @@ def write_table(logger: Logger, name: str, columns: Sequence[str], rows: Sequenc
     """Write a table to a logger that can hold one; call it on the first rank.
 
     TensorBoard shows it under TEXT, its cells as Markdown. Weights & Biases has tables of its own.
-
-    Args:
-        logger: of the run.
-        name: of the table; parts with slashes between them.
-        columns: their headings.
-        rows: of as many cells as there are columns.
-        step: rollouts, or updates, that are done.
     """
     if isinstance(logger, TensorBoardLogger):
         from tensorboard.plugins.text.summary import text_pb

@@ -21,16 +21,7 @@ _LIGHTNINGS = ("hpc", "registry")
 
 
 def resolve(name: Any, trainer: Any) -> Any:
-    """Return the checkpoint that is asked for: a path, the last of a run's folder, or ``last`` or ``best`` of this run.
-
-    Args:
-        name: as given; ``None``, remote paths and the names of Lightning's own checkpoints stay as they are.
-        trainer: ``last`` and ``best`` are those of its :class:`Checkpointing`.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-        UsageError: ``last`` without :class:`Checkpointing`, or a file of another kind.
-    """
+    """Return the checkpoint asked for: a path, the last of a run's folder, or ``last`` or ``best`` of this run."""
     if name is None or name in _LIGHTNINGS or "://" in str(name):
         return name
     if name not in NAMES:
@@ -52,11 +43,7 @@ def resolve(name: Any, trainer: Any) -> Any:
 
 
 def checkpoint_in(path: Path, name: str = "last") -> Path:
-    """Return the checkpoint that a path means, links followed: itself, or that of a name in a run's folder.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint.
-    """
+    """Return the checkpoint that a path means, links followed: itself, or that of a name in a run's folder."""
     if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
         path, name = path.parent, "best"
     if name == "last":
@@ -76,12 +63,7 @@ def _target(name: str, run: RunFolder, monitor: str | None) -> Path:
 
 
 def doubt_weights(trainer: Any, module: Any) -> None:
-    """Warn where a measurement without a checkpoint is of weights that no run trained.
-
-    Args:
-        trainer: that measures; the folder of its :class:`Checkpointing` may hold what a run trained.
-        module: that is measured; one that was trained in this process is in no doubt.
-    """
+    """Warn where a measurement without a checkpoint is of weights that no run trained."""
     if module.clock.count:
         return
     newest = [path for saver in savers_of(trainer) for path in saver.run.checkpoints()[-1:]]
@@ -99,12 +81,7 @@ def doubt_weights(trainer: Any, module: Any) -> None:
 
 
 def described(path: Path, *, best: bool = False) -> str:
-    """A checkpoint's path and count, for the best one also its monitored metric.
-
-    Args:
-        path: of a whole checkpoint.
-        best: whether it is the best: in others the metric may be that of an earlier rollout.
-    """
+    """A checkpoint's path and count, for the best one also its monitored metric."""
     counted = f"{path.name.partition('_')[0]} {count_of(path)}" if count_of(path) >= 0 else ""
     kept = _kept(path) if best else {}
     metric = kept.get("monitor")
@@ -115,13 +92,7 @@ def described(path: Path, *, best: bool = False) -> str:
 
 
 def missing(name: str, run: RunFolder, monitor: str | None = None) -> str:
-    """Explain in one line why a run has no such checkpoint, and what to do.
-
-    Args:
-        name: ``last`` or ``best``.
-        run: the run's folder.
-        monitor: what says which is the best, ``none`` for nothing; by default unknown.
-    """
+    """Explain in one line why a run has no such checkpoint, and what to do."""
     there = run.checkpoints()
     if not there:
         return f"no {name} checkpoint: {run.path} holds none; train first, or give the folder of another run"

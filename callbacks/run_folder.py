@@ -45,11 +45,7 @@ class RunFolder:
     # -- one run at a time ---------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Claim the folder for this process; the claim ends with the process, however it ends.
-
-        Raises:
-            RunIsLiveError: a living process holds it.
-        """
+        """Claim the folder for this process; the claim ends with the process, however it ends."""
         if self._lock is not None:
             return
         if self.path in self._held:  # before the file is opened: closing it would give up this process's claim

@@ -64,13 +64,7 @@ def logs_of(trainer: pl.Trainer) -> Rows:
 
 
 def summary_of(trainer: pl.Trainer, module: TrainedModule, earned: bool) -> Rows:
-    """Summarize what a run leaves: diagnoses, best and last checkpoint, and commands to use them.
-
-    Args:
-        trainer: of the run.
-        module: that was trained.
-        earned: whether any of the last rollouts had a reward.
-    """
+    """Summarize what a run leaves: diagnoses, best and last checkpoint, and commands to use them."""
     found = open_diagnoses(trainer)
     rows = [("diagnosis", one.line()) for one in found]
     for saver in savers_of(trainer)[:1]:
@@ -81,13 +75,7 @@ def summary_of(trainer: pl.Trainer, module: TrainedModule, earned: bool) -> Rows
 
 
 def next_of(trainer: pl.Trainer, module: TrainedModule, doubt: bool = False) -> Rows:
-    """Commands for this run, each ready to be copied.
-
-    Args:
-        trainer: of the run.
-        module: that was trained.
-        doubt: whether its policy may not be worth an export; completions are to be read first then.
-    """
+    """Commands for this run, each ready to be copied."""
     commands, export = [], []
     for saver in savers_of(trainer)[:1]:
         whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.arguments())
@@ -136,13 +124,7 @@ def short_number(count: int) -> str:
 
 
 def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapping[str, float]) -> Rows:
-    """The policy, a line for each sampling, other metrics, where the numbers and samples are.
-
-    Args:
-        trainer: that validated, or tested.
-        module: that was measured.
-        metrics: of the validation.
-    """
+    """The policy, a line for each sampling, other metrics, where the numbers and samples are."""
     rows = [("policy", policy_of(module))]
     if trainer.ckpt_path:
         rows.append(("checkpoint", str(trainer.ckpt_path)))
@@ -160,13 +142,7 @@ def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapp
 
 
 def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) -> str:
-    """pass@k with its 95% interval, mean reward, how many problems, and how programs ended.
-
-    Args:
-        module: has the samplings.
-        prefix: of the sampling's metrics, such as ``val/greedy``.
-        metrics: of the validation.
-    """
+    """pass@k with its 95% interval, mean reward, how many problems, and how programs ended."""
     own = {name.removeprefix(f"{prefix}/"): v for name, v in metrics.items() if name.startswith(f"{prefix}/")}
     parts = []
     for name in (name for name in own if name.startswith("pass@") and "/" not in name):

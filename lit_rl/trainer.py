@@ -199,14 +199,7 @@ def require_useful(callbacks: list[pl.Callback]) -> None:
 
 
 def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that follow from others: of the end, screen, logs, validation, checkpoints and ``barebones``.
-
-    Args:
-        settings: as given, with :data:`TRAINER_DEFAULTS` for those that are not.
-
-    Returns:
-        the settings that change.
-    """
+    """Trainer settings that follow from others: of the end, screen, logs, validation, checkpoints and ``barebones``."""
     changed = {**screen_settings(settings), **log_settings(settings)}
     if all(settings.get(name) in (None, -1) for name in ("max_epochs", "max_steps", "max_time")):
         changed["max_epochs"] = -1
@@ -220,14 +213,7 @@ def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that put a :class:`ProgressScreen` in the place of Lightning's progress bar.
-
-    Args:
-        settings: as given; a progress bar or a screen of the user's own stays.
-
-    Returns:
-        the settings that change.
-    """
+    """Trainer settings that put a :class:`ProgressScreen` in the place of Lightning's progress bar."""
     callbacks = _callbacks_of(settings)
     if any(isinstance(callback, ProgressBar) for callback in callbacks):
         return {}
@@ -237,14 +223,7 @@ def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def log_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that send logs to a version below the folder of :class:`Checkpointing`, as ``--run_dir`` does.
-
-    Args:
-        settings: as given; a logger or a ``default_root_dir`` of the user's own stays.
-
-    Returns:
-        the settings that change.
-    """
+    """Trainer settings that send logs to a version below the folder of :class:`Checkpointing`."""
     root = settings.get("default_root_dir")
     if settings.get("logger") not in (None, True) or root not in (None, TRAINER_DEFAULTS["default_root_dir"]):
         return {}
@@ -275,16 +254,7 @@ def uncompiled(model: Any) -> Any:
 
 
 def require_pair(verb: str, model: Any, data: Any) -> None:
-    """Check the two things that a verb is given, which are easily swapped: Lightning's words would blame one of them.
-
-    Args:
-        verb: of the trainer.
-        model: ``None`` for the one that was trained.
-        data: a task, or loaders.
-
-    Raises:
-        ArgumentError: the first is no module, or the second no task.
-    """
+    """Check that a verb is given a module and then a task, which are easily swapped."""
     if model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module)):
         remedy = "swap the two" if isinstance(data, torch.nn.Module) else ""
         remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy

@@ -83,11 +83,6 @@ def problems_by_split(
     """The problems of several splits and of the validation tasks; equal problems of one task are one object.
 
     A split of a validation task is named after the task, and left out where it is empty.
-
-    Args:
-        task: the task.
-        splits: the splits.
-        unread: gets the errors of rows that make no problem, by split; by default the first of them is raised.
     """
     known: dict[tuple[str, str], list[Problem]] = {}
     found: dict[str, list[Problem]] = {}

@@ -104,11 +104,7 @@ class Findings:
         return bool(self.checked) and not self.groups and not any(self.unread.values())
 
     def report(self, num_examples: int = 3) -> str:
-        """The verdict, counts for each split, faults, the slowest references and a time limit.
-
-        Args:
-            num_examples: problems that are named of each group, at most.
-        """
+        """The verdict, counts for each split, faults, the slowest references and a time limit."""
         ran = [one for one in self.checked if one.outcome is not None]
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
         faulty, unread = sum(bool(one.faults) for one in self.checked), sum(map(len, self.unread.values()))

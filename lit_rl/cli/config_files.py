@@ -87,15 +87,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def check_file(name: str) -> dict[str, Any]:
-    """Check whether a file is a configuration.
-
-    Returns:
-        Its content.
-
-    Raises:
-        ValueError: it is empty, not YAML, not a mapping, or has a key twice or an unknown section; the message names
-            the file.
-    """
+    """Check whether a file is a configuration."""
     try:
         content = yaml.load(Path(name).read_text(encoding="utf-8"), _UniqueKeyLoader)
     except OSError as error:
@@ -127,16 +119,7 @@ def check_file(name: str) -> dict[str, Any]:
 def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
     """Compare files and flags, in the order in which the parser reads them, with the classes that they are for.
 
-    Args:
-        arguments: of the command line.
-        homes: section to base of the class that it describes.
-        trainer: class whose arguments the section ``trainer`` has.
-
-    Returns:
-        The arguments, with a class where a hub id or folder stands for one.
-
-    Raises:
-        UsageError: the message names the key, and the file that holds it.
+    Return them with a class where a hub id or folder stands for one.
     """
     merged: dict[str, Any] = {}
     found: list[str] = []

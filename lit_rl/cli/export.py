@@ -104,14 +104,7 @@ def policy_of(config: Mapping[str, Any]) -> CausalLM:
 
 
 def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
-    """A model card: what it is, how to load it, how it was measured, how it was trained.
-
-    Args:
-        checkpoint: what was exported; its metrics and counts are shown.
-        config: the run's configuration.
-        name: name of the checkpoint's file.
-        kind: what :func:`write_model` returned.
-    """
+    """A model card: what it is, how to load it, how it was measured, how it was trained."""
     model = config["model"]
     arguments = model.get("init_args", {})
     base = arguments["policy"].get("init_args", {}).get("model")

@@ -120,15 +120,7 @@ def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
 def replayed(
     folder: Path, task: TaskDataModule, runner: ProgramRunner | None, rewards: Composite | None, last: int | None = None
 ) -> Iterator[str]:
-    """Judge recorded completions again; yield lines about the differences.
-
-    Args:
-        folder: of the run, or a file of completions.
-        task: whose problems the completions answer: training problems, or for a validation those of its tasks.
-        runner: what executes; closed at the end.
-        rewards: what rewards.
-        last: rollouts to take, from the end; all if not given.
-    """
+    """Judge recorded completions again; yield lines about the differences."""
     if rewards is not None:
         rewards.setup()
 
@@ -244,14 +236,7 @@ def judge_again(
     runner: ProgramRunner | None,
     rewards: Composite | None,
 ) -> list[Rejudged]:
-    """Find the programs again, run them, and reward them.
-
-    Args:
-        rows: of one rollout, recorded whole.
-        problems: by task id, with the problem of every row.
-        runner: what executes; ``None`` only for tasks without programs.
-        rewards: what rewards; ``None`` leaves rewards out.
-    """
+    """Find the programs again, run them, and reward them."""
     judge = Judge(runner)
     started = []
     for row in rows:

@@ -44,11 +44,7 @@ def with_nulls(arguments: Sequence[str]) -> list[str]:
 
 
 def follow_seed(config: Any) -> None:
-    """Give every seed that is not set the run's own, ``seed_everything``.
-
-    Args:
-        config: of a subcommand, parsed; changed in place.
-    """
+    """Give every seed that is not set the run's own, ``seed_everything``."""
     seed = config.get("seed_everything")
     if isinstance(seed, bool) or seed is None:
         return
@@ -61,9 +57,6 @@ def follow_length(config: Any) -> None:
     """Spread a schedule whose length is not set over the run's rollouts, or updates.
 
     The default of five iterations that some of torch's schedules have counts as not set.
-
-    Args:
-        config: of a subcommand, parsed; changed in place.
     """
     arguments = config.get("model.init_args") or {}
     length = next((arguments[name] for name in _LENGTHS if arguments.get(name)), None)
@@ -77,12 +70,7 @@ def follow_length(config: Any) -> None:
 
 
 def settle_validation(data: Any, arguments: Sequence[str]) -> None:
-    """Drop the ``validation_tasks`` of a configuration of another task: a task is validated on its own problems.
-
-    Args:
-        data: the section of a configuration, parsed; changed in place.
-        arguments: of the command line, from which it was parsed.
-    """
+    """Drop the ``validation_tasks`` of a configuration of another task: a task is validated on its own problems."""
     words, task, tasks_of, file = in_one_word(arguments), "", "", ""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         key, equals, value = word.partition("=")
@@ -115,11 +103,7 @@ def _same_class(first: str, second: str) -> bool:
 
 
 def settle_run_dir(config: Any) -> None:
-    """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it.
-
-    Args:
-        config: of a subcommand, parsed; changed in place.
-    """
+    """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it."""
     given, trainer = config.get("run_dir"), config.get("trainer")
     if given is None:
         return
@@ -144,12 +128,7 @@ def settle_run_dir(config: Any) -> None:
 
 
 def settle_version(config: Any, verb: str) -> None:
-    """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``.
-
-    Args:
-        config: of the subcommand, parsed; changed in place.
-        verb: the subcommand.
-    """
+    """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``."""
     for logger in _listed(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
         if _short_name(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
@@ -177,11 +156,7 @@ class SaveConfigInTraining(SaveConfigCallback):
 
 
 def require_writer(trainer: Any) -> None:
-    """Check whether some callback uses the predictions.
-
-    Raises:
-        ValueError: none does; all that was sampled would be thrown away.
-    """
+    """Check whether some callback uses the predictions."""
     hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
     kinds = [type(one) for one in trainer.callbacks if not isinstance(one, ProgressBar | ProgressScreen)]
     if any(getattr(kind, hook) is not getattr(Callback, hook) for kind in kinds for hook in hooks):

@@ -29,11 +29,7 @@ def files() -> dict[str, Path]:
 
 
 def path_of(name: str) -> Path:
-    """The file that a name means.
-
-    Raises:
-        FileNotFoundError: neither a file nor a name of a configuration; the message names the nearest ones.
-    """
+    """The file that a name means."""
     if Path(name).is_file():
         return Path(name)
     plain = name.removesuffix(".yaml").removeprefix("configs/")
@@ -112,11 +108,7 @@ def command_of(file: Path) -> str:
 
 
 def copy(name: str, target: Path) -> Path:
-    """Copy a configuration to a file or into a folder; returns the new file.
-
-    Raises:
-        FileExistsError: there is such a file already.
-    """
+    """Copy a configuration to a file or into a folder; returns the new file."""
     source = path_of(name)
     file = target / source.name if target.is_dir() or not target.suffix else target
     if file.exists():

@@ -103,14 +103,7 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
 
 
 def described(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
-    """Everything known about one row.
-
-    Args:
-        rollout: with the row.
-        row: to describe.
-        kind: of its tokens' values, a name of :data:`KINDS` or ``none``.
-        lines: most lines of a table of values; 0 for all.
-    """
+    """Everything known about one row."""
     yield f"rollout {rollout.number}, row {row.row}: {row.task_id}"
     terms = ", ".join(f"{name} {number_text(value)}" for name, value in row.terms.items())
     yield f"reward {number_text(row.reward)} ({terms}), {ending(row)}"

@@ -84,13 +84,7 @@ def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
 
 
 def areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str]) -> Panel:
-    """Shares that add up to one, on top of each other.
-
-    Args:
-        title: of the panel.
-        shares: by name, from the bottom up.
-        colours: by name.
-    """
+    """Shares that add up to one, on top of each other."""
     counts = sorted({count for curve in shares.values() for count, _ in curve})
     x, y = _scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
     floor, shapes = dict.fromkeys(counts, 0.0), []

@@ -56,13 +56,7 @@ _VERDICT_COLOURS = {
 
 
 def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | None = None) -> None:
-    """Write the report.
-
-    Args:
-        runs: at least one.
-        file: where to.
-        metrics: patterns of the numbers that it begins with.
-    """
+    """Write the report."""
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(runs, metrics), "utf-8", "replace")
