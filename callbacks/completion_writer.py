@@ -16,11 +16,11 @@ import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
+from lit_rl.arguments import ArgumentError, TypedArguments
 from lit_rl.callbacks.recorded_rows import append_parts, part_of, recorded_rows
-from lit_rl.callbacks.run_record import folder_of, has_folder
-from lit_rl.reports.run_files import COMPLETIONS_FILE, RecordedRollout, RecordedRow
-from lit_rl.reports.run_files.files import cut_after, read_rollouts, to_json
+from lit_rl.callbacks.run_record import folder_of
+from lit_rl.reports.run_files.files import COMPLETIONS_FILE, cut_after, read_rollouts, to_json
+from lit_rl.reports.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Sampling
@@ -53,10 +53,6 @@ class CompletionWriter(pl.Callback, TypedArguments):
         self._known: dict[Key, list[RecordedRow]] = {}
         self._frames = 0
         self._count: Counter[str] = Counter()
-
-    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        if stage != "fit" and self.path is None and not has_folder(trainer):
-            raise UsageError("CompletionWriter has no file to write: the run has neither a logger nor a path; set path")
 
     # -- what an earlier start wrote -----------------------------------------------------------------------
 

@@ -21,9 +21,8 @@ from lit_rl.callbacks.completion_log import message_after
 from lit_rl.execution.interface import Outcome
 from lit_rl.reports.diagnosis.failures import string_that_ended
 from lit_rl.reports.diagnosis.history import Decode
-from lit_rl.reports.run_files import RecordedRow, RecordedTurn
 from lit_rl.reports.run_files.files import append_frame
-from lit_rl.reports.run_files.records import finite, item_of
+from lit_rl.reports.run_files.records import RecordedRow, RecordedTurn, finite, item_of
 from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout

@@ -50,12 +50,7 @@ class RunFolder:
             return
         if self.path in self._held:  # before the file is opened: closing it would give up this process's claim
             raise RunIsLiveError(f"{self.path} belongs to another run of this process: give this run another folder")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OSError(
-                f"Checkpointing's folder {self.path} cannot be made ({error.strerror}): give one where you may write"
-            ) from error
+        self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / "run.lock"
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -184,12 +179,9 @@ def fault_of(path: Path) -> str | None:
     try:
         if path.is_dir():
             sizes = _read_json(path / _MANIFEST)
-            found = {name: (path / name).stat().st_size if (path / name).exists() else None for name in sizes}
-            wrong = [name for name, size in sizes.items() if found[name] != size]
-            if wrong and found[wrong[0]] is None:
-                return f"{wrong[0]} is missing"
-            if wrong:
-                return f"{wrong[0]} has {found[wrong[0]]} bytes instead of {sizes[wrong[0]]}"
+            for name, size in sizes.items():
+                if not (path / name).exists() or (path / name).stat().st_size != size:
+                    return f"{name} does not have its {size} bytes"
             return None if sizes else f"no {_MANIFEST}"
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()

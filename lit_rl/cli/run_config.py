@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jsonargparse import Namespace
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.cli.shipped_configs import in_one_word
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.runs import MEASURED_ALONE
 
@@ -67,39 +64,6 @@ def follow_length(config: Any) -> None:
         schedule["total_iters"] = length
     if "total_steps" in schedule and schedule["total_steps"] is None and schedule.get("epochs") is None:
         schedule["total_steps"] = length + 1  # a cycle counts the rate of the beginning too
-
-
-def settle_validation(data: Any, arguments: Sequence[str]) -> None:
-    """Drop the ``validation_tasks`` of a configuration of another task: a task is validated on its own problems."""
-    words, task, tasks_of, file = in_one_word(arguments), "", "", ""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        key, equals, value = word.partition("=")
-        if key == "--config" and value[:1] != "{" and Path(value).is_file():
-            content = yaml.safe_load(Path(value).read_text("utf-8")) or {}
-            section = content.get("data") or {}
-            section = {"class_path": section} if isinstance(section, str) else section
-            task = section.get("class_path") or task
-            if "validation_tasks" in section.get("init_args", section):
-                tasks_of, file = task, value
-        elif key in ("--data", "--data.class_path"):
-            given = yaml.safe_load(value if equals else following)
-            task = given.get("class_path", task) if isinstance(given, dict) else given
-        elif key.startswith("--data.") and "validation_tasks" in key:
-            tasks_of = ""
-    others = data and (data.get("init_args") or {}).get("validation_tasks")
-    if tasks_of and others and not _same_class(tasks_of, task):
-        names = ", ".join(dict.fromkeys(map(_short_name, others)))
-        rank_zero_info(
-            f"{task} is validated on its own problems, not on those of {Path(file).name} ({names}): give "
-            "--data.validation_tasks for others"
-        )
-        data["init_args"]["validation_tasks"] = None
-
-
-def _same_class(first: str, second: str) -> bool:
-    """Return whether two names, whole or short, may mean one class."""
-    is_short = "." not in first or "." not in second
-    return first == second or (is_short and first.rpartition(".")[2] == second.rpartition(".")[2])
 
 
 def settle_run_dir(config: Any) -> None:

@@ -24,8 +24,7 @@ from lit_rl.cli.report import report
 from lit_rl.cli.show import show
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.reports.diagnosis import LastRollout, MetricHistory, Rule, RunSettings
-from lit_rl.reports.run_files import METRICS_FILE, read_metrics
-from lit_rl.reports.run_files.files import append_line
+from lit_rl.reports.run_files.files import METRICS_FILE, append_line, read_metrics
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement
 
@@ -104,8 +103,7 @@ def test_a_run_in_which_nothing_was_found_says_so_and_one_that_nobody_watched_do
 ) -> None:
     """And a run of the version that did not record diagnoses."""
     run_in(tmp_path / "new", make_module(max_rollouts=3), watched())
-    last = capsys.readouterr().out
-    assert "diagnosis" not in last and "lit-rl show" not in last
+    assert "diagnosis" not in capsys.readouterr().out
     write_run(tmp_path / "old", {1: [row(0, "a", 1.0)]})
     names = [str(tmp_path / name) for name in ("new", "old")]
     lines = said_by(capsys, report, *names).splitlines()

@@ -463,27 +463,6 @@ def test_a_stop_string_inside_of_every_answer_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "prompt", "reference", "part"),
-    [
-        ("the program defines no limit", "def f(x):\n", None, "(limit where the program defines f), so they may be"),
-        ("name 'limit' is not defined", "def f(x):\n", None, "(limit where the program defines f), so they may be"),
-        ("name 'limit' is not defined", "def f(x):\n", "def limit(x): ...", "the prompt is not whole"),
-        ("the program defines no limit", "Write limit.\ndef f(x):\n", None, "most often NameError"),
-        ("name 'y' is not defined", "def f(x):\n    return y\n", None, "most often NameError"),
-    ],
-)
-def test_tests_that_call_other_names_than_the_prompt_asks_for_are_told_as_that(
-    message: str, prompt: str, reference: str | None, part: str
-) -> None:
-    outcome = Outcome(X, exception_type="NameError", exception_message=message)
-    rollout = rows([outcome] * 20, prompt=prompt)
-    for judgement in rollout.judgements:
-        vars(judgement.problem)["reference"] = reference
-    (one,) = diagnose([earned(0.0)] * 10, rollout)
-    assert one.rule == "flat_reward" and part in one.message
-
-
-@pytest.mark.parametrize(
     ("outcome", "said"),
     [
         (Outcome(N), "no program is found"),
@@ -496,28 +475,6 @@ def test_tests_that_call_other_names_than_the_prompt_asks_for_are_told_as_that(
 def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> None:
     ends, advice = commonest_failure(last_of(rows([outcome] * 2)), RunSettings())
     assert ends == f"100% end as {outcome.verdict}" and said in advice
-
-
-@pytest.mark.parametrize(
-    ("prompt", "text", "speaks"),
-    [
-        ("def f(x):\n", "    return '\\d'", True),
-        ("def f(x):\n", "def f(x):\n    return 1 +", False),
-        ("Write f.", "def f(x):", False),
-        ("def f(x):\n", "    return \0", False),
-        ("def f(x):\n", f"    return {'(' * 4000}", False),
-    ],
-)
-def test_completions_that_are_run_without_the_prompt_that_they_continue_are_told(
-    prompt: str, text: str, speaks: bool, recwarn: pytest.WarningsRecorder
-) -> None:
-    for before, told in (("", speaks), (prompt, False)):
-        rollout = rows([Outcome(S)] * 4, said=[text] * 4, prompt=before)
-        for one in rollout.judgements:
-            vars(one.problem)["prompt"] = prompt
-        _, advice = commonest_failure(last_of(rollout), RunSettings())
-        assert ("set Problem.program_prefix to the prompt" in advice) is told
-    assert not recwarn.list
 
 
 @pytest.mark.parametrize(("special", "first"), [({}, "too small a limit"), ({120: "x"}, "x, which 100% of these hold")])

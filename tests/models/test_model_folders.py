@@ -126,11 +126,11 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
     assert "| val/greedy/reward/mean | " in written and "pass@" not in written
     assert "Trained by lit_rl.modules.PPO of lit-rl" in written
     assert ": 2 rollouts, 2 updates." in written
-    assert "rollout_000002.ckpt (rollout 2) written to" in capsys.readouterr().out
+    assert "rollout_000002.ckpt written to" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--ckpt_path", "best"])
     error = capsys.readouterr().err
-    assert "no best checkpoint: the Checkpointing of " in error and "has no monitor" in error and error.count("\n") == 1
+    assert "no best checkpoint in " in error and "set Checkpointing's monitor" in error and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(("saver", "lora"), [("ours", None), ("Lightning's", LoRA(rank=2, alpha=8.0))])

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import pytest
 import torch
 from rollout.scripted import Scripted
@@ -138,20 +137,6 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
     assert {pair.chosen for pair in read} == {"x = 1", "x = 1 # again"}
     assert {pair.rejected for pair in read} == {"x = 2", "x ="}
     fit(DPO(policy, max_updates=1), tmp_path, data=data(path))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rewards": [TestsReward()], "predict_sampling": Sampling()}, r"num_samples=1: sample at least 2"),
-        ({"predict_sampling": Sampling(num_samples=2, max_tokens=2)}, "list at least one reward term"),
-    ],
-)
-def test_what_makes_no_pairs_is_refused(make_dpo: Make, tmp_path: Path, options: Any, message: str) -> None:
-    writer = PreferenceWriter(str(tmp_path / "pairs.jsonl"))
-    trainer = pl.Trainer(accelerator="cpu", logger=False, callbacks=[writer], enable_model_summary=False)
-    with pytest.raises(ValueError, match=message):
-        trainer.predict(make_dpo(**options), Words())
 
 
 BETA = 0.25
