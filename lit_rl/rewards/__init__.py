@@ -7,7 +7,7 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.graders import Grader, LocalGrader, ServerGrader
 from lit_rl.rewards.lint import LintReward
 from lit_rl.rewards.llm_judge import LLMJudgeReward
-from lit_rl.rewards.penalties import FormatReward, LengthPenalty, OverlongPenalty, TurnPenalty
+from lit_rl.rewards.penalties import FormatReward, LengthPenalty, OverlongPenalty
 from lit_rl.rewards.program_tests import TestsReward
 from lit_rl.rewards.similarity import BleuReward, DataflowReward
 from lit_rl.rewards.syntax import SyntaxReward
@@ -39,7 +39,6 @@ __all__ = [
     "SyntaxReward",
     "TermScore",
     "TestsReward",
-    "TurnPenalty",
 ]
 
 __getattr__, __dir__ = load_when_used(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,9 +16,7 @@ from support.two_turns import rows_of
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.callbacks.completion_log import as_markdown, conversation
-from lit_rl.cli.main import Cli
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.reports.runs import read_curves
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout, SingleTurn
 from lit_rl.training.progress import Clock
@@ -211,27 +208,3 @@ def test_all_turns_of_a_row_are_written_with_what_the_environment_said() -> None
     judgement = Judgement(rows.problems[0], None, Outcome(P))
     text = as_markdown(judgement, conversation(rows, 0, decode))
     assert text.endswith("turn 1:\n\n    xx\n\nenvironment:\n\n    Hi\n\nturn 2:\n\n    x")
-
-
-CONFIGS = Path(__file__).parents[2] / "configs"
-OF_PROGRAMS = ("pass", "verdict", "program", "format", "sandbox")
-
-
-@pytest.mark.parametrize(("config", "samplings"), [("sorting_rewards", ["greedy", "sampled"])])
-def test_a_toy_run_logs_rewards_and_nothing_of_programs(
-    config: str,
-    samplings: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    short = ["--model.max_rollouts", "2", "--trainer.val_check_interval", "1", "--model.sampling.num_samples", "2"]
-    Cli(["fit", "--config", str(CONFIGS / f"{config}.yaml"), *short])
-    logged = set(read_curves(tmp_path / "runs"))
-    assert {"reward/mean", *(f"val/{name}/reward/mean" for name in samplings)} <= logged
-    assert not [name for name in logged if any(word in name for word in OF_PROGRAMS)]
-
-    said = capsys.readouterr().out
-    assert "validation after rollout 2: greedy reward mean" in said
-    assert "pass" not in said

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 import torch
-from support.completions import PASSED, batch, judged, reward_of
+from support.completions import PASSED, reward_of
 from support.small_runs import fit
-from support.two_turns import LastTurn, PlaysPPO, drawn, rows_of
+from support.two_turns import LastTurn, PerTurn, PlaysPPO, drawn, rows_of
 
 from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
@@ -19,10 +19,9 @@ from lit_rl.rewards import (
     RewardTerm,
     TermScore,
     TestsReward,
-    TurnPenalty,
 )
 from lit_rl.rewards.places import Credit, place_rewards
-from lit_rl.types import Completions, Judgement, Problem
+from lit_rl.types import Completions, Judgement
 
 DIVISION = "def f(x):\n    return x / 0\n"
 
@@ -102,7 +101,7 @@ JUDGEMENTS = [Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem 
 @pytest.mark.parametrize("limits", [{}, {"clip_low": -0.1}, {"clip_high": 0.3}])
 @pytest.mark.parametrize("credit", ["spans", "tokens", "terminal"])
 def test_credit_sums_to_the_reward(credit: Credit, limits: dict[str, float]) -> None:
-    rewards = Composite([LastTurn(), TurnPenalty(weight=0.2)], **limits)(ROWS, JUDGEMENTS)
+    rewards = Composite([LastTurn(), PerTurn(weight=0.2)], **limits)(ROWS, JUDGEMENTS)
     placed = place_rewards(rewards, ROWS.completion_mask, credit)
     assert torch.allclose(placed.sum(-1), rewards.rewards, atol=1e-6)
     assert torch.allclose(rewards.credit.sum(-1), rewards.rewards, atol=1e-6)
@@ -111,12 +110,12 @@ def test_credit_sums_to_the_reward(credit: Credit, limits: dict[str, float]) -> 
 
 def test_each_penalty_stands_on_its_own_turn() -> None:
     assert sorted({len(turns) for turns in ROWS.turns}) == [1, 2, 3]
-    rewards = Composite([LastTurn(), TurnPenalty(weight=0.2)])(ROWS, JUDGEMENTS)
+    rewards = Composite([LastTurn(), PerTurn(weight=0.2)])(ROWS, JUDGEMENTS)
     without = Composite([LastTurn()])(ROWS, JUDGEMENTS)
     spans = place_rewards(rewards, ROWS.completion_mask, "spans").tolist()
     for i, turns in enumerate(ROWS.turns):
         assert rewards.rewards[i] == pytest.approx(float(without.rewards[i]) - 0.2 * (len(turns) - 1), abs=1e-6)
-        assert rewards.term_values["turn_penalty"][i] == 1 - len(turns)
+        assert rewards.term_values["per_turn"][i] == 1 - len(turns)
         for turn in turns[:-1]:
             length = turn.end - turn.start
             assert spans[i][turn.start : turn.end] == pytest.approx([0.0] * (length - 1) + [-0.2])
@@ -131,7 +130,7 @@ def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any],
     """With gamma and lambda 1 an advantage is what is rewarded from the token on, less its value."""
     module = make_module(
         PlaysPPO,
-        rewards=[LastTurn(), TurnPenalty(weight=0.2)],
+        rewards=[LastTurn(), PerTurn(weight=0.2)],
         critic=SeparateCritic(),
         gae_lambda=1.0,
         whiten=False,
@@ -166,7 +165,6 @@ def test_more_values_than_turns_are_refused() -> None:
         ("```python\nx = 1\n```", 0.0),
         ("Here:\r\n```\r\nx = 1\r\n```", 0.0),
         ("x = 1", -0.1),
-        ("día", -0.1),
         ("", -0.1),
     ],
 )
@@ -174,24 +172,6 @@ def test_format_costs_a_tenth_without_a_fenced_program(text: str, value: float) 
     assert reward_of(FormatReward(), text).rewards.item() == pytest.approx(value)
     any_program = reward_of(FormatReward(fence=False), text).rewards.item()
     assert any_program == pytest.approx(0.0 if text else -0.1)
-
-
-def test_format_refuses_to_want_a_fence_inside_a_program() -> None:
-    begun = Problem("t", "Examples.\n\ndef f():\n", AssertTests("assert f()"), program_prefix="def f():\n")
-    with pytest.raises(ValueError, match="FormatReward wants a fenced block, but the completion continues"):
-        FormatReward().check_problem(begun)
-    FormatReward(fence=False).check_problem(begun)
-    for prompt in ("Write f.", ({"role": "user", "content": "import math\n"},)):  # a prefix of imports alone
-        FormatReward().check_problem(Problem("t", prompt, AssertTests("assert f()"), program_prefix="import math\n"))
-
-
-@pytest.mark.parametrize("term", [FormatReward(weight=1.0), LengthPenalty(alpha=20.0)])
-def test_without_a_program_the_penalty_is_spread_over_all_tokens_and_eos(term: RewardTerm) -> None:
-    judgement = judged("hi é")
-    none = type(judgement)(judgement.problem, None, judgement.outcome)
-    output = Composite([term])(batch(["hi é"]), [none])
-    # format: -1 over four letters and EOS; length: 5 tokens cost 20 * 5 / 100 = 1
-    assert output.credit[0].tolist() == pytest.approx([-0.2] * 5)
 
 
 @pytest.mark.parametrize(
