@@ -280,7 +280,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         except CheckpointException as error:
             fault = str(next(iter(error.failures.values()))[0])
         except (OSError, RuntimeError) as error:
-            fault = self.run.fault_of_writing() or str(error).partition("\n")[0]
+            fault = str(error).partition("\n")[0]
         fault = _agree(trainer, fault)
         if not fault and trainer.is_global_zero:
             try:

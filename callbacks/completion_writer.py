@@ -68,11 +68,13 @@ class CompletionWriter(pl.Callback, TypedArguments):
         self._file, self._known, self._made_of = None, {}, {}
         if trainer.state.fn == TrainerFn.FITTING:
             return
+        environment = module.sampler.environment
+        plain = {name: one for name, one in vars(environment).items() if isinstance(one, str | int | float | None)}
         made_of = {
             "verb": str(trainer.state.fn.value) if trainer.state.fn else "",
             "weights": _digest(module.policy),
             "seed": module.seed,
-            "environment": _described(module.sampler.environment),
+            "environment": {"class": type(environment).__name__, **plain},
             "sampling": {name: asdict(sampling) for name, sampling in samplings.items()},
         }
         self._made_of = json.loads(to_json(made_of))
@@ -175,9 +177,3 @@ def _digest(policy: torch.nn.Module) -> list[int]:
         data = local.cpu().contiguous().reshape(-1).view(torch.uint8)
         checksum = zlib.crc32(data.numpy(), checksum)
     return sorted(set(gather_over_ranks(checksum)))
-
-
-def _described(environment: Any) -> dict[str, Any]:
-    """An environment by its class and those of its settings that are plain data."""
-    plain = {name: value for name, value in vars(environment).items() if isinstance(value, str | int | float | None)}
-    return {"class": type(environment).__name__, **plain}

@@ -81,25 +81,16 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        tasks = getattr(trainer.datamodule, "validation_task_names", ())  # type: ignore[attr-defined]
         for (loader, name), counts in sorted(self._counts.items()):
             turns = counts.passes.compute()
-            after = [("", turns[-1]), *zip(_suffixes(len(turns)), turns, strict=False)]
+            after = [("", turns[-1])]
+            if len(turns) > 1:
+                after += [(f"/turn_{number}", pass_at) for number, pass_at in enumerate(turns, 1)]
             passes = {f"pass@{k}{suffix}": pass_at[k] for k in self.ks for suffix, pass_at in after}
             metrics = {key: value for key, value in passes.items() if not isnan(value)}
             metrics |= counts.problems.compute() | counts.means.reduce(pl_module.device)
-            prefix = "/".join([self.prefix, *_task_name(trainer, loader), name])
+            prefix = "/".join([self.prefix, *([tasks[loader]] if len(tasks) > 1 else []), name])
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
 
     on_test_epoch_end = on_validation_epoch_end
-
-
-def _suffixes(max_turns: int) -> list[str]:
-    """Suffixes of a metric that is logged turn by turn; none if there is only one turn."""
-    return [f"/turn_{number}" for number in range(1, max_turns + 1)] if max_turns > 1 else []
-
-
-def _task_name(trainer: pl.Trainer, loader: int) -> list[str]:
-    """The part of a metric's name that says which task, if there are several."""
-    datamodule: Any = getattr(trainer, "datamodule", None)
-    names: Sequence[str] = getattr(datamodule, "validation_task_names", ())
-    return [names[loader]] if len(names) > 1 else []

@@ -19,7 +19,6 @@ from lit_rl.arguments import LitRLError
 
 _CHECKPOINT = re.compile(r"(?:rollout|update)_(\d+)\.ckpt")
 _MANIFEST = "manifest.json"
-_TRIAL_BYTES = 1 << 20
 
 
 class RunIsLiveError(LitRLError, RuntimeError):
@@ -122,19 +121,6 @@ class RunFolder:
         remove(final)
         part.rename(final)
         _sync(self.path)
-
-    def fault_of_writing(self) -> str:
-        """Return why nothing can be written here, such as a full disk, which torch does not say; empty if it can."""
-        trial = self.path / ".trial"
-        try:
-            trial.write_bytes(bytes(_TRIAL_BYTES))
-            _sync(trial)
-        except OSError as error:
-            return error.strerror or str(error)
-        finally:
-            with contextlib.suppress(OSError):
-                trial.unlink(missing_ok=True)
-        return ""
 
     def link(self, name: str, target: Path) -> None:
         """Point ``NAME.ckpt`` to a checkpoint, in one step."""
