@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -51,13 +53,16 @@ CONFIGS: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A folder with a task of one's own and configurations."""
+    sys.modules.pop("my_task", None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     Path("my_task.py").write_text(TASK)
     for name, content in CONFIGS.items():
         Path(f"{name}.yaml").write_text(yaml.safe_dump(content))
+    yield
+    sys.modules.pop("my_task", None)
 
 
 @pytest.mark.parametrize(
