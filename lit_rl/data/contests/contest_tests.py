@@ -20,6 +20,7 @@ from typing import Any
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.shown_examples import shown_examples
 from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
+from lit_rl.execution.interface import Check
 
 MAX_HIDDEN_BYTES = 1 << 30
 """Hidden tests that unpack to more are refused: a short text can unpack to anything."""
@@ -28,6 +29,14 @@ FLOAT_TOLERANCE = 1e-6
 """Floats that functions return count as equal within this, absolute or relative, as contests allow."""
 
 _DIALOGUE = re.compile(r"\binteractive (?:problem|task)\b", re.IGNORECASE)
+_POWER = re.compile(
+    r"\b10\s*(?:\^|\*\*|\\\^)?\s*[{(]*\s*[-\u2212\u2013]\s*(?P<power>[1-9]|1[0-2])\b"
+    r"|\b1(?:\.0)?[eE][-\u2212](?P<exponent>\d{1,2})\b|\b0\.(?P<zeros>0+)1\b"
+)
+_ERROR = re.compile(
+    r"\berrors?\b|\btoleran|\bprecision\b|\baccura|\bdiffer|\bwithin\b|\bconsidered correct\b", re.IGNORECASE
+)
+_FRACTION = re.compile(r"\d\.\d")
 _NEEDS_CHECKER = re.compile(r"\b(?:print|output|find|return) any\b|\bany of (?:them|those)\b", re.IGNORECASE)
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _INTEGER = re.compile(r"-?\d{1,100}")
@@ -207,6 +216,31 @@ def needs_checker(statement: str) -> bool:
     True
     """
     return _NEEDS_CHECKER.search(statement) is not None
+
+
+def granted_error(statement: str) -> float | None:
+    """The error that a statement grants printed or returned numbers, a power of ten; ``None`` if it grants none.
+
+    >>> granted_error("The absolute or relative error of the answer must not exceed $10^{-6}$.")
+    1e-06
+    """
+    for power in _POWER.finditer(statement):
+        around = statement[max(0, power.start() - 120) : power.end() + 60]
+        if _ERROR.search(around):
+            exponent = power["power"] or power["exponent"] or str(len(power["zeros"]) + 1)
+            return float(f"1e-{exponent}")
+    return None
+
+
+def denied_error(statement: str, check: Check) -> float | None:
+    """The error that a statement grants and its check does not; ``None`` if no expected number has a fraction."""
+    if not isinstance(check, CallTests | StdioTests) or (isinstance(check, StdioTests) and check.checker):
+        return None
+    granted = granted_error(statement)
+    allowed = check.tolerance if isinstance(check, CallTests) or check.compare == "tokens" else 0.0
+    if granted is None or allowed >= granted or not _FRACTION.search(repr([expected for _, expected in check.cases])):
+        return None
+    return granted
 
 
 # Runs a checker with the answer and the output the other way round, and turns what it prints into an exit status.

@@ -21,6 +21,7 @@ from lit_rl.data.contests.contest_tests import (
     asks_for_dialogue,
     contest_check,
     contest_checker,
+    denied_error,
     needs_checker,
     normalise_tests,
     parameters_of,
@@ -200,6 +201,14 @@ class DeepCoder(TaskDataModule):
                 warnings.warn(
                     f"{asking} of {len(kept)} problems in the {rows} ask for any of several answers; without a checker "
                     "program an answer passes only if it is the one output listed",
+                    stacklevel=2,
+                )
+            denied = [(one, denied_error(one.fields["statement"], one.check)) for one in kept]
+            strict = [f"{one.task_id} ({error:g})" for one, error in denied if error is not None]
+            if strict:
+                warnings.warn(
+                    f"{len(strict)} of {len(kept)} problems in the {rows} grant an error that their check does not, "
+                    f"such as {', '.join(strict[:3])}: set tolerance to it, and for printed numbers compare: tokens",
                     stacklevel=2,
                 )
             problems += kept
