@@ -20,8 +20,8 @@ gc.disable()
 import lit_rl.cli.main  # noqa: E402, F401  # short class names
 from lit_rl.callbacks import ExecutionEvaluation  # noqa: E402
 from lit_rl.cli.main import Cli  # noqa: E402
-from lit_rl.cli.report import draw, select  # noqa: E402
-from lit_rl.reports.runs import read_curves  # noqa: E402
+from lit_rl.reports.html import write_page  # noqa: E402
+from lit_rl.reports.runs import read_runs  # noqa: E402
 
 gc.freeze()
 gc.enable()
@@ -79,13 +79,13 @@ def show(before: dict[str, float], after: dict[str, float], seconds: float) -> N
     verdicts = sorted(name for name in after if "/greedy/verdict/" in name and (after[name] or before.get(name)))
     for name in [f"val/{metric}" for metric in SHOWN] + verdicts:
         print(f"{name.removeprefix('val/'):<34}{before.get(name, 0):>12.3f}{after[name]:>12.3f}")
-    curves = select(read_curves(FOLDER / "grpo"), ["reward/mean", "val/*/pass@1"])
-    for name, curve in curves.items():
+    runs = read_runs([str(FOLDER / "grpo")])
+    for name, curve in (pair for run in runs for pair in run.curves.items()):
         if name in before:
             curve.insert(0, (0, before[name]))
-    picture = FOLDER / "learning_curves.png"
-    draw({str(FOLDER / "grpo"): curves}, picture)
-    print(f"\nTensorBoard: tensorboard --logdir {FOLDER}\nlearning curves: {picture}")
+    page = FOLDER / "report.html"
+    write_page(runs, page)
+    print(f"\nTensorBoard: tensorboard --logdir {FOLDER}\nlearning curves: {page}")
     greedy, sampled = "val/greedy/pass@1", "val/sampled/pass@1"
     print(
         f"pass@1 greedy {before[greedy]:.2f} -> {after[greedy]:.2f} | "

@@ -28,8 +28,7 @@ from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.execution import SandboxError
 from lit_rl.models.loading.sources import ADAPTER_CONFIG
-from lit_rl.reports.run_files import changes_on_resume, settings_of
-from lit_rl.rollout.records import TrainedModule
+from lit_rl.reports.run_files.settings import changes_on_resume, settings_of
 from lit_rl.training.ranks import gather_over_ranks
 
 
@@ -79,7 +78,8 @@ class Checkpointing(Checkpoint, TypedArguments):
         self.preempted = self.interrupted = False
         self._flag = PreemptionFlag()
         self._limit_val_batches: Any = None  # the trainer's own: a run that is stopped skips its validation
-        self._prepared = self._wanted = self._owes_validation = False
+        self.is_prepared = False  # True from `prepare` to the end of the run
+        self._wanted = self._owes_validation = False
         self._start = ""
         self._settings: dict[str, str] = {}
         self._saved, self._saved_time = 0, 0.0
@@ -87,62 +87,42 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     # -- before a run --------------------------------------------------------------------------------------
 
-    @property
-    def is_prepared(self) -> bool:
-        """True from :meth:`prepare` to the end of the run."""
-        return self._prepared
-
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
-        """Claim the folder and say where this start begins; call it before ``trainer.fit``.
+        """Claim the folder, and return the checkpoint with which this start begins; call it before ``trainer.fit``.
 
-        Args:
-            trainer: the trainer that will fit.
-            ckpt_path: where the first start begins; ``None`` for a fresh policy.
-
-        Returns:
-            Path of a checkpoint, or ``None``.
-
-        Raises:
-            RunIsLiveError: another process is training in the folder.
-            FileExistsError: the folder holds checkpoints and ``resume`` is off.
+        ``ckpt_path`` is where the first start begins; ``None`` for a fresh policy.
         """
         if trainer.is_global_zero:
             self.run.lock()
-        self._prepared = True
+        self.is_prepared = True
         newest = self.run.newest_whole()
         self._start = "" if newest is None else newest.name
         if trainer.is_global_zero:
             self.run.tidy()
-        if newest is None:
-            if trainer.is_global_zero:
-                if "log_version" in self.run.notes():
-                    rank_zero_info(f"{self.run.path} has no checkpoint of an earlier start, so training begins anew")
-                self._same_log_version(trainer, go_on=False)
-            return ckpt_path
-        if not self.resume:
+        if newest is not None and not self.resume:
             raise FileExistsError(
                 f"{self.run.path} holds checkpoints (the newest is {newest.name}) and resume is off: "
                 "give this run another folder, or switch resume on"
             )
-        if trainer.is_global_zero:
-            self._same_log_version(trainer, go_on=True)
+        noted = self.run.notes().get("log_version")
+        if noted is not None and newest is None:
+            rank_zero_info(f"{self.run.path} has no checkpoint of an earlier start, so training begins anew")
+        elif noted is not None:
+            for logger in trainer.loggers if trainer.is_global_zero else ():
+                if hasattr(logger, "_version"):
+                    logger._version = noted
+        if trainer.is_global_zero and trainer.loggers and (noted is None or newest is None):
+            self.run.note(log_version=trainer.loggers[0].version)
+        if newest is None:
+            return ckpt_path
         other = f", not from {ckpt_path}" if ckpt_path not in (None, "last") else ""
         rank_zero_info(f"going on from {newest}{other}")
         return str(newest)
 
-    def _same_log_version(self, trainer: pl.Trainer, go_on: bool) -> None:
-        """Write into the version of the logger that the run began with."""
-        noted = self.run.notes().get("log_version") if go_on else None
-        for logger in trainer.loggers:
-            if noted is not None and hasattr(logger, "_version"):
-                logger._version = noted
-        if noted is None and trainer.loggers:
-            self.run.note(log_version=trainer.loggers[0].version)
-
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         if stage != "fit":
             return
-        if not self._prepared:
+        if not self.is_prepared:
             if self.run.checkpoints():
                 raise FileExistsError(
                     f"{self.run.path} holds checkpoints of an earlier start: pass "
@@ -219,7 +199,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         if self._limit_val_batches is not None:
             trainer.limit_val_batches, self._limit_val_batches = self._limit_val_batches, None
         self.run.unlock()
-        self._prepared = False
+        self.is_prepared = False
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
         """Save if only the engine failed, which all ranks then know, or the sandbox; release folder and signals.
@@ -228,7 +208,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         knows that its sandbox failed: saving is done together.
         """
         known = (EngineError, SandboxError) if trainer.world_size == 1 else EngineError
-        if isinstance(exception, known) and trainer.state.fn == TrainerFn.FITTING and self._prepared:
+        if isinstance(exception, known) and trainer.state.fn == TrainerFn.FITTING and self.is_prepared:
             self._owes_validation = self._owes_validation or trainer.validating
             if pl_module.clock.count != self._saved:
                 self._save(trainer, pl_module)
@@ -266,20 +246,16 @@ class Checkpointing(Checkpoint, TypedArguments):
             return True
         count = pl_module.clock.count
         part, final = self.run.place(f"{pl_module.clock.unit}_{count:06d}")
-        if not final.exists() or count != self._saved:
-            fault = _agree(trainer, self._write(trainer, part))
-            fault = fault or _agree(trainer, self._publish(trainer, part, final))
-            if fault is not None:
-                if trainer.is_global_zero:
-                    remove(part)
-                kept = self.run.checkpoints()
-                stays = f"the last one, {kept[-1].name}, stays" if kept else "there is none yet"
-                message = f"the checkpoint of rollout {count} could not be saved in {self.run.path} ({fault}); {stays}"
-                if last_chance or trainer.should_stop:
-                    raise OSError(f"{message}: make room and start again to repeat what came after it")
-                rank_zero_warn(f"{message}; trying again after the next rollout")
-                self._wanted = True
-                return False
+        if (not final.exists() or count != self._saved) and (fault := self._write(trainer, part, final)):
+            if trainer.is_global_zero:
+                remove(part)
+            kept = "".join(f"; the last one, {one.name}, stays" for one in self.run.checkpoints()[-1:])
+            message = f"the checkpoint of rollout {count} could not be saved in {self.run.path} ({fault}){kept}"
+            if last_chance or trainer.should_stop:
+                raise OSError(f"{message}: make room and start again to repeat what came after it")
+            rank_zero_warn(f"{message}; trying again after the next rollout")
+            self._wanted = True
+            return False
         self._wanted, self._saved, self._saved_time = False, count, time.monotonic()
         if trainer.is_global_zero:
             self.run.link("last", final)
@@ -288,8 +264,9 @@ class Checkpointing(Checkpoint, TypedArguments):
             self.run.prune(self.keep)
         return True
 
-    def _write(self, trainer: pl.Trainer, part: Path) -> str | None:
-        """Write a checkpoint; all ranks take part. Return the error, if any."""
+    def _write(self, trainer: pl.Trainer, part: Path, final: Path) -> str:
+        """Write a checkpoint and give it its name; all ranks take part. Return the error of any."""
+        fault = ""
         if trainer.is_global_zero:
             remove(part)
         trainer.strategy.barrier("checkpoint")
@@ -301,18 +278,16 @@ class Checkpointing(Checkpoint, TypedArguments):
                 # Straight into the folder: Lightning would build the whole file in memory first.
                 torch.save(checkpoint, part)
         except CheckpointException as error:
-            return str(next(iter(error.failures.values()))[0])
+            fault = str(next(iter(error.failures.values()))[0])
         except (OSError, RuntimeError) as error:
-            return self.run.fault_of_writing() or str(error).partition("\n")[0]
-        return None
-
-    def _publish(self, trainer: pl.Trainer, part: Path, final: Path) -> str | None:
-        if trainer.is_global_zero:
+            fault = str(error).partition("\n")[0]
+        fault = _agree(trainer, fault)
+        if not fault and trainer.is_global_zero:
             try:
                 self.run.publish(part, final)
             except OSError as error:
-                return str(error)
-        return None
+                fault = str(error)
+        return _agree(trainer, fault)
 
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
@@ -409,11 +384,10 @@ def _validate(trainer: pl.Trainer) -> None:
     connector._first_loop_iter = is_first
 
 
-def _agree(trainer: pl.Trainer, fault: str | None) -> str | None:
+def _agree(trainer: pl.Trainer, fault: str) -> str:
     """Make a fault of any rank a fault of all, or the others would wait forever."""
-    if not trainer.strategy.reduce_boolean_decision(fault is not None, all=False):
-        return None
-    return fault or "another rank could not write"
+    failed = trainer.strategy.reduce_boolean_decision(bool(fault), all=False)
+    return fault or "another rank could not write" if failed else ""
 
 
 # -- random generators ----------------------------------------------------------------------------------------
@@ -443,38 +417,3 @@ def restore_random_state(state: dict[str, Any]) -> None:
     np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, gauss))
     version, internal, gauss_next = state["python"]
     random.setstate((version, tuple(internal), gauss_next))
-
-
-# -- the metric that picks the best checkpoint ------------------------------------------------------------------
-
-
-def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
-    """Metrics that callbacks say they will log in validation."""
-    known = (callback for callback in trainer.callbacks if hasattr(callback, "metric_names"))
-    return [name for callback in known for name in callback.metric_names(trainer, module)]
-
-
-def check_monitors(trainer: Any, pl_module: TrainedModule) -> None:
-    """Compare monitored metrics with those that validation will log.
-
-    Args:
-        trainer: the trainer that will fit; a callback other than :class:`Checkpointing` may monitor what training logs.
-        pl_module: the module to fit.
-
-    Raises:
-        UsageError: nothing logs one. A module or callback of the user's own may, so that there nothing is refused.
-    """
-    parts = (pl_module, *trainer.callbacks)
-    own = any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in parts)
-    known = metric_names(trainer, pl_module) if trainer.limit_val_batches != 0 and not own else []
-    if known and pl_module.metric_prefix:  # what else a loss on texts measures is not listed
-        known.append("val/loss")
-    for one in trainer.callbacks if known else ():
-        name, monitor = type(one).__name__, getattr(one, "monitor", None) or ""
-        if not monitor.startswith("val") and not (monitor and isinstance(one, Checkpointing)):
-            continue
-        of_texts = pl_module.metric_prefix and monitor.startswith("val/") and "pass@" not in monitor
-        if monitor not in known and not of_texts:
-            raise UsageError(
-                f"{name}'s monitor {monitor} is none of the metrics that validation logs: {', '.join(known)}"
-            )

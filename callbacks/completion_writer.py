@@ -16,11 +16,11 @@ import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
+from lit_rl.arguments import ArgumentError, TypedArguments
 from lit_rl.callbacks.recorded_rows import append_parts, part_of, recorded_rows
-from lit_rl.callbacks.run_record import folder_of, has_folder
-from lit_rl.reports.run_files import COMPLETIONS_FILE, RecordedRollout, RecordedRow
-from lit_rl.reports.run_files.files import cut_after, read_rollouts, to_json
+from lit_rl.callbacks.run_record import folder_of
+from lit_rl.reports.run_files.files import COMPLETIONS_FILE, cut_after, read_rollouts, to_json
+from lit_rl.reports.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Sampling
@@ -54,10 +54,6 @@ class CompletionWriter(pl.Callback, TypedArguments):
         self._frames = 0
         self._count: Counter[str] = Counter()
 
-    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        if stage != "fit" and self.path is None and not has_folder(trainer):
-            raise UsageError("CompletionWriter has no file to write: the run has neither a logger nor a path; set path")
-
     # -- what an earlier start wrote -----------------------------------------------------------------------
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -72,11 +68,13 @@ class CompletionWriter(pl.Callback, TypedArguments):
         self._file, self._known, self._made_of = None, {}, {}
         if trainer.state.fn == TrainerFn.FITTING:
             return
+        environment = module.sampler.environment
+        plain = {name: one for name, one in vars(environment).items() if isinstance(one, str | int | float | None)}
         made_of = {
             "verb": str(trainer.state.fn.value) if trainer.state.fn else "",
             "weights": _digest(module.policy),
             "seed": module.seed,
-            "environment": _described(module.sampler.environment),
+            "environment": {"class": type(environment).__name__, **plain},
             "sampling": {name: asdict(sampling) for name, sampling in samplings.items()},
         }
         self._made_of = json.loads(to_json(made_of))
@@ -179,9 +177,3 @@ def _digest(policy: torch.nn.Module) -> list[int]:
         data = local.cpu().contiguous().reshape(-1).view(torch.uint8)
         checksum = zlib.crc32(data.numpy(), checksum)
     return sorted(set(gather_over_ranks(checksum)))
-
-
-def _described(environment: Any) -> dict[str, Any]:
-    """An environment by its class and those of its settings that are plain data."""
-    plain = {name: value for name, value in vars(environment).items() if isinstance(value, str | int | float | None)}
-    return {"class": type(environment).__name__, **plain}

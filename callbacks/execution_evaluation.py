@@ -9,16 +9,9 @@ from typing import Any, NamedTuple
 import lightning.pytorch as pl
 
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
-from lit_rl.callbacks.checkpointing import check_monitors
-from lit_rl.data.task import TaskDataModule
-from lit_rl.execution import AssertTests
-from lit_rl.reports.summary import PassAtK, ProblemCounts, may_hold_program, summarise, summary_names
+from lit_rl.reports.summary import PassAtK, ProblemCounts, summarise
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import Means
-from lit_rl.types import Problem
-
-_ANY_PROBLEM = (Problem("any", "", AssertTests("")),)
-"""Stands for problems that are not known before the run: they are taken to have programs."""
 
 
 class _Counts(NamedTuple):
@@ -65,25 +58,6 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
                 f"pass@{self.ks[-1]} needs num_samples >= {self.ks[-1]}, got {most}: "
                 "raise num_samples in evaluate.sampling or lower ks"
             )
-        if stage == "fit":
-            check_monitors(trainer, pl_module)
-
-    def metric_names(self, trainer: pl.Trainer, pl_module: Any) -> list[str]:
-        """The metrics that every validation logs, known before there is one."""
-        samplings = pl_module.validation_sampling
-        turns = _suffixes(pl_module.sampler.environment.max_turns)
-        rewarded = ["reward/mean"] if pl_module.rewards is not None else []
-        found = []
-        for task, problems in _problems_of_tasks(trainer):
-            known = [*rewarded, "num_problems", *summary_names(problems), *(["turns/used"] if turns else [])]
-            known += ["median_program_bytes"] if any(map(may_hold_program, problems)) else []
-            runs_programs = any(problem.check.runs_program for problem in problems)
-            for name, sampling in samplings.items():
-                ks = [k for k in self.ks if k <= sampling.num_samples] if runs_programs else []
-                passes = [f"pass@{k}{after}" for k in ks for after in ("", *turns)]
-                passes += [f"execution/pass_rate{after}" for after in turns] if runs_programs else []
-                found += ["/".join([self.prefix, *task, name, metric]) for metric in (*passes, *known)]
-        return found
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._counts = {}
@@ -107,34 +81,16 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        tasks = getattr(trainer.datamodule, "validation_task_names", ())  # type: ignore[attr-defined]
         for (loader, name), counts in sorted(self._counts.items()):
             turns = counts.passes.compute()
-            after = [("", turns[-1]), *zip(_suffixes(len(turns)), turns, strict=False)]
+            after = [("", turns[-1])]
+            if len(turns) > 1:
+                after += [(f"/turn_{number}", pass_at) for number, pass_at in enumerate(turns, 1)]
             passes = {f"pass@{k}{suffix}": pass_at[k] for k in self.ks for suffix, pass_at in after}
             metrics = {key: value for key, value in passes.items() if not isnan(value)}
             metrics |= counts.problems.compute() | counts.means.reduce(pl_module.device)
-            prefix = "/".join([self.prefix, *_task_name(trainer, loader), name])
+            prefix = "/".join([self.prefix, *([tasks[loader]] if len(tasks) > 1 else []), name])
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
 
     on_test_epoch_end = on_validation_epoch_end
-
-
-def _suffixes(max_turns: int) -> list[str]:
-    """Suffixes of a metric that is logged turn by turn; none if there is only one turn."""
-    return [f"/turn_{number}" for number in range(1, max_turns + 1)] if max_turns > 1 else []
-
-
-def _problems_of_tasks(trainer: pl.Trainer) -> list[tuple[list[str], Sequence[Problem]]]:
-    """Name and problems of each validation task, as far as they are known."""
-    datamodule: Any = getattr(trainer, "datamodule", None)
-    if not isinstance(datamodule, TaskDataModule):
-        return [([], _ANY_PROBLEM)]
-    tasks = datamodule.validation_tasks or [datamodule]
-    return [(_task_name(trainer, loader), task.problems("validation")) for loader, task in enumerate(tasks)]
-
-
-def _task_name(trainer: pl.Trainer, loader: int) -> list[str]:
-    """The part of a metric's name that says which task, if there are several."""
-    datamodule: Any = getattr(trainer, "datamodule", None)
-    names: Sequence[str] = getattr(datamodule, "validation_task_names", ())
-    return [names[loader]] if len(names) > 1 else []

@@ -7,7 +7,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.arguments import TypedArguments, UsageError
+from lit_rl.arguments import TypedArguments
 from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import gather_over_ranks
@@ -31,16 +31,6 @@ class PreferenceWriter(pl.Callback, TypedArguments):
     def __init__(self, path: str, margin: float = 0.5, max_pairs: int | None = None) -> None:
         self.path, self.margin, self.max_pairs = path, margin, max_pairs
         self._pairs: dict[Position, list[PreferencePair]] = {}
-
-    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        sampling = pl_module.evaluate.predict
-        if stage == "predict" and pl_module.rewards is None:
-            raise UsageError("pairs are compared by rewards, and the module has none: list at least one reward term")
-        if stage == "predict" and sampling.num_samples < 2:
-            raise UsageError(
-                f"a pair needs two completions of a problem, got evaluate.predict.num_samples={sampling.num_samples}: "
-                "sample at least 2"
-            )
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._pairs = {}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.arguments import TypedArguments, require_above, require_at_least
+from lit_rl.arguments import TypedArguments
 from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.callbacks.run_summary import Rows, head_of, short_name, summary_of, validation_summary
 from lit_rl.callbacks.tensorboard_layout import headline
@@ -43,8 +42,8 @@ _LINE = {
 class ProgressScreen(pl.Callback, TypedArguments):
     """Shows the progress of a run, on the first rank.
 
-    In a terminal: a few lines, redrawn every ``refresh_seconds``, even during a long rollout: how far the run is, the
-    time left, what is done now, reward and pass rate, the last validation. Elsewhere: one plain line per rollout; for
+    In a terminal: a few lines, redrawn every second, even during a long rollout: how far the run is, the time left,
+    what is done now, reward and pass rate, the last validation. Elsewhere: one plain line per rollout; for
     updates without rollouts (SFT, DPO) at most one per second; and after each minute of silence what is done now: the
     phase, rows, tokens a second. At the end both say where checkpoints and logs are and which commands to run next, and
     at the end of ``validate`` and ``test`` what was found, in a line for each sampling. ``lit_rl.Trainer`` and
@@ -52,14 +51,11 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     Args:
         live: draw the screen; ``None`` draws it if standard output is a terminal.
-        refresh_seconds: seconds between two drawings.
-        lines_every: write a plain line every this many rollouts or updates; 0 for none.
     """
 
-    def __init__(self, live: bool | None = None, refresh_seconds: float = 1.0, lines_every: int = 1) -> None:
-        require_above(0, self, refresh_seconds=refresh_seconds)
-        require_at_least(0, self, lines_every=lines_every)
-        self.live, self.refresh_seconds, self.lines_every = live, refresh_seconds, lines_every
+    def __init__(self, live: bool | None = None) -> None:
+        self.live = live
+        self.validations: list[Mapping[str, float]] = []
         self._drawing: Any = None
         self._last_line = self._last_print = 0.0
         self._shows = False
@@ -70,14 +66,12 @@ class ProgressScreen(pl.Callback, TypedArguments):
         """Count from here; ``done`` of ``total`` rollouts, updates or batches were done before."""
         self.progress, self.unit, self.done, self.total, self._first = progress, unit, done, total, done
         self.metrics: Mapping[str, float] = {}
-        self.validations: list[Mapping[str, float]] = []
         self.validating = ""
-        self._rewards: deque[float] = deque(maxlen=10)
         self._started = time.monotonic()
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         self._is_over.set()
-        if trainer.is_global_zero and self.lines_every and not self._draws():
+        if trainer.is_global_zero and not self._draws():
             self._is_over, self._last_print = threading.Event(), time.monotonic()
             threading.Thread(target=self._beat_until, args=[self._is_over], daemon=True).start()
 
@@ -95,16 +89,13 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         self.done, self.metrics = module.clock.count, finished.metrics
-        if "reward/mean" in finished.metrics:
-            self._rewards.append(finished.metrics["reward/mean"])
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         is_update = self.unit == "update"
         if is_update and self._shows:
             self.done = pl_module.clock.count
             self.metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        if self.lines_every and (self.done % self.lines_every == 0 or trainer.should_stop):
-            self._line(self.line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
+        self._line(self.line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._stop()
@@ -115,14 +106,14 @@ class ProgressScreen(pl.Callback, TypedArguments):
             in_all = f", {self.done} of {self.total} in all" if self._first or not whole else ""
             text = f"{self.done - self._first} {self.unit}s in {clock_text(self._seconds())}{in_all}"
             rows = [("done" if whole else "stopped", text), *self.measured()]
-            earned = not self._rewards or any(self._rewards)
-            rows += [] if earned else [("reward", f"0 in the last {len(self._rewards)} rollouts")]
-            _print([*rows, *summary_of(trainer, pl_module, earned)])
+            _print([*rows, *summary_of(trainer, pl_module)])
+        self.validations = []
 
     # -- validation, test, prediction ----------------------------------------------------------------------
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn != "fit":
+            self.validations = []
             self._begin(pl_module.progress, "batch", 0, None)
             self._start(trainer, [])
         self.validating = _doing(trainer)
@@ -256,14 +247,12 @@ class ProgressScreen(pl.Callback, TypedArguments):
             from rich.live import Live
 
             over = self.unit == "batch"  # a validation's results follow as lines
-            rate = 1 / self.refresh_seconds
-            self._drawing = Live(console=_console(), get_renderable=self.frame, refresh_per_second=rate, transient=over)
+            self._drawing = Live(console=_console(), get_renderable=self.frame, refresh_per_second=1, transient=over)
             self._drawing.start()
 
     def _draws(self) -> bool:
         console = _console()
-        fits = console.is_terminal and not console.is_dumb_terminal and not console.is_jupyter
-        return fits if self.live is None else self.live
+        return console.is_terminal and not console.is_dumb_terminal if self.live is None else self.live
 
     def _stop(self) -> None:
         if self._drawing is not None:
@@ -273,7 +262,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def _line(self, text: str, seconds_between: float = 0.0) -> None:
         """Print a plain line if there is no screen, unless the last one was printed just now."""
         now = time.monotonic()
-        if not text or not self._shows or self._drawing is not None or not self.lines_every:
+        if not text or not self._shows or self._drawing is not None:
             return
         if now - self._last_line >= seconds_between:
             self._last_line = self._last_print = now

@@ -21,9 +21,8 @@ from lit_rl.callbacks.completion_log import message_after
 from lit_rl.execution.interface import Outcome
 from lit_rl.reports.diagnosis.failures import string_that_ended
 from lit_rl.reports.diagnosis.history import Decode
-from lit_rl.reports.run_files import RecordedRow, RecordedTurn
 from lit_rl.reports.run_files.files import append_frame
-from lit_rl.reports.run_files.records import finite, item_of
+from lit_rl.reports.run_files.records import RecordedRow, RecordedTurn, finite, item_of
 from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
@@ -40,15 +39,7 @@ NOTHING_TO_RUN = "nothing to run"
 def choose_rows(
     groups: Mapping[int, Sequence[int]], rewards: Sequence[float | None], num_groups: int, num_rows: int, seed: int
 ) -> list[int]:
-    """Rows of the group whose rewards differ most and of groups drawn at random; the best, the worst and a lost row.
-
-    Args:
-        groups: rows of each group.
-        rewards: reward of each row; ``None`` if it has none.
-        num_groups: groups to keep, in addition to the best row, the worst, and the first without a reward.
-        num_rows: most rows of a group: the best, the worst, and others at equal distances.
-        seed: of the random draw.
-    """
+    """Rows of the group whose rewards differ most and of groups drawn at random; the best, the worst and a lost row."""
     ranked = [_best_first(rows, rewards) for rows in groups.values()]
     widest = sorted(ranked, key=lambda rows: _spread(rows, rewards), reverse=True)[: min(1, num_groups)]
     others = [rows for rows in ranked if rows not in widest]
@@ -85,16 +76,7 @@ def recorded_rows(
     decode: Decode | None,
     values: Mapping[str, Tensor | None] = MappingProxyType({}),
 ) -> Iterator[RecordedRow]:
-    """Some rows as plain data, with their numbers and their groups' numbers on this rank.
-
-    Args:
-        rollout: N rows.
-        rewards: of the same rows, if there are any.
-        rows: which of them, in which order.
-        number: of the rollout.
-        decode: of the policy's codec, to read what the environment said.
-        values: [N, T] of tokens by name, besides the sampler's log-probabilities.
-    """
+    """Some rows as plain data, with [N, T] values of their tokens, numbered as on this rank."""
     completions = rollout.completions
     known = {"logprob_sampled": completions.sampler_logprobs, **values}
     # All rows at once: each copy from a device waits for it.
@@ -172,30 +154,14 @@ def rounded(values: Tensor, digits: int = 4) -> list[list[float | None]]:
 
 
 def part_of(rollout: Rollout, recorded: Sequence[RecordedRow], judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """This rank's part of a record, for :func:`append_parts`.
-
-    Args:
-        rollout: all rows of the rank.
-        recorded: those that are kept.
-        judgements: whose endings are counted.
-    """
+    """This rank's part of a record, for :func:`append_parts`."""
     endings = Counter(ending(judgement.outcome) for judgement in judgements)
     num_groups = len(rollout.completions.groups())
     return {"num_rows": len(rollout.judgements), "num_groups": num_groups, "endings": endings, "rows": recorded}
 
 
 def append_parts(path: Path, parts: Sequence[Mapping[str, Any]], keeps_rows: bool = True, **head: Any) -> int:
-    """Append the parts of all ranks as one frame, rows and groups numbered over the ranks.
-
-    Args:
-        path: of the file.
-        parts: by rank.
-        keeps_rows: whether rows are written besides the endings.
-        head: of the frame: ``rollout`` and what else is known of it.
-
-    Returns:
-        bytes of the frame.
-    """
+    """Append the parts of all ranks as one frame, rows and groups numbered over the ranks."""
     items: list[dict[str, Any]] = []
     first_row = first_group = 0
     for part in parts:

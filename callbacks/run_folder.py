@@ -19,7 +19,6 @@ from lit_rl.arguments import LitRLError
 
 _CHECKPOINT = re.compile(r"(?:rollout|update)_(\d+)\.ckpt")
 _MANIFEST = "manifest.json"
-_TRIAL_BYTES = 1 << 20
 
 
 class RunIsLiveError(LitRLError, RuntimeError):
@@ -45,21 +44,12 @@ class RunFolder:
     # -- one run at a time ---------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Claim the folder for this process; the claim ends with the process, however it ends.
-
-        Raises:
-            RunIsLiveError: a living process holds it.
-        """
+        """Claim the folder for this process; the claim ends with the process, however it ends."""
         if self._lock is not None:
             return
         if self.path in self._held:  # before the file is opened: closing it would give up this process's claim
             raise RunIsLiveError(f"{self.path} belongs to another run of this process: give this run another folder")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OSError(
-                f"Checkpointing's folder {self.path} cannot be made ({error.strerror}): give one where you may write"
-            ) from error
+        self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / "run.lock"
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -132,19 +122,6 @@ class RunFolder:
         part.rename(final)
         _sync(self.path)
 
-    def fault_of_writing(self) -> str:
-        """Return why nothing can be written here, such as a full disk, which torch does not say; empty if it can."""
-        trial = self.path / ".trial"
-        try:
-            trial.write_bytes(bytes(_TRIAL_BYTES))
-            _sync(trial)
-        except OSError as error:
-            return error.strerror or str(error)
-        finally:
-            with contextlib.suppress(OSError):
-                trial.unlink(missing_ok=True)
-        return ""
-
     def link(self, name: str, target: Path) -> None:
         """Point ``NAME.ckpt`` to a checkpoint, in one step."""
         fresh = self.path / f".{name}.link"
@@ -188,12 +165,9 @@ def fault_of(path: Path) -> str | None:
     try:
         if path.is_dir():
             sizes = _read_json(path / _MANIFEST)
-            found = {name: (path / name).stat().st_size if (path / name).exists() else None for name in sizes}
-            wrong = [name for name, size in sizes.items() if found[name] != size]
-            if wrong and found[wrong[0]] is None:
-                return f"{wrong[0]} is missing"
-            if wrong:
-                return f"{wrong[0]} has {found[wrong[0]]} bytes instead of {sizes[wrong[0]]}"
+            for name, size in sizes.items():
+                if not (path / name).exists() or (path / name).stat().st_size != size:
+                    return f"{name} does not have its {size} bytes"
             return None if sizes else f"no {_MANIFEST}"
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()

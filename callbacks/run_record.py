@@ -13,8 +13,9 @@ from lit_rl.arguments import TypedArguments, UsageError, require_at_least
 from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
 from lit_rl.callbacks.recorded_rows import append_parts, choose_rows, part_of, recorded_rows
-from lit_rl.reports.run_files import ROLLOUTS_FILE, Diagnosis, RunWriter, read_metrics, settings_of
-from lit_rl.reports.run_files.records import finite
+from lit_rl.reports.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
+from lit_rl.reports.run_files.records import Diagnosis, finite
+from lit_rl.reports.run_files.settings import settings_of
 from lit_rl.reports.summary import with_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
@@ -69,12 +70,6 @@ class RunRecord(pl.Callback, TypedArguments):
         return None if self._writer is None else self._writer.folder
 
     # -- where ---------------------------------------------------------------------------------------------
-
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        if stage == "fit" and self.folder is None and not has_folder(trainer):
-            raise UsageError(
-                "RunRecord has no folder to write to: the run has neither a logger nor Checkpointing: give its folder"
-            )
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._writer = None
@@ -174,7 +169,9 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
     if logger is not None:
         parts = [part for part in (logger.name, logger.version) if part is not None]
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
-    return savers_of(trainer)[0].run.path
+    for saver in savers_of(trainer):
+        return saver.run.path
+    raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")
 
 
 def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
@@ -10,9 +10,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lit_rl.arguments import TypedArguments, require_at_least
-from lit_rl.callbacks.checkpointing import metric_names
+from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.execution.interface import Verdict
-from lit_rl.reports.run_files import values_of
+from lit_rl.reports.run_files.settings import values_of
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
@@ -73,8 +73,9 @@ _OF_TEXTS = ("loss on given texts", "pass@1 on validation problems", "norm of th
 class TensorBoardLayout(pl.Callback, TypedArguments):
     """Arranges what TensorBoard shows; does nothing for other loggers, whose curves are the same.
 
-    At the start of a run on the first rank: an overview (CUSTOM SCALARS) that puts what one looks for first, and the
-    run's settings (HPARAMS), so that runs can be compared by their pass@k and reward. Every few rollouts: distributions
+    At the start of a run on the first rank: an overview (CUSTOM SCALARS) that puts what one looks for first. After the
+    first validation: the run's settings (HPARAMS), so that runs can be compared by their pass@k and reward. Every few
+    rollouts: distributions
     of the first rank's rewards, advantages, lengths, and log-ratios between the policy, as the last update saw it, and
     the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it where there is a TensorBoard logger.
 
@@ -85,21 +86,33 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
     def __init__(self, histograms_every: int = 10) -> None:
         require_at_least(0, self, histograms_every=histograms_every)
         self.histograms_every = histograms_every
+        self._has_settings = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self._has_settings = False
+        for logger in boards_of(trainer) if trainer.is_global_zero else ():
+            logger.experiment.add_custom_scalars(overview_of(pl_module))
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        if trainer.state.fn == "fit" and not self._has_settings:
+            self._write_settings(trainer, pl_module, headline(validation_metrics(trainer)))
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        if not self._has_settings:
+            self._write_settings(trainer, pl_module, [])
+
+    def _write_settings(self, trainer: pl.Trainer, module: TrainedModule, measured: Sequence[str]) -> None:
+        """Write the settings, and the metrics by which runs are compared: the table shows their last values."""
         from torch.utils.tensorboard import summary
 
-        if not trainer.is_global_zero:
-            return
-        for logger in boards_of(trainer):
-            writer = logger.experiment
-            writer.add_custom_scalars(overview_of(pl_module))
-            names = dict.fromkeys(compared_metrics(trainer, pl_module), 0.0)
-            written: Any = summary
-            settings = values_of(pl_module.settings()) | {"seed": pl_module.seed, "ranks": trainer.world_size}
-            known = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
-            for one in written.hparams(known, names):
-                writer._get_file_writer().add_summary(one)
+        self._has_settings = True
+        settings = values_of(module.settings()) | {"seed": module.seed, "ranks": trainer.world_size}
+        known = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
+        trained = f"{module.metric_prefix}/loss" if module.metric_prefix else "reward/mean"
+        hparams: Any = summary.hparams
+        for one in hparams(known, dict.fromkeys([*measured, trained], 0.0)):
+            for logger in boards_of(trainer) if trainer.is_global_zero else ():
+                logger.experiment._get_file_writer().add_summary(one)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         if not trainer.is_global_zero or not self.histograms_every or module.clock.count % self.histograms_every:
@@ -141,10 +154,3 @@ def distributions(rewards: RewardOutput, experience: Experience, seen: Mapping[s
 def boards_of(trainer: pl.Trainer) -> list[TensorBoardLogger]:
     """The run's TensorBoard loggers."""
     return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
-
-
-def compared_metrics(trainer: pl.Trainer, module: TrainedModule) -> list[str]:
-    """Metrics by which runs are compared; the table shows the last value of each."""
-    named = metric_names(trainer, module)
-    prefix = module.metric_prefix
-    return [*headline(dict.fromkeys(named, 0.0)), f"{prefix}/loss" if prefix else "reward/mean"]

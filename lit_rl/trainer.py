@@ -14,22 +14,19 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import (
-    BatchSizeFinder,
     Checkpoint,
-    GradientAccumulationScheduler,
-    LearningRateFinder,
     ProgressBar,
-    StochasticWeightAveraging,
 )
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
-from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
-from lit_rl.callbacks.defaults import add_defaults, add_unless_listed
+from lit_rl.callbacks.completion_writer import CompletionWriter
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import doubt_weights, resolve
+from lit_rl.callbacks.named_checkpoint import resolve, warn_of_weights
 from lit_rl.callbacks.progress_screen import ProgressScreen
+from lit_rl.callbacks.run_record import RunRecord, has_folder
+from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout, boards_of
 from lit_rl.errors import ArgumentError, UsageError, shown
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
@@ -53,13 +50,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 """Trainer defaults that rollouts change from Lightning's; the command line uses the same."""
 
-_NO_USE: dict[type[pl.Callback], str] = {
-    GradientAccumulationScheduler: "has no effect here: use model.update.microbatch_size",
-    StochasticWeightAveraging: "takes over schedules and backward passes, as modules here do: leave it out",
-    LearningRateFinder: "needs one loss that falls, which rollouts do not have: set model.update.optimizer's lr",
-    BatchSizeFinder: "changes how many problems a rollout has: set model.update.microbatch_size for the memory",
-}
-
 
 def _as_lightnings(method: Any) -> Callable[[Any], Any]:
     """Give a method the signature and the description of Lightning's, which the command line reads."""
@@ -81,9 +71,6 @@ class Trainer(pl.Trainer):
 
     Args:
         **settings: settings of ``lightning.pytorch.Trainer``; each replaces the default.
-
-    Raises:
-        ValueError: a strategy that cannot work here.
     """
 
     @_as_lightnings(pl.Trainer.__init__)
@@ -93,7 +80,16 @@ class Trainer(pl.Trainer):
         check_settings(settings)
         settings = {**TRAINER_DEFAULTS, **settings}
         super().__init__(**{**settings, **dependent_settings(settings)})
-        add_defaults(self)
+        if not self.fast_dev_run:  # type: ignore[attr-defined]
+            kinds = [RunRecord, CompletionWriter] if has_folder(self) else []
+            self._add_unless_listed(*kinds, *([TensorBoardLayout] if boards_of(self) else []))
+
+    def _add_unless_listed(self, *kinds: type[pl.Callback]) -> None:
+        """Add a callback of each kind of which there is none, before those that save checkpoints."""
+        callbacks: list[pl.Callback] = self.callbacks  # type: ignore[attr-defined]
+        for kind in kinds:
+            if not any(isinstance(one, kind) for one in callbacks):
+                callbacks.insert(0, kind())
 
     @_as_lightnings(pl.Trainer.fit)
     def fit(
@@ -106,11 +102,10 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> None:
         """Train; arguments as in ``lightning.pytorch.Trainer.fit``."""
-        model = uncompiled(model)
+        model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
         require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
-        require_useful(self.callbacks)  # type: ignore[attr-defined]  # those of a Tuner
         if isinstance(model, PolicyModule):
-            add_unless_listed(self, ExecutionEvaluation)
+            self._add_unless_listed(ExecutionEvaluation)
         start = self.where_to_start(ckpt_path)
         with raise_if_stopped(self):
             super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
@@ -158,22 +153,22 @@ class Trainer(pl.Trainer):
         if data is None and isinstance(dataloaders, pl.LightningDataModule):  # by position
             data = options["datamodule"] = dataloaders
             dataloaders = None
-        model = uncompiled(model)
+        model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
         require_pair(verb, model, dataloaders if data is None else data)
         if model is None and ckpt_path is None and not getattr(self.checkpoint_callback, "best_model_path", None):
             model = self.lightning_module  # Lightning would look for the best checkpoint
         if isinstance(model, PolicyModule):
             if verb != "predict":
-                add_unless_listed(self, ExecutionEvaluation)
+                self._add_unless_listed(ExecutionEvaluation)
             if ckpt_path is None:
-                doubt_weights(self, model)
+                warn_of_weights(self, model)
         run = getattr(super(), verb)
         with raise_if_stopped(self):
             return run(model, dataloaders, ckpt_path=resolve(ckpt_path, self), **options)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse settings and callbacks of Lightning's that do nothing with manual optimization, or do it wrong."""
+    """Refuse settings of Lightning's that do nothing with manual optimization, or do it wrong."""
     check_strategy(settings.get("strategy", "auto"))
     if fault := fault_of_precision(settings.get("precision")):  # Lightning takes another one on a CPU
         raise UsageError(fault)
@@ -187,74 +182,31 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             "trainer.accumulate_grad_batches has no effect here: use model.update.microbatch_size, which splits a "
             "batch without changing the gradient"
         )
-    require_useful(_callbacks_of(settings))
-
-
-def require_useful(callbacks: list[pl.Callback]) -> None:
-    """Refuse callbacks of Lightning's that cannot work here; each leaves the list, so that a next fit has none."""
-    for one in callbacks:
-        if remedy := next((text for kind, text in _NO_USE.items() if isinstance(one, kind)), None):
-            callbacks.remove(one)
-            raise UsageError(f"trainer.callbacks has {type(one).__name__}, which {remedy}")
 
 
 def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that follow from others: of the end, screen, logs, validation, checkpoints and ``barebones``.
-
-    Args:
-        settings: as given, with :data:`TRAINER_DEFAULTS` for those that are not.
-
-    Returns:
-        the settings that change.
-    """
-    changed = {**screen_settings(settings), **log_settings(settings)}
+    """Trainer settings that follow from others: of the end, screen, logs, validation, checkpoints and ``barebones``."""
+    given = settings.get("callbacks") or []
+    callbacks = [given] if isinstance(given, pl.Callback) else list(given)
+    changed: dict[str, Any] = {}
     if all(settings.get(name) in (None, -1) for name in ("max_epochs", "max_steps", "max_time")):
         changed["max_epochs"] = -1
     if settings.get("check_val_every_n_epoch") is None and isinstance(settings.get("val_check_interval"), float | None):
         changed["check_val_every_n_epoch"] = 1
     if settings.get("enable_checkpointing") is None:  # none of Lightning's own, which nothing here resumes from
-        changed["enable_checkpointing"] = any(isinstance(one, Checkpoint) for one in _callbacks_of(settings))
+        changed["enable_checkpointing"] = any(isinstance(one, Checkpoint) for one in callbacks)
     if settings.get("barebones"):
         changed["log_every_n_steps"] = 0
-    return changed
-
-
-def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that put a :class:`ProgressScreen` in the place of Lightning's progress bar.
-
-    Args:
-        settings: as given; a progress bar or a screen of the user's own stays.
-
-    Returns:
-        the settings that change.
-    """
-    callbacks = _callbacks_of(settings)
-    if any(isinstance(callback, ProgressBar) for callback in callbacks):
-        return {}
-    if not any(isinstance(callback, ProgressScreen) for callback in callbacks):
-        callbacks.append(ProgressScreen(live=False if settings.get("enable_progress_bar") is False else None))
-    return {"callbacks": callbacks, "enable_progress_bar": False}
-
-
-def log_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that send logs to a version below the folder of :class:`Checkpointing`, as ``--run_dir`` does.
-
-    Args:
-        settings: as given; a logger or a ``default_root_dir`` of the user's own stays.
-
-    Returns:
-        the settings that change.
-    """
     root = settings.get("default_root_dir")
-    if settings.get("logger") not in (None, True) or root not in (None, TRAINER_DEFAULTS["default_root_dir"]):
-        return {}
-    folders = [one.run.path for one in _callbacks_of(settings) if isinstance(one, Checkpointing)]
-    return {"logger": TensorBoardLogger(str(folders[0].parent), name=folders[0].name)} if folders else {}
-
-
-def _callbacks_of(settings: Mapping[str, Any]) -> list[pl.Callback]:
-    given = settings.get("callbacks") or []
-    return [given] if isinstance(given, pl.Callback) else list(given)
+    if settings.get("logger") in (None, True) and root in (None, TRAINER_DEFAULTS["default_root_dir"]):
+        folders = [one.run.path for one in callbacks if isinstance(one, Checkpointing)]
+        if folders:  # logs go to a version below the run's folder
+            changed["logger"] = TensorBoardLogger(str(folders[0].parent), name=folders[0].name)
+    if not any(isinstance(one, ProgressBar) for one in callbacks):
+        if not any(isinstance(one, ProgressScreen) for one in callbacks):
+            callbacks.append(ProgressScreen(live=False if settings.get("enable_progress_bar") is False else None))
+        changed |= {"callbacks": callbacks, "enable_progress_bar": False}
+    return changed
 
 
 _LOADERS = {
@@ -266,25 +218,8 @@ _LOADERS = {
 """Hooks by which a module may bring its own data, by verb of the trainer."""
 
 
-def uncompiled(model: Any) -> Any:
-    """The module itself in place of ``torch.compile(module)``, whose steps sample and run programs and are no graph."""
-    if not hasattr(model, "_orig_mod"):
-        return model
-    rank_zero_warn("torch.compile(module) cannot compile rollouts and their updates: the module runs as it is")
-    return model._orig_mod
-
-
 def require_pair(verb: str, model: Any, data: Any) -> None:
-    """Check the two things that a verb is given, which are easily swapped: Lightning's words would blame one of them.
-
-    Args:
-        verb: of the trainer.
-        model: ``None`` for the one that was trained.
-        data: a task, or loaders.
-
-    Raises:
-        ArgumentError: the first is no module, or the second no task.
-    """
+    """Check that a verb is given a module and then a task, which are easily swapped."""
     if model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module)):
         remedy = "swap the two" if isinstance(data, torch.nn.Module) else ""
         remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy

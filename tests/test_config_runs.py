@@ -26,7 +26,7 @@ from lit_rl.cli.main import Cli
 from lit_rl.cli.replay import replay
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.run_files import read_rollouts
+from lit_rl.reports.run_files.files import read_rollouts
 
 Metrics = dict[str, float]
 ROOT = Path(__file__).parents[1]

@@ -16,8 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lit_rl.cli.report import report
 from lit_rl.reports.html.page import page
 from lit_rl.reports.learned import answer, wilson
-from lit_rl.reports.run_files import METRICS_FILE
-from lit_rl.reports.run_files.files import append_line
+from lit_rl.reports.run_files.files import METRICS_FILE, append_line
 from lit_rl.reports.runs import read_curves, read_runs
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
@@ -208,14 +207,13 @@ def test_runs_below_one_folder_are_rows_of_their_own(tmp_path: Path, capsys: pyt
     """Their steps are equal: put together they would be a curve of neither."""
     write(tmp_path / "grpo" / "version_0", {1: 0.25, 2: 0.5})
     write(tmp_path / "ppo" / "version_0", {1: 0.75, 3: 1.0})
-    report([str(tmp_path), "--picture", str(tmp_path / "curves.png")])
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[-3:-1]]
+    report([str(tmp_path)])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
     assert [row[1:] for row in rows] == [
         ["reward/mean", "2", "0.25", "0.5", "0.5"],
         ["reward/mean", "2", "0.75", "1", "1"],
     ]
     assert rows[0][0].endswith("grpo/version_0")
-    assert (tmp_path / "curves.png").stat().st_size > 1000
 
 
 def test_a_run_that_went_on_is_one_curve(tmp_path: Path) -> None:

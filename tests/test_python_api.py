@@ -28,7 +28,7 @@ from lit_rl import (
     evaluate,
 )
 from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
-from lit_rl.reports.run_files import newest_recorded
+from lit_rl.reports.run_files.files import newest_recorded
 from lit_rl.reports.runs import folders_of
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,14 +14,13 @@ import lightning.pytorch as pl
 import pytest
 import torch
 import yaml
-from lightning.pytorch.callbacks import EarlyStopping
 from support.command_line import BASE
 from support.small_runs import adam, build_module, corridor, fit, weights
 
 from lit_rl import GRPO, PPO, AssertTests, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
 from lit_rl.arguments import UsageError
-from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, checkpointing
+from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting
 from lit_rl.models import LoRA, SeparateCritic, SortingPolicy
 from lit_rl.models.loading.checkpoints import read_checkpoint
@@ -101,24 +99,6 @@ def test_a_run_without_end_or_measure_is_warned_of(
 
 
 OVERLAP = {"train": [("a", "1"), ("b", "2"), ("c", "3")], "validation": [("c", "3"), ("a", "1"), ("b", "4")]}
-
-
-@pytest.mark.parametrize(
-    ("monitor", "prefix", "meant"),
-    [
-        ("val_loss", "", "val/greedy/pass@1"), ("val_loss", "sft", "val/loss"), ("val/loss", "", "val/greedy/pass@1"),
-        ("val/pass@1", "sft", "val/greedy/pass@1"), ("val/loss", "sft", ""), ("val/margin", "dpo", ""),
-        ("reward/mean", "", ""), ("val/greedy/pass@1", "", ""),
-    ],
-)  # fmt: skip
-def test_a_metric_that_nothing_logs_is_refused_as_a_monitor(monitor: str, prefix: str, meant: str) -> None:
-    watch: Any = EarlyStopping(monitor=monitor, mode="max")
-    watch.metric_names = lambda *_: ["val/greedy/pass@1"]
-    trainer = SimpleNamespace(callbacks=[watch], limit_val_batches=1, val_check_interval=1, check_val_every_n_epoch=1)
-    module: Any = type("Ours", (), {"__module__": "lit_rl.x", "clock": Clock("rollout"), "metric_prefix": prefix})()
-    refusal = pytest.raises(UsageError, match=f"EarlyStopping's monitor {monitor} is none .*{meant}")
-    with refusal if meant else nullcontext():
-        checkpointing.check_monitors(trainer, module)
 
 
 def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

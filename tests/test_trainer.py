@@ -13,11 +13,9 @@ import torch
 import yaml
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
-from lightning.pytorch.tuner import Tuner
 from support.saved_runs import Curves
 
 from lit_rl import Checkpointing, Trainer
-from lit_rl.arguments import UsageError
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.cli.main import Cli
 from lit_rl.cli.report import report
@@ -200,26 +198,9 @@ def test_a_compiled_module_runs_as_it_is(verb: str) -> None:
     """Compiled by dynamo, a rollout of this size takes minutes."""
     inner = module(2)
     trainer = Trainer(**QUIET, logger=False, limit_val_batches=0 if verb == "fit" else 1)
-    with pytest.warns(UserWarning, match=r"torch\.compile\(module\) cannot compile rollouts"):
-        run: Callable[..., Any] = getattr(trainer, verb)
-        run(torch.compile(inner), Sorting())
+    run: Callable[..., Any] = getattr(trainer, verb)
+    run(torch.compile(inner), Sorting())
     assert inner._compiler_ctx is None and inner.clock.count == (2 if verb == "fit" else 0)
-
-
-@pytest.mark.parametrize(
-    ("search", "said"),
-    [
-        ("lr_find", "LearningRateFinder, which needs one loss that falls"),
-        ("scale_batch_size", "BatchSizeFinder, which changes how many problems a rollout has"),
-    ],
-)
-def test_a_search_of_lightnings_is_refused_and_leaves_the_trainer_as_it_was(search: str, said: str) -> None:
-    trainer = Trainer(**QUIET, logger=False, limit_val_batches=0)
-    with pytest.raises(UsageError, match=said):
-        getattr(Tuner(trainer), search)(module(2), datamodule=Sorting())
-    trained = module(2)
-    trainer.fit(trained, Sorting())
-    assert trained.clock.count == 2
 
 
 def test_a_trial_run_of_lightnings_is_not_blamed_for_its_limit(recwarn: pytest.WarningsRecorder) -> None:

@@ -12,7 +12,7 @@ from support.recorded_runs import write_run
 
 from lit_rl.cli.report import report
 from lit_rl.reports.html.page import page
-from lit_rl.reports.run_files import differences, read_settings
+from lit_rl.reports.run_files.settings import differences, read_settings
 from lit_rl.reports.runs import read_runs
 
 

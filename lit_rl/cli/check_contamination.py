@@ -9,7 +9,6 @@ from pathlib import Path
 
 from lit_rl.cli import options
 from lit_rl.cli.check_data import named, problems_of, with_data_of_config
-from lit_rl.cli.run_config import settle_validation
 from lit_rl.data.contamination import find_overlaps
 from lit_rl.data.task import TaskDataModule
 
@@ -20,7 +19,6 @@ def check_contamination(arguments: Sequence[str]) -> None:
     """Compare the problems of tasks, as :func:`lit_rl.cli.options.check_contamination` says."""
     parser = options.check_contamination(TaskDataModule)
     parsed = parser.parse_args(with_data_of_config("check-contamination", arguments))
-    settle_validation(parsed.data, arguments)
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace
@@ -14,7 +12,6 @@ from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli import options
 from lit_rl.cli.checked_data import Findings, find_accepted, run_references
 from lit_rl.cli.config_files import with_parts
-from lit_rl.cli.run_config import settle_validation
 from lit_rl.data.rows import RowError, collecting
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.sandbox import Sandbox
@@ -28,7 +25,6 @@ def check_data(arguments: Sequence[str]) -> None:
     parser = options.check_data(TaskDataModule)
     parsed = parser.parse_args(with_data_of_config("check-data", arguments))
     require_at_least(0, examples=parsed.examples)
-    settle_validation(parsed.data, arguments)
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
@@ -37,8 +33,6 @@ def check_data(arguments: Sequence[str]) -> None:
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
         findings = check_task(task, sandbox, splits)
     print(findings.report(parsed.examples))
-    if parsed.output:
-        Path(parsed.output).write_text("".join(json.dumps(row) + "\n" for row in findings.rows()))
     if not findings.fine:
         raise SystemExit(1)
 
@@ -55,7 +49,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
         splits: the splits to check.
 
     Returns:
-        the findings: ``fine``, ``report()``, ``groups``, ``rows()``.
+        the findings: ``fine``, ``report()``, ``groups``.
 
     Example:
         >>> from lit_rl.data import Sorting
@@ -83,11 +77,6 @@ def problems_by_split(
     """The problems of several splits and of the validation tasks; equal problems of one task are one object.
 
     A split of a validation task is named after the task, and left out where it is empty.
-
-    Args:
-        task: the task.
-        splits: the splits.
-        unread: gets the errors of rows that make no problem, by split; by default the first of them is raised.
     """
     known: dict[tuple[str, str], list[Problem]] = {}
     found: dict[str, list[Problem]] = {}

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lit_rl.data.rows import REMEDY, RowError
 from lit_rl.execution.checks import AssertTests, Check, StdioTests
@@ -104,11 +104,7 @@ class Findings:
         return bool(self.checked) and not self.groups and not any(self.unread.values())
 
     def report(self, num_examples: int = 3) -> str:
-        """The verdict, counts for each split, faults, the slowest references and a time limit.
-
-        Args:
-            num_examples: problems that are named of each group, at most.
-        """
+        """The verdict, counts for each split, faults, the slowest references and a time limit."""
         ran = [one for one in self.checked if one.outcome is not None]
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
         faulty, unread = sum(bool(one.faults) for one in self.checked), sum(map(len, self.unread.values()))
@@ -138,23 +134,6 @@ class Findings:
         passed, without = sum(one.passed for one in split), sum(one.outcome is None for one in split)
         parts = [f"{len(split)} problems", f"{passed} references pass", f"{without} without a reference that runs"]
         return f"  {name}: {', '.join(parts)}, {len(self.unread.get(name, ()))} rows unread"
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Problems with a fault as plain data, one row each."""
-        for one in (one for one in self.checked if one.faults):
-            outcome = one.outcome
-            yield {
-                "task_id": one.problem.task_id,
-                "splits": [name for name, split in self.splits.items() if any(other is one for other in split)],
-                "faults": one.faults,
-                "verdict": outcome and str(outcome.verdict),
-                "exception_type": outcome and outcome.exception_type,
-                "line": outcome and outcome.line,
-                "accepts": one.accepts,
-                "public_verdict": one.public and str(one.public.verdict),
-                "stderr": outcome and outcome.stderr,
-                "cpu_seconds": _cpu_seconds(one),
-            }
 
 
 def _cpu_seconds(one: Checked) -> float:

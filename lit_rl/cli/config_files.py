@@ -87,15 +87,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def check_file(name: str) -> dict[str, Any]:
-    """Check whether a file is a configuration.
-
-    Returns:
-        Its content.
-
-    Raises:
-        ValueError: it is empty, not YAML, not a mapping, or has a key twice or an unknown section; the message names
-            the file.
-    """
+    """Check whether a file is a configuration."""
     try:
         content = yaml.load(Path(name).read_text(encoding="utf-8"), _UniqueKeyLoader)
     except OSError as error:
@@ -127,19 +119,11 @@ def check_file(name: str) -> dict[str, Any]:
 def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
     """Compare files and flags, in the order in which the parser reads them, with the classes that they are for.
 
-    Args:
-        arguments: of the command line.
-        homes: section to base of the class that it describes.
-        trainer: class whose arguments the section ``trainer`` has.
-
-    Returns:
-        The arguments, with a class where a hub id or folder stands for one.
-
-    Raises:
-        UsageError: the message names the key, and the file that holds it.
+    Return them with a class where a hub id or folder stands for one.
     """
     merged: dict[str, Any] = {}
     found: list[str] = []
+    had_tasks = False
     words = _with_values(in_one_word(arguments))
     for word in words:
         flag, _, text = word.partition("=")
@@ -160,6 +144,7 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
             for section in [one for one in layer if one in (*homes, "trainer")]:
                 given = flat(layer[section], section)
                 merged[section] = laid_over(merged.get(section), given)
+                had_tasks |= section == "data" and _has(merged[section], ["validation_tasks"])
                 stand_ins = _check_section(section, merged[section], homes.get(section), trainer)
                 sources += [key for key in stand_ins if _has(given, key.split(".")[1:])]
         except ArgumentError as error:
@@ -168,6 +153,9 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
         except UsageError as error:
             raise type(error)(f"{file}: {error}" if file else str(error)) from error
         found.append(_with_classes(word, layer, sources) if sources else word)
+    task = class_named(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
+    if task and "validation_tasks" in arguments_of(task) and "validation_tasks" not in merged["data"]:
+        found.append("--data.validation_tasks=null")  # or the parser keeps those of the earlier task
     for section in homes:
         if isinstance(given := merged.get(section), Mapping) and given and "class_path" not in given:
             raise UsageError(f"{section} names no class: give class_path, and {next(iter(given))} under init_args")
@@ -272,9 +260,10 @@ def laid_over(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return under if isinstance(under, list) and isinstance(over, Mapping) else over  # of the last item
     if over.get("class_path", under.get("class_path")) != under.get("class_path"):
-        cls = class_named(str(over["class_path"]))
+        cls, before = (class_named(str(one.get("class_path"))) for one in (over, under))
         kept = arguments_of(cls) if cls is not None else {}
-        under = {key: one for key, one in under.items() if key in kept}
+        other = {"validation_tasks"} if cls is not before else ()  # another task is validated on its own problems
+        under = {key: one for key, one in under.items() if key in kept and key not in other}
     return {**under, **{key: laid_over(under.get(key), one) for key, one in over.items()}}
 
 

@@ -14,7 +14,7 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
-from lit_rl.callbacks.named_checkpoint import checkpoint_in, described
+from lit_rl.callbacks.named_checkpoint import checkpoint_in
 from lit_rl.cli import options
 from lit_rl.cli.config_files import class_named
 from lit_rl.data.task import PLACEHOLDER
@@ -44,7 +44,6 @@ _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 def export(arguments: Sequence[str]) -> None:
     """Write the policy of a checkpoint, as :func:`lit_rl.cli.options.export` says."""
     parsed = options.export().parse_args(list(arguments))
-    wants_best = parsed.ckpt_path == "best" or Path(parsed.checkpoint).name == "best.ckpt"
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
     path, folder = checkpoint_in(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
@@ -57,9 +56,8 @@ def export(arguments: Sequence[str]) -> None:
     stops = (checkpoint.get("task") or {}).get("stop_strings", ())
     kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite, stop_strings=stops)
     (folder / "README.md").write_text(card(checkpoint, config, path.name, kind))
-    what = described(path, best=wants_best)
     publish = f"hf upload ORGANISATION/NAME {shlex.quote(str(folder))}"
-    print(f"{kind} of {what} written to {folder}; to publish it: {publish}")
+    print(f"{kind} of {path} written to {folder}; to publish it: {publish}")
 
 
 def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
@@ -104,14 +102,7 @@ def policy_of(config: Mapping[str, Any]) -> CausalLM:
 
 
 def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
-    """A model card: what it is, how to load it, how it was measured, how it was trained.
-
-    Args:
-        checkpoint: what was exported; its metrics and counts are shown.
-        config: the run's configuration.
-        name: name of the checkpoint's file.
-        kind: what :func:`write_model` returned.
-    """
+    """A model card: what it is, how to load it, how it was measured, how it was trained."""
     model = config["model"]
     arguments = model.get("init_args", {})
     base = arguments["policy"].get("init_args", {}).get("model")

@@ -35,7 +35,6 @@ from lit_rl.cli.run_config import (
     follow_seed,
     require_writer,
     settle_run_dir,
-    settle_validation,
     settle_version,
     with_nulls,
 )
@@ -45,7 +44,7 @@ from lit_rl.cli.show import show
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.reports.run_files import CONFIG_FILE, NOT_SET, changes_on_resume, located
+from lit_rl.reports.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, located
 from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, quiet
 from lit_rl.training.ranks import where
 
@@ -99,7 +98,6 @@ class Cli(LightningCLI):
 
     def __init__(self, args: Sequence[str], run: bool = True) -> None:
         quiet()
-        self._arguments = args
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
@@ -161,7 +159,6 @@ class Cli(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """Fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
-        settle_validation(config.get("data"), self._arguments)
         settle_run_dir(config)
         settle_version(config, str(self.subcommand))
         follow_seed(config)

@@ -64,7 +64,6 @@ def check_data(task: type | None = None) -> ArgumentParser:
     parser.add_argument("--num_workers", type=int, default=2, help="programs that run at the same time")
     parser.add_argument("--packages", type=list[str], default=[], help="packages that programs may import")
     parser.add_argument("--examples", type=int, default=3, help="problems that are named of each group of faults")
-    parser.add_argument("--output", type=str, help="write one JSON line per problem with a fault")
     return parser
 
 

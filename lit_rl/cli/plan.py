@@ -17,12 +17,7 @@ _FRAGMENTED = 0.05  # of the rest
 
 
 def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
-    """Print the plan of a run on some accelerators.
-
-    Args:
-        arguments: of the command line.
-        build: from the arguments of ``lit-rl fit`` to an object with ``model``, ``trainer`` and ``datamodule``.
-    """
+    """Print the plan of a run on some accelerators."""
     given, rest = options.plan().parse_known_args(list(arguments))
     counts = ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens")
     require_at_least(1, **{name: getattr(given, name) for name in counts if getattr(given, name) is not None})
@@ -47,14 +42,7 @@ def claimed_by(engine: Any, memory: float, traced: Trace) -> float:
 
 
 def report(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
-    """Return the plan as text.
-
-    Args:
-        job: what was traced.
-        traced: its counts.
-        name: of the accelerator.
-        engine: bytes that an engine takes on each accelerator.
-    """
+    """Return the plan as text."""
     replicas = f", {job.num_ranks // job.num_shards} replicas" if 1 < job.num_shards < job.num_ranks else ""
     weights = f"weights spread over {job.num_shards} ranks{replicas}" if job.num_shards > 1 else "whole weights on each"
     memory = options.GPU_BYTES[name]

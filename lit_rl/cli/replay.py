@@ -28,13 +28,10 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.modules.checkpoint import only_classes_of
-from lit_rl.reports.run_files import (
-    CONFIG_FILE,
-    RecordedRow,
-    newest_recorded,
-    read_rollouts,
-)
+from lit_rl.reports.run_files.files import newest_recorded, read_rollouts
+from lit_rl.reports.run_files.records import RecordedRow
 from lit_rl.reports.run_files.row_text import number_text, printable
+from lit_rl.reports.run_files.settings import CONFIG_FILE
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Judge, find_program
@@ -118,15 +115,7 @@ def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
 def replayed(
     folder: Path, task: TaskDataModule, runner: ProgramRunner | None, rewards: Composite | None, last: int | None = None
 ) -> Iterator[str]:
-    """Judge recorded completions again; yield lines about the differences.
-
-    Args:
-        folder: of the run, or a file of completions.
-        task: whose problems the completions answer: training problems, or for a validation those of its tasks.
-        runner: what executes; closed at the end.
-        rewards: what rewards.
-        last: rollouts to take, from the end; all if not given.
-    """
+    """Judge recorded completions again; yield lines about the differences."""
     if rewards is not None:
         rewards.setup()
 
@@ -242,14 +231,7 @@ def judge_again(
     runner: ProgramRunner | None,
     rewards: Composite | None,
 ) -> list[Rejudged]:
-    """Find the programs again, run them, and reward them.
-
-    Args:
-        rows: of one rollout, recorded whole.
-        problems: by task id, with the problem of every row.
-        runner: what executes; ``None`` only for tasks without programs.
-        rewards: what rewards; ``None`` leaves rewards out.
-    """
+    """Find the programs again, run them, and reward them."""
     judge = Judge(runner)
     started = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""``lit-rl report RUN...``: a table, a picture and a page of what was recorded."""
+"""``lit-rl report RUN...``: a table and a page of what was recorded."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from jsonargparse import ArgumentParser
 
 from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.reports.learned import answer
-from lit_rl.reports.run_files import CONFIG_FILE, Curve, differences
+from lit_rl.reports.run_files.records import Curve
 from lit_rl.reports.run_files.row_text import number_text, printable
+from lit_rl.reports.run_files.settings import CONFIG_FILE, differences
 from lit_rl.reports.runs import Run, read_runs, with_rollouts
 
 DEFAULT_METRICS = (
@@ -39,14 +39,12 @@ def report(arguments: Sequence[str]) -> None:
     parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")
     parser.add_argument("--metrics", type=str, help="names or patterns such as 'val/*', with commas between them")
-    parser.add_argument("--picture", type=str, help="write the curves to this PNG file (needs the extra `plots`)")
     parser.add_argument("--html", type=str, help="write a page with curves, verdicts, tables and rollouts to this file")
     parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
     require_at_least(1, rollouts=parsed.rollouts)
-    for option, file, name in (("html", parsed.html, "report.html"), ("picture", parsed.picture, "report.png")):
-        if file is not None and Path(file).is_dir():
-            raise UsageError(f"--{option} {file} is a folder: give a file, such as {Path(file) / name}")
+    if parsed.html is not None and Path(parsed.html).is_dir():
+        raise UsageError(f"--html {parsed.html} is a folder: give a file, such as {Path(parsed.html) / 'report.html'}")
     runs = read_runs(parsed.runs)
     # Names between commas; brackets and quotes around them, as in YAML, are allowed.
     names = (parsed.metrics or "").strip("[] ").split(",")
@@ -54,9 +52,6 @@ def report(arguments: Sequence[str]) -> None:
     chosen = choose(runs, metrics)
     answers = [f"{run.name}  {answer(run)}" for run in runs]
     print(printable("\n".join([*answers, *diagnosed(runs), *differing(runs), as_table(chosen)])))
-    if parsed.picture:
-        draw(chosen, parsed.picture)
-        print(f"picture: {parsed.picture}")
     if parsed.html:
         from lit_rl.reports.html import write_page
 
@@ -118,27 +113,3 @@ def as_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:
             rows.append((str(run), name, str(len(curve)), *numbers))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-
-
-def draw(runs: Mapping[str, Mapping[str, Curve]], file: str | Path) -> None:
-    """Write one panel per metric, one line per run."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("a picture needs matplotlib: pip install 'lit-rl[plots]'") from error
-    names = list(dict.fromkeys(name for curves in runs.values() for name in curves))
-    figure: Any = Figure(figsize=(5 * min(3, max(1, len(names))), 3.2 * -(-len(names) // 3)), layout="constrained")
-    FigureCanvasAgg(figure)
-    for i, name in enumerate(names):
-        axes = figure.add_subplot(-(-len(names) // 3), min(3, len(names)), i + 1)
-        for run, curves in runs.items():
-            if name in curves:
-                axes.plot(*zip(*curves[name], strict=True), marker="." if len(curves[name]) < 20 else "", label=run)
-        axes.set_title(name, fontsize=10)
-        axes.set_xlabel("step")
-        axes.grid(alpha=0.3)
-    if len(runs) > 1 and names:
-        figure.axes[0].legend(fontsize=8)
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=110)

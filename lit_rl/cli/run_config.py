@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jsonargparse import Namespace
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.cli.shipped_configs import in_one_word
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.runs import MEASURED_ALONE
 
@@ -44,11 +41,7 @@ def with_nulls(arguments: Sequence[str]) -> list[str]:
 
 
 def follow_seed(config: Any) -> None:
-    """Give every seed that is not set the run's own, ``seed_everything``.
-
-    Args:
-        config: of a subcommand, parsed; changed in place.
-    """
+    """Give every seed that is not set the run's own, ``seed_everything``."""
     seed = config.get("seed_everything")
     if isinstance(seed, bool) or seed is None:
         return
@@ -61,9 +54,6 @@ def follow_length(config: Any) -> None:
     """Spread a schedule whose length is not set over the run's rollouts, or updates.
 
     The default of five iterations that some of torch's schedules have counts as not set.
-
-    Args:
-        config: of a subcommand, parsed; changed in place.
     """
     arguments = config.get("model.init_args") or {}
     length = next((arguments[name] for name in _LENGTHS if arguments.get(name)), None)
@@ -76,50 +66,8 @@ def follow_length(config: Any) -> None:
         schedule["total_steps"] = length + 1  # a cycle counts the rate of the beginning too
 
 
-def settle_validation(data: Any, arguments: Sequence[str]) -> None:
-    """Drop the ``validation_tasks`` of a configuration of another task: a task is validated on its own problems.
-
-    Args:
-        data: the section of a configuration, parsed; changed in place.
-        arguments: of the command line, from which it was parsed.
-    """
-    words, task, tasks_of, file = in_one_word(arguments), "", "", ""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        key, equals, value = word.partition("=")
-        if key == "--config" and value[:1] != "{" and Path(value).is_file():
-            content = yaml.safe_load(Path(value).read_text("utf-8")) or {}
-            section = content.get("data") or {}
-            section = {"class_path": section} if isinstance(section, str) else section
-            task = section.get("class_path") or task
-            if "validation_tasks" in section.get("init_args", section):
-                tasks_of, file = task, value
-        elif key in ("--data", "--data.class_path"):
-            given = yaml.safe_load(value if equals else following)
-            task = given.get("class_path", task) if isinstance(given, dict) else given
-        elif key.startswith("--data.") and "validation_tasks" in key:
-            tasks_of = ""
-    others = data and (data.get("init_args") or {}).get("validation_tasks")
-    if tasks_of and others and not _same_class(tasks_of, task):
-        names = ", ".join(dict.fromkeys(map(_short_name, others)))
-        rank_zero_info(
-            f"{task} is validated on its own problems, not on those of {Path(file).name} ({names}): give "
-            "--data.validation_tasks for others"
-        )
-        data["init_args"]["validation_tasks"] = None
-
-
-def _same_class(first: str, second: str) -> bool:
-    """Return whether two names, whole or short, may mean one class."""
-    is_short = "." not in first or "." not in second
-    return first == second or (is_short and first.rpartition(".")[2] == second.rpartition(".")[2])
-
-
 def settle_run_dir(config: Any) -> None:
-    """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it.
-
-    Args:
-        config: of a subcommand, parsed; changed in place.
-    """
+    """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it."""
     given, trainer = config.get("run_dir"), config.get("trainer")
     if given is None:
         return
@@ -144,12 +92,7 @@ def settle_run_dir(config: Any) -> None:
 
 
 def settle_version(config: Any, verb: str) -> None:
-    """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``.
-
-    Args:
-        config: of the subcommand, parsed; changed in place.
-        verb: the subcommand.
-    """
+    """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``."""
     for logger in _listed(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
         if _short_name(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
@@ -177,11 +120,7 @@ class SaveConfigInTraining(SaveConfigCallback):
 
 
 def require_writer(trainer: Any) -> None:
-    """Check whether some callback uses the predictions.
-
-    Raises:
-        ValueError: none does; all that was sampled would be thrown away.
-    """
+    """Check whether some callback uses the predictions."""
     hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
     kinds = [type(one) for one in trainer.callbacks if not isinstance(one, ProgressBar | ProgressScreen)]
     if any(getattr(kind, hook) is not getattr(Callback, hook) for kind in kinds for hook in hooks):

@@ -29,11 +29,7 @@ def files() -> dict[str, Path]:
 
 
 def path_of(name: str) -> Path:
-    """The file that a name means.
-
-    Raises:
-        FileNotFoundError: neither a file nor a name of a configuration; the message names the nearest ones.
-    """
+    """The file that a name means."""
     if Path(name).is_file():
         return Path(name)
     plain = name.removesuffix(".yaml").removeprefix("configs/")
@@ -50,11 +46,12 @@ def with_paths(arguments: Sequence[str]) -> list[str]:
 
     Text that is a configuration itself, as the parser allows it, stays as it is.
     """
-    words = in_one_word(arguments)
-    return [
-        f"{_FLAG}{path_of(file)}" if (file := word.removeprefix(_FLAG)) != word and _is_name(file) else word
-        for word in words
-    ]
+    found = []
+    for word in in_one_word(arguments):
+        name = word.removeprefix(_FLAG)
+        is_name = name != word and name[:1] not in ("", "-", "{", "[") and "\n" not in name and ": " not in name
+        found.append(f"{_FLAG}{path_of(name)}" if is_name else word)
+    return found
 
 
 def in_one_word(arguments: Sequence[str]) -> list[str]:
@@ -68,11 +65,6 @@ def in_one_word(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def _is_name(value: str) -> bool:
-    """Return whether this is a file's name: not another flag, and not a configuration written out."""
-    return bool(value) and value[0] not in "-{[" and not any(part in value for part in ("\n", ": "))
-
-
 def configs(arguments: Sequence[str]) -> None:
     """List the configurations that come with the package, print one, or copy one to change it."""
     from jsonargparse import ArgumentParser
@@ -80,50 +72,22 @@ def configs(arguments: Sequence[str]) -> None:
     parser = ArgumentParser(prog="lit-rl configs", description=configs.__doc__, exit_on_error=False)
     parser.add_argument("action", nargs="?", type=str, default="list", help="list, copy, or the name of one to print")
     parser.add_argument("name", nargs="?", type=str, help="the configuration to copy, such as basics_grpo")
-    parser.add_argument("target", nargs="?", type=str, default=".", help="file or folder to copy it to")
+    parser.add_argument("target", nargs="?", type=Path, default=Path(), help="file or folder to copy it to")
     parsed = parser.parse_args(list(arguments))
+    if (parsed.action == "copy") != (parsed.name is not None):
+        raise UsageError("expected lit-rl configs, lit-rl configs NAME, or lit-rl configs copy NAME [TARGET]")
     if parsed.action == "list":
-        if parsed.name is not None:
-            raise UsageError(f"lit-rl configs list takes no name, got {parsed.name}: lit-rl configs copy {parsed.name}")
         print("\n".join(f"{name:32} {summary(file)}" for name, file in files().items()))
-        return
-    if parsed.action != "copy":
-        if parsed.name is not None:
-            raise UsageError(
-                f"lit-rl configs {parsed.action} prints it, got {parsed.name} too: list, copy, or one NAME"
-            )
+    elif parsed.action != "copy":
         print(path_of(parsed.action).read_text("utf-8"), end="")
-        return
-    if parsed.name is None:
-        raise UsageError("lit-rl configs copy needs a NAME: lit-rl configs lists them")
-    file = copy(parsed.name, Path(parsed.target))
-    print(f"copied to {file}: change it, then {command_of(file)}")
-
-
-def command_of(file: Path) -> str:
-    """The command that runs a configuration or job script, by what is in it."""
-    if file.suffix == ".sbatch":
-        return f"sbatch {file} --config FILE"
-    text = file.read_text("utf-8")
-    if not re.search(r"^model:\n  class_path", text, re.MULTILINE):  # it changes another
-        return f"lit-rl fit --config FILE --config {file}"
-    verb = re.search(r"lit-rl (validate|predict) --config", text)
-    return f"lit-rl {verb[1] if verb else 'fit'} --config {file}"
-
-
-def copy(name: str, target: Path) -> Path:
-    """Copy a configuration to a file or into a folder; returns the new file.
-
-    Raises:
-        FileExistsError: there is such a file already.
-    """
-    source = path_of(name)
-    file = target / source.name if target.is_dir() or not target.suffix else target
-    if file.exists():
-        raise FileExistsError(f"{file} is there already: give another target, or remove it first")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, file)
-    return file
+    else:
+        source, target = path_of(parsed.name), parsed.target
+        file = target / source.name if target.is_dir() or not target.suffix else target
+        if file.exists():
+            raise FileExistsError(f"{file} is there already: give another target, or remove it first")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, file)
+        print(f"copied to {file}")
 
 
 def summary(file: Path) -> str:

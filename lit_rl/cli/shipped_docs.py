@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,15 +12,11 @@ from lit_rl.arguments import UsageError
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def folder() -> Path:
-    """The folder of the pages: inside an installed package, next to it in a checkout."""
-    inside = _PACKAGE / "docs"
-    return inside if inside.is_dir() else _PACKAGE.parent / "docs"
-
-
 def pages() -> dict[str, str]:
-    """The Markdown of every page by its name, such as ``monitoring``."""
-    return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder().glob("*.md"))}
+    """The Markdown of every page by its name, such as ``monitoring``; of a checkout where there is no package."""
+    inside = _PACKAGE / "docs"
+    folder = inside if inside.is_dir() else _PACKAGE.parent / "docs"
+    return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.md"))}
 
 
 def sections(text: str) -> dict[str, str]:
@@ -64,10 +59,5 @@ def docs(arguments: Sequence[str]) -> None:
     if name is None:
         for page, text in pages().items():
             print(f"{page:18} {text.splitlines()[0].lstrip('# ')}")
-    elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        Console().print(Markdown(find(name), hyperlinks=False))
     else:
         print(find(name))

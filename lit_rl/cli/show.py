@@ -8,7 +8,8 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.arguments import UsageError
-from lit_rl.reports.run_files import RecordedRollout, RecordedRow, newest_recorded, read_metrics, read_rollouts
+from lit_rl.reports.run_files.files import newest_recorded, read_metrics, read_rollouts
+from lit_rl.reports.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.reports.run_files.row_text import (
     KINDS,
     ending,
@@ -103,14 +104,7 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
 
 
 def described(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
-    """Everything known about one row.
-
-    Args:
-        rollout: with the row.
-        row: to describe.
-        kind: of its tokens' values, a name of :data:`KINDS` or ``none``.
-        lines: most lines of a table of values; 0 for all.
-    """
+    """Everything known about one row."""
     yield f"rollout {rollout.number}, row {row.row}: {row.task_id}"
     terms = ", ".join(f"{name} {number_text(value)}" for name, value in row.terms.items())
     yield f"reward {number_text(row.reward)} ({terms}), {ending(row)}"

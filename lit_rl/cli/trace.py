@@ -96,15 +96,7 @@ class Trace:
 
 
 def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
-    """Return the ranks and rows of a run.
-
-    Args:
-        module: an algorithm that samples, not yet loaded or loaded.
-        strategy: of its trainer.
-        batch_size: problems of a rollout on each rank.
-        gpus: ranks of the planned run.
-        gpus_per_node: ranks of a node, at most.
-    """
+    """Return the ranks and rows of a run."""
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
     if not counted or not isinstance(module.policy, CausalLM) or module.policy.quantization is not None:
         raise UsageError(
@@ -148,12 +140,6 @@ def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) 
 
     Two micro-batches go forward and backward, so that the gradients of the first exist during the second, and the
     optimizer steps twice, so that its state exists before. All rows are as long as the job says.
-
-    Args:
-        module: an algorithm that samples.
-        strategy: of its trainer.
-        job: ranks, rows and tokens.
-        on_cpu: step as the optimizer does on a CPU, parameter by parameter, not as on an accelerator.
     """
     try:
         with _ranks(job.num_ranks):

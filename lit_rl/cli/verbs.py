@@ -22,7 +22,7 @@ AROUND_A_RUN = {
     "export": "write the policy of a checkpoint as a folder that transformers loads",
     "plan": "memory, traffic and seconds of a run on some GPUs, and what would make it fit",
     "replay": "judge recorded completions again and say what would differ",
-    "report": "table and picture of what a run recorded",
+    "report": "table and page of what a run recorded",
     "show": "print a recorded completion, its tokens coloured by what they earned",
 }
 """Verbs of :mod:`lit_rl.cli.main`, and ``plan``, which reads a configuration as a run does."""

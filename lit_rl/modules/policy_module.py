@@ -37,7 +37,7 @@ from lit_rl.modules.setup_check import (
     task_of,
 )
 from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
-from lit_rl.reports.run_files import values_of
+from lit_rl.reports.run_files.settings import values_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure

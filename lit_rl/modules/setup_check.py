@@ -123,7 +123,7 @@ def _trained_on(module: Any, stage: str) -> str:
 
 def _nothing_measured(module: Any, stage: str) -> str:
     callbacks, samples = module.trainer.callbacks, module.sampling is not None
-    measures = any(hasattr(one, "metric_names") for one in callbacks) or not samples
+    measures = any(hasattr(one, "ks") for one in callbacks) or not samples
     if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or _own(callbacks) or measures:
         return ""
     return (

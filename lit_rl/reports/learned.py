@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod, sqrt
 from typing import NamedTuple
 
-from lit_rl.reports.run_files import Curve
+from lit_rl.reports.run_files.records import Curve
 from lit_rl.reports.run_files.row_text import clock_text, number_text
 from lit_rl.reports.runs import Run
 

@@ -18,19 +18,6 @@ from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means
 from lit_rl.types import Judgement, Problem
 
-_OF_ROWS = ("completion/length", "completion/truncated_fraction")
-_OF_TEXTS = ("completion/program_rate", "completion/format_rate")
-_OF_PROGRAMS = ("execution/pass_rate", *(f"verdict/{verdict}_fraction" for verdict in Verdict))
-
-
-def summary_names(problems: Sequence[Problem]) -> list[str]:
-    """Metrics that every rollout of some of these problems has, whatever its rewards."""
-    return [
-        *_OF_ROWS,
-        *(_OF_TEXTS if any(may_hold_program(problem) for problem in problems) else ()),
-        *(_OF_PROGRAMS if any(problem.check.runs_program for problem in problems) else ()),
-    ]
-
 
 def may_hold_program(problem: Problem) -> bool:
     """Return whether completions are texts; those of toy tasks are numbers."""

@@ -216,8 +216,8 @@ def test_a_best_that_could_not_be_saved_is_not_the_one_to_beat(
     monkeypatch.setattr(Scores, "of_rollout", [0, 0.25, 1.0, 0.5, 0.0])
     write = Checkpointing._write
 
-    def full_at_two(self: Checkpointing, trainer: pl.Trainer, part: Path) -> str | None:
-        return "no space left" if "000002" in part.name else write(self, trainer, part)
+    def full_at_two(self: Checkpointing, trainer: pl.Trainer, part: Path, final: Path) -> str:
+        return "no space left" if "000002" in part.name else write(self, trainer, part, final)
 
     monkeypatch.setattr(Checkpointing, "_write", full_at_two)
     callback = Checkpointing(str(tmp_path), 1, monitor="val/score")

@@ -6,29 +6,22 @@ Weights & Biases (offline) and MLflow with their real packages; skipped, by name
 from __future__ import annotations
 
 import csv
-import inspect
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
-from support.completions import batch, judged
 from support.small_runs import Words, build_module
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation, TensorBoardLayout
-from lit_rl.callbacks.completion_log import telling_rows, write_table
 from lit_rl.callbacks.tensorboard_layout import OVERVIEW, overview_of
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import DPO, GRPO, PPO, SFT, Objective
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout
 from lit_rl.trainer import Trainer
 
 KINDS: dict[str, Any] = {
@@ -63,7 +56,7 @@ def run(
 def events(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> EventAccumulator:
     folder = tmp_path_factory.mktemp("board")
     logger = TensorBoardLogger(str(folder), name="run")
-    watching = TensorBoardLayout(histograms_every=2), CompletionLog(num_problems=2, groups_every=2)
+    watching = TensorBoardLayout(histograms_every=2), CompletionLog(num_problems=2)
     run(byte_tokenizer, folder, logger, *watching, validate_first=True)
     found = EventAccumulator(logger.log_dir, size_guidance={"histograms": 0, "tensors": 0})
     found.Reload()
@@ -117,48 +110,12 @@ def test_distributions_are_written_every_few_rollouts(events: EventAccumulator) 
     assert events.Histograms("distribution/reward")[0].histogram_value.num == 12
 
 
-def test_a_group_of_training_stands_side_by_side(events: EventAccumulator) -> None:
-    (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith("completions/training")]
-    event = events.Tensors(tag)[-1]
-    assert event.step == 4 and [dim.size for dim in event.tensor_proto.tensor_shape.dim] == [2, 3]
-    cells = [cell.decode() for cell in event.tensor_proto.string_val]
-    assert cells[:3] == ["best", "median", "worst"]
-    rewards = [float(re.match(r"reward ([\d.]+), 6 tokens\n\n", cell)[1]) for cell in cells[3:]]  # type: ignore[index]
-    assert rewards == sorted(rewards, reverse=True) and rewards[0] > rewards[-1]
-
-
 def test_other_loggers_get_the_same_numbers(byte_tokenizer: str, tmp_path: Path) -> None:
     logger = CSVLogger(str(tmp_path), name="run")
-    run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2, groups_every=2))
+    run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2))
     with (Path(logger.log_dir) / "metrics.csv").open() as file:
         columns = set(next(csv.reader(file)))
     assert {"reward/std", "sampling/logprob_gap/mean", "val/greedy/reward/mean", "time/idle_seconds"} <= columns
-
-
-def test_weights_and_biases_is_called_as_lightning_declares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package is not needed for this: the call must bind to the signature of Lightning's own logger."""
-    called: dict[str, Any] = {}
-    signature = inspect.signature(WandbLogger.log_table)
-
-    def log_table(self: Any, *args: Any, **kwargs: Any) -> None:
-        called.update(signature.bind(self, *args, **kwargs).arguments)
-
-    monkeypatch.setattr(WandbLogger, "log_table", log_table)
-    logger = WandbLogger.__new__(WandbLogger)
-    write_table(logger, "completions/training", ("best", "worst"), [["a", "b"]], 7)
-    assert called["key"] == "completions/training" and called["step"] == 7
-    assert called["columns"] == ["best", "worst"] and called["data"] == [["a", "b"]]
-
-
-def test_the_group_that_differs_most_is_shown_without_rows_that_have_no_reward() -> None:
-    completions = replace(batch(["a"] * 8), group_ids=torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]))
-    values = torch.tensor([0.1, 0.2, 0.2, 0.1, 0.5, 99.0, 0.0, 0.3])
-    valid = torch.tensor([True] * 5 + [False] + [True] * 2)
-    rewards = RewardOutput(values, valid, values[:, None], values[:, None], {}, {})
-    rollout = Rollout(completions, tuple(judged("a") for _ in range(8)))
-    assert telling_rows(rollout, rewards) == [4, 7, 6]
-    none = replace(rewards, valid=torch.zeros(8, dtype=torch.bool))
-    assert telling_rows(rollout, none) == []
 
 
 NAMES = ("reward/std", "sampling/logprob_gap/mean", "time/idle_seconds")
@@ -167,7 +124,7 @@ NAMES = ("reward/std", "sampling/logprob_gap/mean", "time/idle_seconds")
 def test_curves_and_texts_count_rollouts_from_1_and_a_validation_before_them_is_at_0(events: EventAccumulator) -> None:
     assert [event.step for event in events.Scalars("reward/mean")] == [1, 2, 3, 4]
     assert [event.step for event in events.Scalars("val/greedy/reward/mean")] == [0, 2, 4]
-    for name, steps in (("completions/training", [2, 4]), ("completions/greedy/validation0", [0, 2, 4])):
+    for name, steps in (("completions/greedy/validation0", [0, 2, 4]),):
         (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith(name)]
         assert [event.step for event in events.Tensors(tag)] == steps
     assert "step" not in events.Tags()["scalars"]
@@ -183,7 +140,7 @@ def test_weights_and_biases_gets_the_same_numbers_and_tables(
     monkeypatch.setattr(
         logger.experiment, "log", lambda row, *rest, **named: (rows.append(row), log(row, *rest, **named))
     )
-    run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2, groups_every=2))
+    run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2))
     summary = dict(logger.experiment.summary)
     logger.experiment.finish()
     curves = [row for row in rows if "reward/mean" in row]
@@ -191,9 +148,9 @@ def test_weights_and_biases_gets_the_same_numbers_and_tables(
     assert all(name in row for row in curves for name in NAMES)
     assert [row["trainer/global_step"] for row in rows if "val/greedy/reward/mean" in row] == [2, 4]
     tables = [row for row in rows if any(name.startswith("completions/") for name in row)]
-    assert sorted(row["trainer/global_step"] for row in tables) == [2, 2, 4, 4]
+    assert [row["trainer/global_step"] for row in tables] == [2, 4]
     assert summary["reward/mean"] == curves[-1]["reward/mean"]
-    assert len(list(tmp_path.rglob("*.table.json"))) == 4, "the package wrote each table"
+    assert len(list(tmp_path.rglob("*.table.json"))) == 2, "the package wrote each table"
     assert list(tmp_path.rglob("*.wandb"))
 
 

@@ -18,7 +18,7 @@ from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import Collect, Update
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, RunSettings
-from lit_rl.reports.diagnosis.failures import commonest_failure, string_that_ended
+from lit_rl.reports.diagnosis.failures import string_that_ended
 from lit_rl.reports.diagnosis.history import LAG, MOVED, WEIGHT_SIZE
 from lit_rl.reports.diagnosis.rules import sampler_gap, still_weights
 from lit_rl.rewards import Composite, TestsReward
@@ -380,26 +380,6 @@ def test_the_first_of_two_stop_strings_ended_the_row() -> None:
         stopped = rows([Outcome(W)], strings, ["x\n\nclass"], StopReason.STOP_STRING)
         assert string_that_ended(stopped, 0, 0, letters) == ended
     assert string_that_ended(rows([Outcome(W)], ("a", "b")), 0, 0, letters) == ""
-
-
-@pytest.mark.parametrize(
-    ("prompt", "text", "speaks"),
-    [
-        ("def f(x):\n", "    return '\\d'", True),
-        ("def f(x):\n", "def f(x):\n    return 1 +", False),
-        ("Write f.", "def f(x):", False),
-    ],
-)
-def test_completions_that_are_run_without_the_prompt_that_they_continue_are_told(
-    prompt: str, text: str, speaks: bool, recwarn: pytest.WarningsRecorder
-) -> None:
-    for before, told in (("", speaks), (prompt, False)):
-        rollout = rows([Outcome(S)] * 4, said=[text] * 4, prompt=before)
-        for one in rollout.judgements:
-            vars(one.problem)["prompt"] = prompt
-        _, advice = commonest_failure(last_of(rollout), RunSettings())
-        assert ("set Problem.program_prefix to the prompt" in advice) is told
-    assert not recwarn.list
 
 
 CASE = FailedCase(2, "x = int('one')", kind="assert")

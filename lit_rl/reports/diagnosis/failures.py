@@ -7,14 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lit_rl.execution.interface import Verdict
-from lit_rl.execution.program import SourceReader
 from lit_rl.reports.diagnosis.history import Decode, LastRollout, RunSettings
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, StopReason
 
 _BROKEN = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
-_MISSING = re.compile(r"the program defines no (\w+)|name '(\w+)' is not defined")
-_DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
 _OPEN = re.compile("was never closed|unterminated|expected an indented block|expected 'except' or 'finally'")
 """Python's errors for a program that only lacks its end."""
 _OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|elif|is|for|while|lambda|import|from))$")
@@ -35,8 +32,7 @@ def commonest_failure(last: LastRollout, settings: RunSettings) -> tuple[str, st
             f"likely {string} comes inside of good answers; {settings.stop_strings} (`{settings.check_data}`)",
         )
     cut = rollout.completions.stop_reasons.count(StopReason.LENGTH)
-    named = sum(_unknown_name(judgement) is not None for judgement in rollout.judgements)
-    if cut > rows / 2 >= named:
+    if cut > rows / 2:
         return f"{cut / rows:.0%} of the completions are cut by the token limit", causes_of_cut(last, settings)
     verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
@@ -75,11 +71,12 @@ def _advice(verdict: Verdict, alike: Sequence[Judgement], rollout: Rollout, sett
             f"({show}), or the tests are wrong ({check_data})"
         )
     if verdict is Verdict.EXCEPTION:
-        return _advice_on_exceptions(alike, show, check_data)
-    if verdict is Verdict.SYNTAX_ERROR and _lacks_prompt(rollout):
+        kind, _ = Counter(one.outcome.exception_type or "an exception" for one in alike).most_common(1)[0]
+        texts = [one.outcome.exception_message for one in alike if one.outcome.exception_type == kind]
+        message = next((f" ({text.strip().splitlines()[0][:80]})" for text in texts if text.strip()), "")
         return (
-            "the completion alone is run and is no program, and after the prompt it is one; set Problem.program_prefix "
-            f"to the prompt ({show})"
+            f"most often {kind}{message}; likely the programs share a fault, such as a missing import ({show}), or the "
+            f"tests do not fit the prompt ({check_data})"
         )
     if verdict is Verdict.SYNTAX_ERROR:
         ended = rollout.completions.stop_reasons.count(StopReason.EOS) / len(rollout.judgements)
@@ -89,48 +86,6 @@ def _advice(verdict: Verdict, alike: Sequence[Judgement], rollout: Rollout, sett
             f"({show}), or the extraction does not fit the form ({check_data})"
         )
     return f"the reason is the same for most ({show}), or in the tests ({check_data})"
-
-
-def _advice_on_exceptions(alike: Sequence[Judgement], show: str, check_data: str) -> str:
-    named = [(one.problem, names) for one in alike if (names := _unknown_name(one))]
-    if len(named) > len(alike) / 2:
-        (called, defined), _ = Counter(names for _, names in named).most_common(1)[0]
-        place = f" where the program defines {defined}" if defined else ""
-        said = f"the tests call other names than the prompt asks for ({called}{place})"
-        in_reference = [re.search(rf"\b{names[0]}\b", problem.reference or "") is not None for problem, names in named]
-        if sum(in_reference) > len(named) / 2:
-            return f"{said}, and so do the references: the tests fit them, and the prompt is not whole ({show})"
-        return f"{said}, so they may be those of other problems: {check_data} runs the references under them"
-    kind, _ = Counter(one.outcome.exception_type or "an exception" for one in alike).most_common(1)[0]
-    texts = [one.outcome.exception_message for one in alike if one.outcome.exception_type == kind]
-    message = next((f" ({text.strip().splitlines()[0][:80]})" for text in texts if text.strip()), "")
-    return (
-        f"most often {kind}{message}; likely the programs share a fault, such as a missing import ({show}), or the "
-        f"tests do not fit the prompt ({check_data})"
-    )
-
-
-def _unknown_name(judgement: Judgement) -> tuple[str, str] | None:
-    """A name that the tests call and neither prompt nor program has, and what the program defines; else ``None``."""
-    outcome, program, problem = judgement.outcome, judgement.program, judgement.problem
-    found = _MISSING.search(outcome.exception_message) if outcome.exception_type == "NameError" else None
-    if found is None or program is None:
-        return None
-    name = found[1] or found[2]
-    if re.search(rf"\b{name}\b", f"{problem.prompt_text}\n{program.source}"):
-        return None
-    return name, (_DEFINED.findall(program.source) or [""])[-1]
-
-
-def _lacks_prompt(rollout: Rollout) -> bool:
-    """Return whether most rows that are no Python are Python after their prompt, which is not in what is run."""
-    wrong = [row for row, one in enumerate(rollout.judgements) if one.outcome.verdict is Verdict.SYNTAX_ERROR][:8]
-    continued, reader = 0, SourceReader()
-    for row in wrong:
-        program, prompt = rollout.judgements[row].program, rollout.judgements[row].problem.prompt
-        if isinstance(prompt, str) and program is not None and prompt not in program.source:
-            continued += reader.tree(f"{prompt}{rollout.completions.texts[row]}") is not None
-    return continued > len(wrong) / 2
 
 
 # -- stop strings --------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lit_rl.reports.run_files import Curve
+from lit_rl.reports.run_files.records import Curve
 from lit_rl.reports.run_files.row_text import number_text
 
 COLOURS = ("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b35806", "#01665e", "#c51b7d", "#4d4d4d")
@@ -84,13 +84,7 @@ def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
 
 
 def areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str]) -> Panel:
-    """Shares that add up to one, on top of each other.
-
-    Args:
-        title: of the panel.
-        shares: by name, from the bottom up.
-        colours: by name.
-    """
+    """Shares that add up to one, on top of each other."""
     counts = sorted({count for curve in shares.values() for count, _ in curve})
     x, y = _scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
     floor, shapes = dict.fromkeys(counts, 0.0), []

@@ -13,8 +13,9 @@ from markupsafe import Markup
 
 from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
 from lit_rl.reports.learned import answer, changes, with_interval
-from lit_rl.reports.run_files import Curve, RecordedRollout, RecordedRow, differences
+from lit_rl.reports.run_files.records import Curve, RecordedRollout, RecordedRow
 from lit_rl.reports.run_files.row_text import KINDS, ending, sandbox_words, values_of
+from lit_rl.reports.run_files.settings import differences
 from lit_rl.reports.runs import Run, groups_of
 
 OVERVIEW = (
@@ -56,13 +57,7 @@ _VERDICT_COLOURS = {
 
 
 def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | None = None) -> None:
-    """Write the report.
-
-    Args:
-        runs: at least one.
-        file: where to.
-        metrics: patterns of the numbers that it begins with.
-    """
+    """Write the report."""
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(runs, metrics), "utf-8", "replace")

@@ -147,11 +147,7 @@ def append_line(path: Path, item: Mapping[str, Any]) -> None:
 
 
 def append_frame(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
-    """Append objects as one frame, written at once.
-
-    Returns:
-        bytes of the frame.
-    """
+    """Append objects as one frame, written at once."""
     text = "".join(f"{to_json(item)}\n" for item in items).encode(errors=SURROGATES)
     data = gzip.compress(text, compresslevel=6, mtime=0)
     if len(text) > most_unpacked(len(data)):  # nobody would read it back
@@ -165,13 +161,6 @@ def cut_after(path: Path, count: int) -> int:
     """Drop records after a checkpoint, because the run will repeat those steps, and any torn end.
 
     If the run begins at 0 the files are another run's: they are renamed to ``NAME.old``.
-
-    Args:
-        path: a file of JSON lines, compressed if it ends in ``.gz``.
-        count: rollouts (updates, in a run without rollouts) in the checkpoint.
-
-    Returns:
-        the length of the file in bytes, 0 if there is none.
     """
     if not path.exists():
         return 0
@@ -199,11 +188,7 @@ _SCALAR = str | bool | int | float | None
 
 
 def read_metrics(folder: str | Path) -> RecordedMetrics:
-    """The metrics, description and diagnoses of a run; empty without a file.
-
-    Args:
-        folder: that holds ``metrics.jsonl``.
-    """
+    """The metrics, description and diagnoses of a run; empty without a file."""
     file = Path(folder) / METRICS_FILE
     start: dict[str, Any] = {}
     curves: dict[str, dict[int, float]] = {}
@@ -229,11 +214,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
 
 
 def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
-    """The recorded rollouts of a run, or of a file of completions, in order.
-
-    Args:
-        source: folder that holds ``rollouts.jsonl.gz``, or a file like it.
-    """
+    """The recorded rollouts of a run, or of a file of completions, in order."""
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
     for frame in read_frames(path):
         with _named(path, frame.line):

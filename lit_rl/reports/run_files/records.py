@@ -105,11 +105,7 @@ class RecordedRow:
         return str(self.outcome["verdict"])
 
     def as_sampled(self, sample: int) -> dict[str, Any]:
-        """The row as :func:`lit_rl.rollout.collector.restore_rows` takes it; of one that was recorded whole.
-
-        Args:
-            sample: its number among the rows of its problem.
-        """
+        """The row as :func:`lit_rl.rollout.collector.restore_rows` takes it; of one that was recorded whole."""
         ids = self.tokens["ids"]
         chosen = bytearray(len(ids))
         for turn in self.turns:

@@ -138,17 +138,7 @@ def values_of(row: RecordedRow, kind: str) -> dict[int, float]:
 
 
 def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
-    """A line for each run of tokens of equal value in a turn: the value, how many tokens, their text.
-
-    Args:
-        row: that was recorded.
-        number: of the turn, from 0.
-        kind: of value, a name of :data:`KINDS`.
-        most: lines; those of the largest values, above or below 0, are kept. 0 keeps all.
-
-    Yields:
-        nothing if the values were not recorded.
-    """
+    """A line for each run of tokens of equal value in a turn: the value, how many tokens, their text."""
     values, turn = values_of(row, kind), row.turns[number]
     if not values:
         return

@@ -68,11 +68,7 @@ class Change(NamedTuple):
 
 
 def read_settings(folder: Path) -> dict[str, str]:
-    """Every setting of a run of the command line by its name; empty without a file that can be read.
-
-    Args:
-        folder: of its numbers.
-    """
+    """Every setting of a run of the command line by its name; empty without a file that can be read."""
     try:
         with open_regular(folder / CONFIG_FILE) as file:
             return settings_of(file.read(_LARGEST).decode())
@@ -101,9 +97,6 @@ def differences(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
     """Settings that differ between runs; the trainer's and seeds last.
 
     An argument is compared between the runs whose class takes it. Seeds that repeat the run's own are left out.
-
-    Args:
-        settings: by the name of the run; runs without any are not compared.
     """
     known = _aligned({run: of_run for run, of_run in settings.items() if of_run})
     names = dict.fromkeys(name for of_run in known.values() for name in of_run)
@@ -143,12 +136,7 @@ _OF_TEXTS = ("SFT", "DPO")
 
 
 def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[Change]:
-    """Return each setting that differs from those of the start before: in force, or ignored and why.
-
-    Args:
-        before: the run's configuration, as :func:`settings_of` takes it.
-        now: that of this start.
-    """
+    """Return each setting that differs from those of the start before: in force, or ignored and why."""
     old, new = settings_of(before), settings_of(now)
     changes = []
     for name, _ in differences({"before": old, "now": new}):
