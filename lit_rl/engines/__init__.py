@@ -1,8 +1,10 @@
 """Engines that sample completions."""
 
-from lit_rl.engines.engine import Engine, EngineError, Generation, Request, Session
-from lit_rl.engines.in_process import InProcess
-from lit_rl.engines.vllm import VLLM
-from lit_rl.engines.vllm_server import VLLMServer
-
-__all__ = ["VLLM", "Engine", "EngineError", "Generation", "InProcess", "Request", "Session", "VLLMServer"]
+from lit_rl.engines.engine import Engine as Engine
+from lit_rl.engines.engine import EngineError as EngineError
+from lit_rl.engines.engine import Generation as Generation
+from lit_rl.engines.engine import Request as Request
+from lit_rl.engines.engine import Session as Session
+from lit_rl.engines.in_process import InProcess as InProcess
+from lit_rl.engines.vllm import VLLM as VLLM
+from lit_rl.engines.vllm_server import VLLMServer as VLLMServer

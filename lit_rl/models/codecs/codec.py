@@ -15,8 +15,7 @@ import torch
 
 from lit_rl.arguments import ArgumentError
 from lit_rl.models.padding import pad_left, pad_right
-from lit_rl.requests import ByteSpan
-from lit_rl.types import Completions, Generation, Problem, PromptBatch, StopReason
+from lit_rl.types import ByteSpan, Completions, Generation, Problem, PromptBatch, StopReason
 
 Spans = Sequence[ByteSpan]
 """The ``(start, end)`` bytes that each token wrote, in the UTF-8 of the text."""
