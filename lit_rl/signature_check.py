@@ -177,7 +177,7 @@ def check(value: Any, hint: Any, path: str, *, config: bool = False, default: An
             remedies += misfit.args
         except UsageError as error:
             reasons.append(error)
-    if reasons:
+    if reasons and not any(remedies):
         raise max(reasons, key=lambda one: len(str(getattr(one, "key", path))))
     expected = " or ".join(dict.fromkeys(map(_described, kinds)))
     raise ArgumentError(path, expected, shown(value), next(filter(None, remedies), ""))
@@ -265,7 +265,9 @@ def _list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool) 
         value = list(value)
     if isinstance(value, Mapping | str | bytes) or not isinstance(value, Iterable if home is Iterable else Sequence):
         item = inner[0] if inner else Any
-        is_item = item is not Any and (fits(value, item) or (config and _names_class(value)))
+        name = value.get("class_path") if isinstance(value, Mapping) else value
+        named = short_names().get(str(name).rpartition(".")[2], object) if config else object
+        is_item = item is not Any and (fits(value, item) or (isinstance(item, type) and issubclass(named, item)))
         raise _Misfit("put it into a list" if is_item else "")
     if not inner or not isinstance(value, Sequence):
         return value

@@ -251,11 +251,6 @@ class ByteSpans(Sequence[ByteSpan]):
         more = self.starts.new_full((count,), place)
         return ByteSpans(torch.cat([self.starts, more]), torch.cat([self.ends, more]))
 
-    def first_over(self, start: int, end: int) -> int | None:
-        """The first token that wrote one of the bytes ``start`` to ``end``; for an empty place the one at its byte."""
-        found = (self.ends > self.starts) & (self.ends > start) & (self.starts < max(end, start + 1))
-        return int(found.nonzero()[0, 0]) if found.any() else None
-
     def __len__(self) -> int:
         return len(self.starts)
 

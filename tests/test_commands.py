@@ -13,63 +13,9 @@ import pytest
 from support.small_runs import Words, build_module, fit
 
 import lit_rl.cli.main
-from lit_rl.cli.main import VERBS
 from lit_rl.cli.options import OPTIONS
-from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split
 from lit_rl.types import Problem
-
-OWN_TASK = '''
-from lit_rl.data import TaskDataModule
-from lit_rl.execution import AssertTests
-from lit_rl.types import Problem
-
-
-class Ones(TaskDataModule):
-    """Write 1."""
-
-    def load_problems(self, split):
-        return [Problem("one", "p", AssertTests("assert f() == 1"), reference="def f():\\n    return 1\\n")]
-'''
-
-
-PUBLIC_TASK = '''
-from lit_rl.data import TaskDataModule
-from lit_rl.execution import AssertTests
-from lit_rl.types import Problem
-
-
-class Shown(TaskDataModule):
-    """Three problems, of which two show an assert; one of those is wrong."""
-
-    def load_problems(self, split):
-        check, wrong = AssertTests("assert f() == 1"), AssertTests("assert f() == 2")
-        reference = "def f():\\n    return 1\\n"
-        return [
-            Problem(name, "p", check, reference=source, public_check=public)
-            for name, source, public in (
-                ("right", reference, check), ("wrong", reference, wrong), ("none", reference, None),
-                ("bare", None, check),
-            )
-        ]
-'''
-
-
-def test_check_data_names_public_checks_that_the_reference_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "shown_of_my_own.py").write_text(PUBLIC_TASK)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main.main(["check-data", "--data", "shown_of_my_own.Shown", "--output", "failed.jsonl"])
-    assert left.value.code == 1
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[:1] == ["task Shown"]
-    assert printed[1].endswith("1 of 4 problems have a fault, 0 rows make no problem; 2 of 3 references pass")
-    assert "under the public check, the reference ends with wrong_answer: 1 problems" in printed
-    assert "  wrong: wrong_answer f(): 2, not 1" in printed
-    (failed,) = [json.loads(line) for line in (tmp_path / "failed.jsonl").read_text().splitlines()]
-    assert (failed["task_id"], failed["verdict"], failed["public_verdict"]) == ("wrong", "passed", "wrong_answer")
 
 
 def test_check_contamination_names_held_out_problems_that_are_trained_on(
@@ -108,19 +54,8 @@ def test_check_contamination_names_held_out_problems_that_are_trained_on(
     assert capsys.readouterr().out.endswith("\n0 of 1 held-out problems occur among 2 training problems\n")
 
 
-def test_a_class_in_a_file_beside_the_configuration_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "ones_of_my_own.py").write_text(OWN_TASK)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", ".")])
-    lit_rl.cli.main.main(["check-data", "--data", "ones_of_my_own.Ones"])
-    assert "1 of 1 references pass" in capsys.readouterr().out
-
-
 ROOT = Path(__file__).parents[1]
 LIGHT = {"torch", "lightning", "transformers", "tensorboard", "jsonargparse"}
-NOT_BEFORE_A_RUN = {"peft", "datasets", "pyarrow", "tensorboard", "sacrebleu", "bitsandbytes"}
 
 
 def loaded(code: str, modules: set[str]) -> list[str]:
@@ -160,29 +95,6 @@ for command, expected in {EARLY!r}.items():
         status = left.code or 0
     assert status == expected, (command, status)"""
     assert loaded(code, {"torch", "lightning", "transformers"}) == []
-
-
-@pytest.mark.parametrize("verb", ["check-contamination", "check-data", "replay"])
-def test_the_help_without_tasks_names_the_arguments_that_are_parsed_with_them(verb: str) -> None:
-    light, whole = (
-        {action.dest.partition(".")[0] for action in parser._actions}
-        for parser in (OPTIONS[verb](), OPTIONS[verb](TaskDataModule))  # type: ignore[call-arg]
-    )
-    assert light == whole >= {"data", "config"}
-
-
-def test_the_command_line_loads_no_package_that_only_some_runs_need() -> None:
-    assert loaded("import lit_rl.cli.main", NOT_BEFORE_A_RUN) == []
-
-
-def test_the_help_names_every_verb_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
-    from lit_rl.__main__ import main
-
-    main(["--help"])
-    printed = capsys.readouterr().out
-    listed = [line.split()[0] for line in printed.splitlines() if line.startswith("  ") and not line.startswith("  -")]
-    assert sorted(listed) == sorted([*RUNS, *VERBS, "plan"])
-    assert AROUND_A_RUN.keys() == {*VERBS, "plan"}
 
 
 class Counting(Words):

@@ -18,7 +18,6 @@ import shlex
 import shutil
 import sys
 import textwrap
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -211,7 +210,6 @@ def test_a_script_takes_the_arguments_that_are_shown(
 def test_what_else_is_typed_says_what_it_needs(
     command: Command, folder: Path, parse_only: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.needs, f"add '# needs ...' to {' '.join(command.words)}"
     for word in command.words:
         if word.endswith((".sbatch", ".sh", ".Dockerfile")):
             assert (ROOT / word).is_file(), word
@@ -337,17 +335,6 @@ def test_settings_in_the_text_are_arguments() -> None:
         assert foreign is None or name in foreign or name in known, f"{page} names {name}"
 
 
-def test_extras_that_are_named_exist() -> None:
-    """Such as ``pip install 'lit-rl[rewards]'`` and "the extra `gguf`"."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = {
-        (page, extra) for page, text in TEXTS.items() for extra in re.findall(r"lit-rl\[(\w+)\]|extra\s`(\w+)`", text)
-    }
-    assert len(named) > 4
-    for page, extra in named:
-        assert "".join(extra) in extras, f"{page} names the extra {''.join(extra)}"
-
-
 def test_links_lead_to_a_file_and_a_heading() -> None:
     links = [(page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
     for page, link in links:
@@ -358,42 +345,11 @@ def test_links_lead_to_a_file_and_a_heading() -> None:
             assert anchor in anchors(file.relative_to(ROOT).as_posix()), f"{page} links to {link}"
 
 
-def test_a_long_page_begins_with_links_to_its_sections() -> None:
-    """The table of contents beside the text is not shown on a narrow screen."""
-    long = [page for page in TEXTS if page.startswith("docs/") and len(TEXTS[page].split()) > 1500]
-    assert len(long) > 3
-    for page in long:
-        assert len(re.findall(r"^## ", TEXTS[page], re.MULTILINE)) >= 3, page
-        assert "](#" in TEXTS[page].split("\n## ")[0], page
-
-
 def test_every_page_is_in_the_navigation() -> None:
     site = (ROOT / "mkdocs.yml").read_text()
     for page in PAGES:
         if page.is_relative_to(DOCS):
             assert f": {page.relative_to(DOCS).as_posix()}\n" in site, page
-
-
-def test_classes_and_functions_of_the_table_of_formulas_exist() -> None:
-    table = TEXTS["docs/algorithms.md"].split("## Formula, class, argument")[1].split("\n## ")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
-    assert len(rows) > 15
-    modules = lit_rl.modules
-    homes = (lit_rl.losses, lit_rl.divergences, lit_rl.advantages, lit_rl.functional, modules, lit_rl.rollout)
-    homes += (modules.ppo, modules.dpo, modules.objective)
-    for _, _, formula, arguments in rows[1:]:
-        (name,) = re.findall(r"`(\w+)`", formula)
-        assert any(hasattr(home, name) for home in homes), name
-        for text in re.findall(r"`([^`]+)`", arguments):
-            (key,) = yaml.safe_load(text)
-            assert key in ARGUMENTS, key
-
-
-ARGUMENTS = {
-    name
-    for kind in (lit_rl.DPO, lit_rl.GRPO, lit_rl.PPO, lit_rl.REINFORCE, lit_rl.Objective, lit_rl.modules.Distillation)
-    for name in inspect.signature(kind).parameters
-}
 
 
 def test_messages_of_the_page_on_troubles_are_in_the_code() -> None:

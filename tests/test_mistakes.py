@@ -126,7 +126,7 @@ COMMANDS = {
     "--model.update.minibatches 9": "minibatches is 9",
     "--model.collect.environment Repair": "has no public_check",
     # files and machines
-    "--model.rewards '[own_things.Raises]'": "KeyError: 'missing'",
+    "--model.rewards '[own_things.Raises]'": "KeyError: 'missing' (own_things.py, line",
     "--model.policy.model $NOWHERE/x --model.policy.config null": "variable NOWHERE is not set",
     "validate --config base.yaml --ckpt_path nothing": "no checkpoint at nothing",
     "--data MBPP --data.path rows.jsonl": "rows.jsonl",

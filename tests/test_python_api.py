@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lightning.pytorch.loggers import TensorBoardLogger
 from support.tiny_models import TINY_QWEN2
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -83,12 +80,6 @@ def test_every_public_name_is_there_and_is_the_one_of_its_module() -> None:
         lit_rl.GPRO  # noqa: B018
 
 
-def test_a_name_loads_no_more_than_it_needs() -> None:
-    code = "from lit_rl import Sandbox, AssertTests; import sys; print('torch' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"
-
-
 def test_a_run_that_saves_logs_where_it_saves(
     byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,25 +104,6 @@ def events_of(folder: str) -> list[int]:
     events = EventAccumulator(folder)
     events.Reload()
     return [event.step for event in events.Scalars("reward/mean")]
-
-
-@pytest.mark.parametrize(
-    ("settings", "folder"),
-    [
-        ({}, "runs/a/version_0"),
-        ({"logger": True}, "runs/a/version_0"),
-        ({"logger": False}, "runs"),  # no logger: Lightning names the root folder
-        ({"default_root_dir": "out"}, "out/lightning_logs/version_0"),
-        ({"logger": TensorBoardLogger("mine", "x")}, "mine/x/version_0"),
-        ({"callbacks": []}, "runs/lightning_logs/version_0"),
-    ],
-)
-def test_what_is_said_of_logs_wins(
-    settings: dict[str, Any], folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    trainer = Trainer(**{"accelerator": "cpu", "callbacks": Checkpointing("runs/a"), **settings})
-    assert Path(str(trainer.log_dir)).absolute() == tmp_path / folder
 
 
 def fitted(module: GRPO, rollouts: int) -> GRPO:

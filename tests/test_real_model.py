@@ -21,26 +21,6 @@ def real_model(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("real_model")
 
 
-def test_the_tables_count_verdicts_and_families_after_each_stage(real_model: Any) -> None:
-    family = {"a/1": "near", "a/2": "near", "b/1": "keep"}
-    before = real_model.Measured(
-        {"a/1": False, "a/2": True, "b/1": False},
-        family,
-        {"a/1": "wrong_answer", "a/2": "passed", "b/1": "timed_out"},
-        dict.fromkeys(family, "```python\nold\n```"),
-        1.0,
-    )
-    after = real_model.Measured(
-        dict.fromkeys(family, True), family, dict.fromkeys(family, "passed"), dict.fromkeys(family, "new"), 1.0
-    )
-    text = real_model.tables({"as published": before, "after GRPO": after})
-    assert "| greedy pass@1 | 0.333 | 1.000 |" in text
-    assert "| programs: passed | 1 | 3 |" in text and "| programs: timed out | 1 | 0 |" in text
-    assert text.index("| keep | 0.00 | 1.00 |") < text.index("| near | 0.50 | 1.00 |"), "what changed most comes first"
-    assert text.count("as published (wrong answer)") == 1 and "`a/2`" not in text
-    assert text.count("```") == 8, "fences of a completion do not end the page's own"
-
-
 @pytest.mark.slow
 def test_a_tiny_policy_is_measured_before_and_after_imitation_and_grpo(
     real_model: Any, byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any

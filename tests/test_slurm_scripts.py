@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_slurm import is_over
 
 SCRIPT = Path(__file__).resolve().parents[1] / "configs/slurm/fit_with_vllm.sbatch"
 SRUN = """#!/usr/bin/env bash
@@ -73,29 +72,3 @@ def test_a_job_is_requeued_when_it_was_stopped_or_lost_its_server(
     ended, calls, _ = submit(tmp_path, STATUS=status, SERVER=server, SLURM_RESTART_COUNT=restarts)
     assert ("scontrol requeue 7" in calls) == requeued
     assert requeued or ended == int(status)
-
-
-def test_a_job_without_a_model_is_refused(tmp_path: Path) -> None:
-    status, calls, said = submit(tmp_path, VLLM_MODEL="")
-    assert status != 0 and "set VLLM_MODEL to the folder or hub id of the model" in said and not calls
-
-
-def test_servers_on_all_nodes_are_refused(tmp_path: Path) -> None:
-    status, _, said = submit(tmp_path, VLLM_NODES="3")
-    assert status == 2 and "VLLM_NODES=3 of 3 nodes leaves none to the trainer: raise --nodes" in said
-
-
-@pytest.mark.parametrize(
-    ("state", "code", "over"),
-    [
-        ("COMPLETED", "0:0", True),
-        ("FAILED", "1:0", True),
-        ("TIMEOUT", "0:15", True),
-        ("FAILED", "75:0", False),  # before its script's requeue
-        ("COMPLETING", "75:0", False),
-        ("SIGNALING", "0:0", False),  # preempted a moment ago
-        ("PREEMPTED", "0:0", False),
-    ],
-)
-def test_a_job_that_will_be_requeued_is_not_over(state: str, code: str, over: bool) -> None:
-    assert is_over({"JobState": state, "ExitCode": code}) is over

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, NoReturn
 
 import yaml
@@ -252,5 +253,7 @@ def main(args: Sequence[str] | None = None) -> None:
             message = in_one_line(message)
         # Our own errors are raised anew by the parser at times.
         says_enough = isinstance(error, _IN_ONE_LINE) and "\n" not in message
-        what = message if says_enough else f"{type(error).__name__}: {message}\n(set {DEBUG_VARIABLE}=1 to see where)"
+        place = extract_tb(error.__traceback__)[-1]
+        where_from = f"{Path(place.filename).name}, line {place.lineno}; set {DEBUG_VARIABLE}=1 to see more"
+        what = message if says_enough else f"{type(error).__name__}: {message} ({where_from})"
         fail(f"{rank}: {what}" if rank else what, status=1)

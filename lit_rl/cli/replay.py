@@ -20,11 +20,10 @@ from typing import Any
 
 import torch
 import yaml
-from jsonargparse import ArgumentParser
 
 from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli import options
-from lit_rl.cli.config_files import files_of, with_parts
+from lit_rl.cli.config_files import files_of, flat, with_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
@@ -39,6 +38,7 @@ from lit_rl.reports.run_files.row_text import number_text, printable
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Judge, find_program
+from lit_rl.signature_check import check
 from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
 
 MOST_SHOWN = 10
@@ -57,9 +57,7 @@ def replay(arguments: Sequence[str]) -> None:
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read it, and give it with --config if you trust it"
     if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake in it would be one of the run's configuration
-        own = ArgumentParser(exit_on_error=False)
-        own.add_argument("--rewards", type=kinds)
-        own.parse_args(given[-1:])
+        check(flat(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
     with nullcontext() if files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
         parsed = parser.parse_args(given)
         require_at_least(1, last=parsed.last)

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
@@ -37,10 +37,6 @@ _NODE = (
 _NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
 _NODE_PARTS = tuple(f"/usr/share/nodejs/{part}" for part in ("acorn*", "cjs-module-lexer", "undici"))  # Debian's
 _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
-_COMMENT_OR_TEXT = re.compile(
-    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|[^'\\\n])'""", re.S
-)  # to the end if it is left open, so that no text is searched twice
-_JAVA_MAIN = re.compile(r"[{}]|\b(?:class|interface|enum|record)\s+(\w+)|\bvoid\s+main\s*\(\s*(?:final\s+)?String")
 
 
 @dataclass(frozen=True)
@@ -346,27 +342,3 @@ def _links(path: str) -> list[str]:
         folder = os.path.realpath(os.path.dirname(chain[-1]))
         chain.append(os.path.normpath(os.path.join(folder, os.readlink(chain[-1]))))
     return [*chain, os.path.realpath(path)]
-
-
-def blank(found: re.Match[str]) -> str:
-    """As many blanks as a match is long; its line ends stay."""
-    return re.sub(r"[^\n]", " ", found[0])
-
-
-def only_code(program: str) -> str:
-    """A program in a language like C without its comments and texts, each letter in its place."""
-    return _COMMENT_OR_TEXT.sub(blank, program)
-
-
-def java_main(files: Mapping[str, str]) -> str:
-    """The class that Java starts: a driver's, else ``Main``, else the first top-level one with a ``main``."""
-    drivers = [name.removesuffix(".java") for name in files if name.startswith("LitRl")]
-    depth, top, found = 0, "", []
-    for place in _JAVA_MAIN.finditer("" if drivers else only_code(next(iter(files.values())))):
-        if place[0] in "{}":
-            depth += 1 if place[0] == "{" else -1
-        elif place[1] and depth == 0:
-            top = place[1]
-        elif not place[1] and depth == 1:
-            found.append(top)
-    return "Main" if "Main" in found else next(iter([*drivers, *found]), "")

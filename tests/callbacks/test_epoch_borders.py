@@ -145,14 +145,6 @@ def test_an_epoch_made_shorter_than_it_already_is_ends(make_module: Make, tmp_pa
     assert sorted(orders[0]) != list(orders[0])
 
 
-def test_an_epoch_made_longer_goes_on_with_the_problems_that_are_left(make_module: Make, tmp_path: Path) -> None:
-    """Stopped after one of two rollouts, then four an epoch: all twelve problems come once."""
-    batches = Batches()
-    start(make_module, tmp_path, 1, batches, limit_train_batches=2, **NO_VALIDATION)
-    start(make_module, tmp_path, 4, batches, **NO_VALIDATION)
-    assert len(set(itertools.chain(*(batches.of_rollout[i] for i in range(4))))) == 12
-
-
 def test_a_checkpoint_of_lightning_s_own_resumes_at_the_border_too(make_module: Make, tmp_path: Path) -> None:
     """Without our callback: ModelCheckpoint, which saves before a rollout counts as completed."""
     from lightning.pytorch.callbacks import ModelCheckpoint

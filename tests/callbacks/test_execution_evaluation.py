@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,12 +16,9 @@ from support.two_turns import rows_of
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.callbacks.completion_log import as_markdown, conversation
-from lit_rl.callbacks.tensorboard_layout import compared_metrics
-from lit_rl.cli.main import Cli
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.reports.runs import read_curves
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Evaluated, Repair, Rollout, SingleTurn
+from lit_rl.rollout import Evaluated, Rollout, SingleTurn
 from lit_rl.training.progress import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
@@ -177,21 +173,6 @@ def test_failures_of_ours_leave_the_turns_that_they_are_in() -> None:
     assert logged["val/sampled/pass@1"] == 1
 
 
-def test_turns_are_named_before_anything_is_measured_and_not_where_there_is_one() -> None:
-    """A configuration may monitor them."""
-    trainer: Any = SimpleNamespace(datamodule=None)
-    module: Any = Module(2)
-    callback = ExecutionEvaluation([1, 2])
-    assert not [name for name in callback.metric_names(trainer, module) if "turn" in name]
-    assert not [name for name in evaluate(callback, rollout({"a": [P, W]}), num_samples=2) if "pass@1/turn" in name]
-    module.sampler.environment = Repair(max_turns=2)
-    logged = evaluate(callback, conversations({"a": [[P], [W, P]]}, 2), num_samples=2)
-    names = set(callback.metric_names(trainer, module))
-    assert names <= set(logged)
-    assert {name for name in logged if "pass@" in name or "pass_rate" in name} <= names
-    assert "val/sampled/pass@2/turn_2" in names
-
-
 def test_without_a_reward_none_is_logged() -> None:
     """SFT has no reward terms: a 0 in the curves would be a number that nothing gave."""
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [LOST], "b": [LOST]}), num_samples=1)
@@ -227,37 +208,3 @@ def test_all_turns_of_a_row_are_written_with_what_the_environment_said() -> None
     judgement = Judgement(rows.problems[0], None, Outcome(P))
     text = as_markdown(judgement, conversation(rows, 0, decode))
     assert text.endswith("turn 1:\n\n    xx\n\nenvironment:\n\n    Hi\n\nturn 2:\n\n    x")
-
-
-CONFIGS = Path(__file__).parents[2] / "configs"
-OF_PROGRAMS = ("pass", "verdict", "program", "format", "sandbox")
-
-
-@pytest.mark.parametrize(("config", "samplings"), [("sorting_rewards", ["greedy", "sampled"])])
-def test_a_toy_run_logs_rewards_and_nothing_of_programs(
-    config: str,
-    samplings: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    short = ["--model.max_rollouts", "2", "--trainer.val_check_interval", "1", "--model.sampling.num_samples", "2"]
-    cli = Cli(["fit", "--config", str(CONFIGS / f"{config}.yaml"), *short])
-    logged = set(read_curves(tmp_path / "runs"))
-    assert {"reward/mean", *(f"val/{name}/reward/mean" for name in samplings)} <= logged
-    assert not [name for name in logged if any(word in name for word in OF_PROGRAMS)]
-
-    (callback,) = [one for one in cli.trainer.callbacks if isinstance(one, ExecutionEvaluation)]
-    promised = set(callback.metric_names(cli.trainer, cli.model))
-    assert promised <= logged
-    rest = {name.rpartition("/")[2] for name in logged - promised if name.startswith("val/")}
-    assert rest == {cli.model.rewards.terms[0].name, "invalid_fraction"}, "what only the rewards know is not promised"
-    assert compared_metrics(cli.trainer, cli.model) == [
-        *(f"val/{name}/reward/mean" for name in samplings),
-        "reward/mean",
-    ]
-
-    said = capsys.readouterr().out
-    assert "validation after rollout 2: greedy reward mean" in said
-    assert "pass" not in said

@@ -50,20 +50,6 @@ def test_the_first_interrupt_is_remembered_and_the_second_one_interrupts() -> No
         interrupt()
 
 
-def test_a_handler_that_was_put_back_after_the_end_passes_signals_on() -> None:
-    """Lightning saves the handlers it finds and restores them last of all, after an exception."""
-    flag = PreemptionFlag()
-    flag.install()
-    mine = signal.getsignal(signal.SIGINT)
-    flag.uninstall()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    signal.signal(signal.SIGINT, mine)
-    with pytest.raises(KeyboardInterrupt):
-        interrupt()
-    assert not flag.is_set
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
 class Fails(pl.Callback):
     """A run that ends by an exception."""
 

@@ -13,8 +13,7 @@ from distributed.runs import fit as fit_ranks
 from lightning.pytorch.loggers import CSVLogger
 from support.ill_runs import Constant
 from support.ranks import on_ranks
-from support.recorded_runs import row, write_run
-from support.small_runs import EvenBytes, SaveAt, Words
+from support.small_runs import EvenBytes, Words
 from test_html_report import page_of
 
 import lit_rl.cli.main  # noqa: F401  # short class names
@@ -25,7 +24,6 @@ from lit_rl.cli.show import show
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.reports.diagnosis import LastRollout, MetricHistory, Rule, RunSettings
 from lit_rl.reports.run_files import METRICS_FILE, read_metrics
-from lit_rl.reports.run_files.files import append_line
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement
 
@@ -99,37 +97,6 @@ def test_what_was_found_is_in_files_reports_and_the_last_lines(
     assert "<h2>Diagnoses</h2>" in page and ">collapse</td>" in page and ">since rollout 3</td>" in page
 
 
-def test_a_run_in_which_nothing_was_found_says_so_and_one_that_nobody_watched_does_not(
-    make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And a run of the version that did not record diagnoses."""
-    run_in(tmp_path / "new", make_module(max_rollouts=3), watched())
-    last = capsys.readouterr().out
-    assert "diagnosis" not in last and "lit-rl show" not in last
-    write_run(tmp_path / "old", {1: [row(0, "a", 1.0)]})
-    names = [str(tmp_path / name) for name in ("new", "old")]
-    lines = said_by(capsys, report, *names).splitlines()
-    assert [line for line in lines if "diagnos" in line] == [f"{names[0]}  no diagnosis"]
-    assert said_by(capsys, show, names[1]).splitlines()[1].startswith("rollout 1")
-    _, page = page_of(*map(Path, names))
-    assert page.count(">none</td>") == 1
-
-
-def test_a_run_killed_while_it_wrote_a_diagnosis_is_readable(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", {1: []})
-    for rollout, rest in (
-        (1, {"message": "a", "details": ""}),
-        (2, {"ended": True}),
-        (3, {"message": "b", "details": ""}),
-    ):
-        append_line(folder / METRICS_FILE, {"rollout": rollout, "time": 0.0, "diagnosis": {"rule": "r", **rest}})
-    with (folder / METRICS_FILE).open("ab") as file:
-        file.write(b'{"rollout":4,"time":0.0,"diagnosis":{"rule":"s","mess')
-    with pytest.warns(UserWarning, match="is torn"):
-        found = read_metrics(folder).diagnoses
-    assert [(one.message, one.when) for one in found] == [("a", "rollouts 1 to 2"), ("b", "since rollout 3")]
-
-
 def test_only_the_first_rank_says_and_writes(byte_tokenizer: str, tmp_path: Path) -> None:
     def on_two() -> list[str]:
         module = build(GRPO, policy(byte_tokenizer), max_rollouts=3, rewards=[Constant()], epochs=1)
@@ -151,20 +118,3 @@ def test_a_checkpoint_goes_on_with_what_was_said(make_module: Make, tmp_path: Pa
         run_in(tmp_path / "run", module, watched(rules=[holds(3, 5)]), saving, logger=False)
     (one,) = read_metrics(tmp_path / "run").diagnoses
     assert (one.rule, one.rollout, one.ended) == ("between", 3, 7)
-
-
-def test_a_run_that_goes_on_in_another_folder_takes_over_what_holds(
-    make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From the checkpoint of another run, such as its best: what the new run's last lines say is in its own file."""
-    first = make_module(max_rollouts=3, rewards=[Constant()])
-    run_in(tmp_path / "one", first, watched(), SaveAt(3, tmp_path / "three.ckpt"))
-    (found,) = [one for one in read_metrics(tmp_path / "one").diagnoses if one.ended is None]
-    run_in(
-        tmp_path / "two",
-        make_module(max_rollouts=5, rewards=[Constant()]),
-        watched(),
-        ckpt_path=str(tmp_path / "three.ckpt"),
-    )
-    assert read_metrics(tmp_path / "two").diagnoses == [found]
-    assert "diagnosis   since rollout 2: all rewards" in capsys.readouterr().out.rpartition("\ndone ")[2]

@@ -2,20 +2,18 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support.small_runs import Scored, quiet_trainer
-from support.tiny_models import TINY_QWEN2
+from support.small_runs import Scored
 
 from lit_rl.callbacks.stage_scores import StageScores
 from lit_rl.data.numerical.code_completion import CodeCompletion
-from lit_rl.execution import Outcome, Sandbox, Verdict
-from lit_rl.models import CausalLM, SortingPolicy
+from lit_rl.execution import Outcome, Verdict
+from lit_rl.models import SortingPolicy
 from lit_rl.modules import GRPO
 from lit_rl.rollout import Evaluated, Rollout
-from lit_rl.types import Judgement, Sampling
+from lit_rl.types import Judgement
 
 STAGES = ("compilation", "execution", "header_bleu", "density", "total")
 
@@ -98,23 +96,3 @@ def test_failures_of_ours_are_no_scores():
     assert not any("empty" in name for name in logged)
     assert evaluate(callback, module, batches)["val/empty/density"] == pytest.approx(0.2)
     assert module.sampler.runner.given == ["", ""]
-
-
-@pytest.mark.slow  # tests/data build such places too
-@pytest.mark.skipif(not Path("/usr/bin/g++").exists(), reason="no C++ compiler: install g++")
-def test_validation_builds_what_a_policy_wrote(byte_tokenizer, tmp_path):
-    """A policy with random weights writes nothing that compiles; the empty completion of this place does."""
-    policy = CausalLM(config=TINY_QWEN2 | {"max_position_embeddings": 1024}, tokenizer=byte_tokenizer)
-    data = CodeCompletion(context_lines=0, form="completion", max_validation_problems=1)
-    module = GRPO(
-        policy,
-        sampling=Sampling(num_samples=2, max_tokens=8),
-        rewards=[Scored(0.0)],
-        sandbox=Sandbox,
-    )
-    trainer = quiet_trainer(tmp_path, limit_val_batches=None, callbacks=[StageScores()])
-    (logged,) = trainer.validate(module, datamodule=data, verbose=False)
-    assert {name for name in logged if "empty" not in name} == {f"val/{stage}" for stage in STAGES}
-    assert logged["val/total"] == 0.0
-    assert logged["val/empty/compilation"] == logged["val/empty/execution"] == 1.0
-    assert 0.0 < logged["val/empty/density"] < 1.0

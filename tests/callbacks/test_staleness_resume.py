@@ -12,7 +12,8 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from modules.test_staleness import Counts, Kept, ahead
+from modules.test_staleness import Kept, ahead
+from support.asking import AsksAgain
 from support.late_verdicts import Counting, Programs
 from support.saved_runs import CrashAt, Curves, run
 from support.small_runs import adam, weights
@@ -45,7 +46,7 @@ def start(
         pytest.param({}, (9,), 4, {}, marks=pytest.mark.slow),
         pytest.param(ACROSS_BORDERS, (3, 4, 7), 1, {"minibatches": 2}, marks=pytest.mark.slow),
         pytest.param(EACH_EPOCH, (4, 8), 1, {"cls": PPO}, marks=pytest.mark.slow),
-        (TWO_AN_EPOCH, (2, 3), 2, {"environment": Counts(max_turns=3), "max_rollouts": 4}),
+        (TWO_AN_EPOCH, (2, 3), 2, {"environment": AsksAgain(), "max_rollouts": 4}),
     ],
     ids=["borders", "six lost", "validation across borders", "validation at borders", "turns"],
 )

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lit_rl.data.basics.basics_task import Basics
-
 ROOT = Path(__file__).parents[2]
 TOKENIZER_FOLDER = ROOT / "lit_rl" / "data" / "basics" / "tokenizer"
 
@@ -58,16 +56,3 @@ def test_numbers_names_and_lines_are_one_token_each(tokenizer: Any) -> None:
     ]  # fmt: skip
     # In code a name is the same token wherever it stands, so the signature can be copied.
     assert pieces("(nums, values)")[1] == pieces("for e in nums]")[3] == "nums"
-
-
-def test_prompt_and_completion_are_short_and_apart_the_tokens_of_the_whole(tokenizer: Any) -> None:
-    prompts, completions = [], []
-    for problem in Basics(num_train_problems=520).problems("train"):
-        prompt = tokenizer(problem.prompt)["input_ids"]
-        for body in (str(problem.reference)[len(str(problem.prompt)) : -1], problem.fields["bug"]):
-            ids = tokenizer(body)["input_ids"]
-            assert prompt + ids == tokenizer(f"{problem.prompt}{body}")["input_ids"]
-            completions.append(len(ids) + 1)  # the end of text
-        prompts.append(len(prompt))
-    assert max(prompts) <= 32 and max(completions) <= 24
-    assert sum(completions) / len(completions) < 14

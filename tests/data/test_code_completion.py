@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, SHIPPED_TREE, CodeCompletion, Place
+from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, CodeCompletion, Place
 
 
 def test_the_shipped_program_has_six_places_of_growing_length():
@@ -25,12 +23,6 @@ def test_the_prompt_shows_what_is_before_and_after_but_not_the_lines():
     assert other.prompt.endswith("The missing 2 lines:\n```cpp\n") and other.stop_strings == ("```",)
 
 
-def test_the_context_can_be_shortened():
-    whole, short = (CodeCompletion(context_lines=n).problems("test")[4].prompt[-1]["content"] for n in (None, 2))
-    assert "fill_ghosts(Grid &grid)" in whole and "fill_ghosts(Grid &grid)" not in short
-    assert "for (int n = 0; n < num_vars; ++n) {" in short
-
-
 def test_any_tree_can_be_completed(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.f90").write_text("program a\nprint *, 1\nend\n")
@@ -39,25 +31,3 @@ def test_any_tree_can_be_completed(tmp_path):
     assert problem.task_id == "code_completion/src/main.f90:2-2" and problem.reference == "print *, 1\n"
     assert problem.check.tree == str(tmp_path) and problem.check.outputs == ("plt",)
     assert "```fortran" in problem.prompt[-1]["content"]
-
-
-def test_a_tree_without_places_and_bad_weights_are_refused():
-    with pytest.raises(ValueError, match="together"):
-        CodeCompletion(tree="/somewhere")
-    with pytest.raises(ValueError, match="weights"):
-        CodeCompletion(weights=(0.0, 0.0, 0.0, 0.0))
-
-
-def test_lines_that_are_not_there_are_named():
-    for place, error in ((Place("euler.cpp", 900, 901), ValueError), (Place("no.cpp", 1, 1), FileNotFoundError)):
-        with pytest.raises(error, match=place.file):
-            CodeCompletion(str(SHIPPED_TREE), [place]).problems("test")
-
-
-def test_a_class_of_ones_own_may_give_the_weights_as_a_list():
-    class Own(CodeCompletion):
-        def __init__(self):
-            super().__init__(weights=[1.0, 0.0, 0.0, 0.0])
-
-    check = Own().problems("test")[0].check
-    assert check.weights == (1.0, 0.0, 0.0, 0.0) and hash(check)

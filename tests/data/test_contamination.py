@@ -26,12 +26,6 @@ def test_the_share_is_that_of_the_held_out_ngrams():
     assert len(find_overlaps(train, held_out, ngram_words=5, min_share=0.51)) == 1
 
 
-def test_a_short_statement_counts_only_as_a_whole():
-    held_out = [problem("short", "add two numbers")]
-    assert find_overlaps([problem("same", "Add two numbers!")], held_out) == [Overlap("same", "short", 1.0)]
-    assert find_overlaps([problem("longer", "add two numbers and more")], held_out) == []
-
-
 def test_wording_that_all_prompts_share_is_no_overlap():
     wording = "Answer with one fenced block of Python and nothing else, please, as always."
     train = [problem("a", f"Sort a list. {wording}", statement="Sort a list.")]

@@ -43,17 +43,14 @@ WRAPPED = [ContestTest(([1, 2], "a"), [[3]], "solve", wraps=True)]
         ({"input": "1 2\n", "output": "3\n"}, None, STDIN),
         # taco: columns
         ({"inputs": ["1 2\n"], "outputs": ["3\n"]}, None, STDIN),
-        ({"inputs": [["1", "2"]], "outputs": [["YES", "NO"]]}, None, [ContestTest("1\n2", "YES\nNO")]),
         ({"inputs": [["1\n", "2\n"]], "outputs": [["YES\n", "NO\n"]]}, None, [ContestTest("1\n2", "YES\nNO")]),
         ([{"input": "1", "output": [[1, 2], [3]]}], None, [ContestTest("1", "1 2\n3")]),
-        ([{"input": "1", "accepted_outputs": ["1 2", ["2", "1"]]}], None, [ContestTest("1", ("1 2", "2\n1"))]),
         (
             [{"input": "1", "output": "2 1", "accepted_outputs": ["1 2", "2 1"]}],
             None,
             [ContestTest("1", ("2 1", "1 2"))],
         ),
         ({"inputs": [[[1, 2], "a"]], "outputs": [[[3]]], "fn_name": "solve"}, None, WRAPPED),
-        ({"inputs": ["a", "b"], "outputs": ["c"]}, None, [ContestTest("a", "c"), ContestTest("b", "c")]),
         ({"inputs": [], "outputs": []}, None, []),
     ],
 )
@@ -64,15 +61,9 @@ def test_every_stored_shape_comes_to_the_same_form(stored, function, expected):
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        ("text", "tests need a list or a dictionary, got str"),
         ([{"input": "1", "accepted_outputs": []}], "accepted_outputs: expected a list with at least one"),
-        ([{"input": "1", "accepted_outputs": "12"}], "accepted_outputs: expected a list with at least one"),
         ([{"input": "1"}], "a test needs input and output"),
-        ([{"input": "1", "output": "1", "testtype": "functional"}], "needs a function name"),
-        ([{"input": "[1", "output": "1", "fn_name": "f"}], "an input of f needs one JSON value a line, got '\\[1'"),
         ({"inputs": ["1"], "outputs": [None]}, "an input or output of a test is null"),
-        ({"inputs": [["1", None]], "outputs": ["2"]}, "an input or output of a test is null"),
-        ([{"input": "1", "output": [["2", None]]}], "an input or output of a test is null"),
     ],
 )
 def test_another_shape_is_an_error(stored, message):
@@ -112,12 +103,6 @@ JUDGED = {
         [{1: 2, 2: 1}, {"1": 2, "2": 1}],
         [{1: 2}, {1: 2, 2: 2}, {1: 2, "2": 1}],
     ),
-    "and deeper": (
-        {"inputs": [[1]], "outputs": [[{"a": {"-1": [0]}}, 3]]},
-        [[{"a": {-1: (0,)}}, 3]],
-        [[{"a": {1: [0]}}, 3]],
-    ),
-    "in a list of one": ({"inputs": [[1]], "outputs": [[{"7": "x"}]]}, [[{7: "x"}], {7: "x"}], [{8: "x"}]),
     "a list of one, of a function of lists": (
         {"inputs": [[1], [2]], "outputs": [[3], [1, 2]]},
         [[3], (3,)],
@@ -131,8 +116,6 @@ JUDGED = {
     "a text in a list": ({"inputs": [["abc"]], "outputs": [["cba"]]}, ["cba", ["cba"]], ["abc", "c"]),
     "a text": ({"inputs": [["abc"]], "outputs": ["cba"]}, ["cba"], ["abc", ["cba"], '"cba"']),
     "digits beside a list": ({"inputs": [["123"]], "outputs": ["321"]}, ["321"], [321, ["321"]]),
-    "digits beside a text": ({"inputs": ['"123"', '"abc"'], "outputs": ["321", "cba"]}, ["321"], [321]),
-    "JSON beside JSON": ({"inputs": ['"abc"'], "outputs": ['"cba"']}, ["cba"], ['"cba"']),
     "a number as JSON": ({"inputs": ["3\n[1]"], "outputs": ["12"]}, [12], ["12", [12]]),
     "nothing": ({"inputs": [[1]], "outputs": [None]}, [None], [0, "None", [None]]),
 }
@@ -155,14 +138,10 @@ GRANTED = {
     "Your answer is correct if the relative or absolute error does not exceed $10^{-6}$.": 1e-6,
     "an absolute error of at most 10^{ - 9} is allowed": 1e-9,
     "Answers within 10-5 of the actual answer will be accepted.": 1e-5,
-    "Print it with an error of at most 10\u2212 4.": 1e-4,
-    "accepted if it differs from the correct answer by at most 1e-7": 1e-7,
     "The absolute error should be less than 0.001.": 1e-3,
-    "a tolerance of 10**(-3) is granted": 1e-3,
     "Answers within 10-20 apples of each other do not differ.": None,
     "There are 10-20 apples. Print how many are red.": None,
     "Each of 1000000 numbers is a multiple of 0.01.": None,
-    "An error is printed as ERROR 10^6.": None,
 }
 
 
@@ -186,8 +165,8 @@ def packed(content: bytes) -> str:
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-@pytest.mark.parametrize("text", ["[]", json.dumps([{"input": "ä" * 300, "output": "\U0001f600"}])])
-def test_a_pickled_text_is_read_by_every_protocol(protocol, text):
+def test_a_pickled_text_is_read_by_every_protocol(protocol):
+    text = json.dumps([{"input": "ä" * 300, "output": "\U0001f600"}])
     assert read_hidden_tests(packed(pickle.dumps(text, protocol))) == json.loads(text)
 
 
@@ -201,9 +180,6 @@ class Trap:
     [
         packed(pickle.dumps(Trap())),
         packed(pickle.dumps(("[1]", Trap()))),
-        packed(pickle.dumps(["[1]", "[2]"])),
-        packed(pickle.dumps(b"[1]")),
-        packed(pickle.dumps(7)),
         packed(pickle.dumps("[1]")[:-1]),
         packed(b"\x80\x04\x8c\x03[1]\x8c\x03[2]."),
     ],
@@ -211,14 +187,6 @@ class Trap:
 def test_a_pickle_of_anything_but_one_text_is_refused_and_never_loaded(stored):
     with pytest.raises(ValueError, match="hidden tests need a pickle of one text"):
         read_hidden_tests(stored)
-
-
-def test_hidden_tests_that_are_cut_off_or_no_base64_are_refused():
-    whole = base64.b64decode(packed(b"[1]" * 100))
-    with pytest.raises(ValueError, match="cut off"):
-        read_hidden_tests(base64.b64encode(whole[:-6]).decode())
-    with pytest.raises(ValueError, match="neither JSON nor packed JSON"):
-        read_hidden_tests("not base64!")
 
 
 def test_hidden_tests_that_unpack_to_too_much_are_refused(monkeypatch):

@@ -61,13 +61,6 @@ ROWS = {
         "input_output": json.dumps({"fn_name": "double", "inputs": [[1]], "outputs": [[2]]}),
         "starter_code": "def double(x):\n\t",
     },
-    "taco as published": {
-        "question": "Double it.",
-        "solutions": "",
-        "input_output": {"inputs": ["1\n"], "outputs": ["2\n"]},
-        "starter_code": None,
-        "Expected Time Complexity": None,
-    },
     "verl": {
         "prompt": [{"role": "user", "content": "Double it."}],
         "reward_model": {"style": "rule", "ground_truth": STDIO_TESTS},
@@ -87,7 +80,7 @@ def test_every_row_shape_becomes_a_problem(tmp_path, shape):
     is_chat = problem.prompt == ({"role": "user", "content": "Double it."},)
     assert is_chat is (shape == "verl"), "a chat stays as it is"
     assert problem.fields["statement"] == "Double it."
-    if shape in ("taco", "codeforces", "verl", "apps on stdin", "taco as published"):
+    if shape in ("taco", "codeforces", "verl", "apps on stdin"):
         assert problem.check == StdioTests((("1\n", "2\n"),), timeout_seconds=6.0, compare="decimals")
         assert problem.program_prefix == ""
     else:
@@ -111,12 +104,6 @@ def test_references_lose_their_fence_begin_with_the_imports_and_are_the_first_so
         load(tmp_path, ROWS["apps on stdin"] | {"solutions": "3"})
 
 
-def test_a_test_may_accept_several_outputs(tmp_path):
-    several = json.dumps([{"input": "1\n", "accepted_outputs": ["1 2", "2 1"]}])
-    (accepting,) = load(tmp_path, {"problem": "x", "tests": several})
-    assert accepting.check.cases == (("1\n", ("1 2", "2 1")),)
-
-
 def test_tests_that_the_statement_shows_are_the_public_check(tmp_path):
     tests = {"inputs": ["1\n", "3 4\n5\n", "9\n"], "outputs": ["2\n", "6 8\n10\n", "18\n"]}
     shown = "Double them.\n\n-----Input-----\n\nNumbers.\n\n"
@@ -136,34 +123,11 @@ def test_tests_that_the_statement_shows_are_the_public_check(tmp_path):
     assert method.public_check == replace(method.check, cases=(((1, [2]), [1, 2]),))
 
 
-def test_values_that_the_statement_shows_are_found_whatever_json_made_of_them(tmp_path):
-    tests = {"fn_name": "count", "inputs": [[[7, 7]], [[8]]], "outputs": [[{"7": 2}], [{"8": 1}]]}
-    shown = "Count.\n\nExample 1:\n\nInput: count([7, 7])\nOutput: {7: 2}\n\n>>> count([8])\n{8: 1}\n"
-    (problem,) = load(tmp_path, {"question": shown, "input_output": json.dumps(tests)})
-    assert problem.public_check is not None and problem.public_check.cases[-1] == (([8],), {"8": 1})
-
-
-def test_rows_with_a_null_output_are_left_out_and_counted(tmp_path):
-    null = {"problem": "Say.", "tests": json.dumps([{"input": "1\n", "output": None}])}
-    with pytest.warns(UserWarning, match="left out 1 of 2 train rows .* with a test whose input or output is null"):
-        (problem,) = load(tmp_path, null, ROWS["codeforces"])
-    assert problem.check.cases == (("1\n", "2\n"),)
-
-
-def test_statements_that_grant_an_error_which_the_check_denies_are_counted(tmp_path):
-    row = {"problem": "The error must not exceed 10^-6.", "tests": json.dumps([{"input": "1", "output": "0.5"}])}
-    with pytest.warns(UserWarning, match="1 of 2 problems in the .* grant an error that their check does not"):
-        load(tmp_path, row, row | {"compare": "tokens"})
-
-
 NOT_SHOWN = {
     "no label": ("1\nOutput\n2", "1\n"),
     "another input": ("Input\n1 1\nOutput\n2", "1\n"),
-    "another output": ("Input\n1\nOutput\n3", "1\n"),
     "a word before the label": ("The Input\n1\nOutput\n2", "1\n"),
-    "the output above": ("Output\n2\nInput\n1", "1\n"),
     "a line between": ("Input\n1\nIt is doubled.\nOutput\n2", "1\n"),
-    "cut off": ("Input\n1\nOutput", "1\n"),
     "no input": ("Input\n\nOutput\n2", ""),
 }
 
@@ -200,7 +164,6 @@ WINDOWS = [
     ({"start_date": "2024-08-01"}, [1, 2, 3]),
     ({"end_date": "2024-09-30"}, [0, 1, 2]),
     ({"start_date": "2024-08-01", "end_date": "2024-09-30"}, [1, 2]),
-    ({}, [0, 1, 2, 3]),
 ]
 
 
@@ -290,15 +253,6 @@ def test_statements_that_ask_for_a_dialogue_are_left_out_and_those_for_any_answe
     assert len(load(tmp_path, call)) == 1, "calls need no dialogue"
 
 
-def test_rows_without_statement_or_tests_are_left_out_and_counted(tmp_path):
-    whole = ROWS["codeforces"]
-    problems = load(tmp_path, {**whole, "problem": " "}, {**whole, "tests": "[]"}, whole)
-    assert [problem.task_id for problem in problems] == ["rows/2"]
-    no_tests = {"question": "Double it.", "input_output": ""}
-    with pytest.warns(UserWarning, match=r"left out 2 of 3 train rows of .*rows.jsonl without statement or tests"):
-        assert len(load(tmp_path, ROWS["taco"], no_tests, no_tests)) == 1
-
-
 def test_a_local_folder_has_a_folder_per_configuration_and_files_per_split(tmp_path):
     for configuration, splits in CONFIGURATIONS.items():
         for split in splits:
@@ -314,14 +268,6 @@ def test_a_local_folder_has_a_folder_per_configuration_and_files_per_split(tmp_p
     }
 
 
-def test_a_configuration_without_the_split_is_refused_at_once_and_a_missing_file_when_it_is_read():
-    with pytest.raises(ValueError, match="'codeforces' has test rows only, no train rows"):
-        DeepCoder(train=["codeforces"])
-    data = DeepCoder("/nowhere", train=["/nowhere/at/all.jsonl"])
-    with pytest.raises(FileNotFoundError, match=r"nowhere/at/all.jsonl"):
-        data.problems("train")
-
-
 def test_fewer_problems_than_a_batch_are_repeated_under_their_own_ids(tmp_path):
     rows = [ROWS["codeforces"] | {"problem": name} for name in "abc"]
     data = DeepCoder(train=[write_rows(tmp_path, *rows)], batch_size=8)
@@ -332,9 +278,3 @@ def test_fewer_problems_than_a_batch_are_repeated_under_their_own_ids(tmp_path):
         ["rows/0", "rows/1", "rows/2", "rows/0#2", "rows/1#2", "rows/2#2", "rows/0#3", "rows/1#3"]
     )
     assert len(data.problems("train")) == 3, "only the loader repeats"
-
-
-def test_a_source_without_any_statement_or_test_is_refused_with_the_names_of_the_fields(tmp_path):
-    row = {"description": "Double it.", "cases": "[]"}
-    with pytest.raises(ValueError, match=r"none of the 2 train rows of .* has a statement \(problem or .*input_output"):
-        load(tmp_path, row, row)

@@ -82,11 +82,6 @@ def test_other_encodings_and_line_ends_are_read(tree):
     assert found["CactusBase/Boundary", "make.code.defn"].src_code == "SRCS = Check.c\n"
 
 
-def test_a_tree_without_thorns_says_what_to_give(tmp_path):
-    with pytest.raises(FileNotFoundError, match="arrangements"):
-        list(read_thorns(tmp_path))
-
-
 def test_context_and_declarations_are_cut_with_a_mark(tree):
     write(tree / "CactusBase" / "Boundary" / "param.ccl", "p" * 1001)
     write(tree / "CactusBase" / "Boundary" / "schedule.ccl", "s" * 1000)
@@ -100,33 +95,6 @@ def test_context_and_declarations_are_cut_with_a_mark(tree):
     assert "r" * shown + "...more..." in request and "r" * (shown + 1) not in request
     assert row.code in request
     assert request.count("...more...") == 2
-
-
-LANGUAGES = {
-    "a.c": "c",
-    "a.C": "cpp",
-    "a.cc": "cpp",
-    "a.h": "cpp",
-    "a.H": "cpp",
-    "a.F90": "fortran",
-    "a.F77": "fortran",
-    "make.code.defn": "makefile",
-    "make.code.deps": "makefile",
-    "make.configuration.defn": "makefile",
-    "Makefile": "makefile",
-    "a.sh": "shell",
-    "a.pl": "perl",
-    "a.m": "matlab",
-    "a.py": "python",
-}
-
-
-def test_a_file_is_in_the_language_of_its_name(tree):
-    for name in LANGUAGES:
-        write(tree / "Examples" / "Wave" / "src" / name, "x = 1\n")
-    problems = {p.task_id: p for p in EinsteinToolkit(str(tree), validation_share=0).problems("train")}
-    found = {name: problems[f"einstein_toolkit/Examples/Wave/{name}"].check.language for name in LANGUAGES}
-    assert found == LANGUAGES
 
 
 def test_problems_ask_for_a_file_and_hold_it_as_the_reference(tree):

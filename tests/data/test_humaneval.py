@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from lit_rl.data.humaneval import HumanEval, before_function
+from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.prompts import SOLVED_FUNCTIONS
 from lit_rl.data.shown_examples import Example, shown_examples
 from lit_rl.execution.checks import AssertTests, CallTests
@@ -82,15 +82,6 @@ def test_training_on_what_is_only_measured_on_is_refused(path):
         data.train_dataloader()
 
 
-def test_a_function_that_is_not_in_the_prompt_names_the_row(tmp_path):
-    (tmp_path / "own.jsonl").write_text(json.dumps(row(0) | {"entry_point": "gone"}))
-    with pytest.raises(ValueError, match=r"own.jsonl, row 1: .*defines no function gone"):
-        HumanEval(str(tmp_path / "own.jsonl"), form="instruct").problems("test")
-    assert before_function("def add_all():\n    pass\ndef add():\n    pass\n", "add") == "def add_all():\n    pass\n"
-    with pytest.raises(FileNotFoundError, match=r"nowhere/at/all.jsonl"):
-        HumanEval("/nowhere/at/all.jsonl").problems("test")
-
-
 def test_all_164_real_problems_are_read_and_cut_131_to_33(real_data):
     path = str(real_data / "humaneval" / "HumanEval.jsonl.gz")
     problems = HumanEval(path).problems("validation")
@@ -138,8 +129,6 @@ PLUS_CASES = [
     (plus_row(), RIGHT, True),
     (plus_row(), "def total(xs):\n    return xs[0]\n", False),  # passes the base test
     (plus_row(), "def total(xs):\n    return round(sum(xs), 3) + 1e-3\n", False),
-    (plus_row(), "def total(xs):\n    return sum(xs) if xs else None\n", False),
-    (ROOT, "def find_zero(xs):\n    return -0.5 if len(xs) == 2 else 2.0\n", True),
     (ROOT, "def find_zero(xs):\n    return -0.5 if len(xs) == 2 else -2.0\n", True),  # the other root
     (ROOT, "def find_zero(xs):\n    return -0.5\n", False),
 ]
@@ -189,27 +178,20 @@ def test_146_real_rows_have_examples_and_each_reference_passes_its_own(real_data
 READ = [
     (">>> twice(2)\n4", [((2,), 4)]),
     ("    >>> twice(2)  # a remark\n    4\n    >>> twice([1])\n    [1,\n     1]\n", [((2,), 4), (([1],), [1, 1])]),
-    (">>> twice([])\n\n>>> twice(None)", [(([],), None), ((None,), None)]),
     ("twice(2) == 4\n  twice(-1) ==> -2\n* twice(3) ➞ 6  # right", [((2,), 4), ((-1,), -2), ((3,), 6)]),
     ("twice('a') returns 'aa'\ntwice(2) should return 4.", [(("a",), "aa"), ((2,), 4)]),
-    ("twice([\n  1,\n  2], 3) == [\n  1]", [(([1, 2], 3), [1])]),
     ("twice(')(') -> '()'", [((")(",), "()")]),
     ("Input: x = [1, 2], y = 3\nOutput: true", [(([1, 2], 3), True)]),
-    ("For x = 1, y = 2, the output should be 3.", [((1, 2), 3)]),
 ]  # fmt: skip
 
 LEFT_OUT = [
     "twice(x) == 2 * x",
-    "twice(2) -> 2 + 2 = 4",
     "twice(2) == value",
-    "twice(2), twice(3)\n4",
     ">>> round(twice(2), 1)\n4",
     ">>> twice(2)\nIt prints 4",
     "twice_more(2) == 8\nnot_twice(2) == 5\nself.twice(2) == 6",
-    "twice(key=2) == 4",
     "twice(2) == 4\ntwice(2) == 5",
     "Input: y = 1, x = 2\nOutput: 3",
-    "Input: x = 1, y = 2\nOutput: see below",
     "twice(" + "(" * 300,
 ]
 

@@ -95,20 +95,6 @@ def test_examples_are_tasks_2_3_4_between_marks(path):
     assert "def add(x):\n  return x + 2\n[DONE]" in problem.prompt
 
 
-def test_an_example_never_explains_itself(path):
-    examples = MBPP(path, test_split="prompt", few_shot=2).problems("test")
-    turns = {problem.task_id: len(problem.prompt) for problem in examples}
-    assert turns == {"mbpp/1": 5, "mbpp/2": 3, "mbpp/3": 3, "mbpp/4": 5, "mbpp/10": 5}
-
-
-def test_examples_that_are_not_in_the_file_are_named(tmp_path):
-    data = MBPP(write_rows(tmp_path, full(2), full(11)), few_shot=2)
-    with pytest.raises(ValueError, match=r"needs the rows with task_id \[2, 3\], .* lacks \[3\]"):
-        data.problems("test")
-    with pytest.raises(ValueError, match="few_shot: expected 0 to 3 examples, got 4"):
-        MBPP(few_shot=4)
-
-
 REAL_ROWS = [(FULL, 974), (SANITIZED, 427), (ORIGIN, 378), (PLUS, 378)]
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import random
 
-import pytest
 from support.json_rows import write_rows
 
 from lit_rl.data.open_code_instruct import OpenCodeInstruct
@@ -65,18 +64,3 @@ def test_the_subset_depends_on_the_seed_and_not_on_order_or_files(tmp_path):
     more = OpenCodeInstruct(path, num_problems=12, num_validation_problems=5)
     train, validation = ids(more.problems("train")), ids(more.problems("validation"))
     assert train[:10] == drawn and (len(train), len(validation)) == (12, 5) and not {*train} & {*validation}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"unit_tests": "[1]"}, "field 'unit_tests': needs a list of asserts"),
-        ({"unit_tests": "import os"}, "row 1: SyntaxError"),
-        ({"average_test_score": "good"}, "field 'average_test_score': needs a number"),
-        ({"id": None}, "field 'id': is null"),
-    ],
-)
-def test_a_bad_row_is_named_or_skipped_as_asked(tmp_path, change, message):
-    path = write_rows(tmp_path, row(0) | change, row(1))
-    with pytest.raises(ValueError, match=message):
-        OpenCodeInstruct(path).problems("train")

@@ -152,28 +152,9 @@ def test_the_instruct_prefix_and_the_function_alone_make_a_whole_program(real_da
     assert all(outcome.passed for outcome in sandbox.judge_many(programs))
 
 
-# Three tests judge by a helper of the prompt. A wrong answer that its own helper makes look right, then a right
+# Tests that judge by a helper of the prompt. A wrong answer that its own helper makes look right, then a right
 # answer beside a wrong helper.
 WITH_WRONG_HELPER = {
-    "HumanEval/32": (
-        "def poly(xs, x):\n    return 0.0\n\ndef find_zero(xs):\n    return 0.0\n",
-        """\
-def value(xs, x):
-    return sum(factor * x**power for power, factor in enumerate(xs))
-
-def find_zero(xs):
-    low, high = -1.0, 1.0
-    while value(xs, low) * value(xs, high) > 0:
-        low, high = 2 * low, 2 * high
-    while high - low > 1e-10:
-        middle = (low + high) / 2
-        low, high = (middle, high) if value(xs, middle) * value(xs, low) > 0 else (low, middle)
-    return low
-
-def poly(xs, x):
-    return 1.0
-""",
-    ),
     "HumanEval/38": (
         "def encode_cyclic(s):\n    return s\n\ndef decode_cyclic(s):\n    return s\n",
         """\
@@ -241,13 +222,6 @@ def test_every_leetcode_reference_passes_but_those_with_a_foreign_import(real_da
     foreign = {problem.task_id for problem in problems if imports_foreign(problem)}
     assert len(foreign) == 13
     assert failing(sandbox, problems) == foreign
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", [FULL, ORIGIN, PLUS])
-def test_every_mbpp_reference_fails_when_it_lies_once(real_data, sandbox, file):
-    problems = MBPP(str(real_data / file), test_split="all").problems("test")
-    assert passing_once_wrong(sandbox, problems) == []
 
 
 # Their tests ask for the truth of a result alone: whatever is true, is right.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from lit_rl.arguments import ArgumentError
 from lit_rl.data import RoboEval, RoboInstruct
 from lit_rl.data.robots.robot_checks import InventedWorlds
-from lit_rl.data.robots.robot_tasks import robot_problem
 from lit_rl.data.robots.trace_checks import holds
 
 TASK = """
@@ -108,11 +105,6 @@ def test_the_formula_means_what_the_function_says(rows_of):
     assert not holds(check, [porch, water, elsewhere, ["GoTo", "cellar", None]])
 
 
-def test_a_branch_on_the_trace_is_an_error(tmp_path, rows_of):
-    with pytest.raises(TypeError, match="depends on the trace"):
-        rows_of(TASK.replace("if VERBOSE:", "if trace.Exists(GoTo('a')):", 1))
-
-
 def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_path, rows_of):
     file = tmp_path / "roboeval.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows_of(TASK)))
@@ -125,31 +117,13 @@ def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_pa
     assert first.reference is None
 
 
-def test_another_form_of_the_prompt_is_refused():
-    with pytest.raises(ArgumentError, match="form"):
-        robot_problem("a", "Go.", InventedWorlds(), form="chat")
-
-
-def test_the_benchmark_has_16_tasks_with_5_wordings_and_52_tests(converter):
-    if not (checkout := os.environ.get("LIT_RL_CODEBOTLER")):
-        pytest.skip("no RoboEval checkout: set LIT_RL_CODEBOTLER to its root")
-    tasks = list(converter.read_tasks(Path(checkout)))
-    counts = {task["name"]: len(task["tests"]) for task in tasks}
-    assert (len(counts), sum(counts.values()), {len(task["prompts"]) for task in tasks}) == (16, 52, {5})
-    waiting = {(task["name"], i) for task in tasks for i, test in enumerate(task["tests"]) if test["should_timeout"]}
-    assert waiting == {("ElevatorTour", 1), ("ElevatorTour", 2), ("WeatherPoll", 4)}
-
-
 GOOD = 'def task_program():\n    go_to("Attic")\n    say("hello")'
 ROWS = [
     {"prompt": "Greet the attic.", "program": GOOD, "gen_count": "1", "revision": "Go to the attic and say hello."},
     {"prompt": "Say bye.", "program": 'def task_program():\n    say("bye")', "gen_count": "2", "revision": ""},
     {"prompt": "", "program": 'def task_program():\n    say("no prompt")', "gen_count": "1", "revision": ""},
-    {"prompt": "No program.", "program": "", "gen_count": "1", "revision": ""},
-    {"prompt": "No call.", "program": "def task_program():\n    pass", "gen_count": "1", "revision": ""},
     {"prompt": "Left out.", "program": "def task_program():\n    say('x')\n    ...", "gen_count": "1", "revision": ""},
     {"prompt": "Say bye.", "program": 'def task_program():\n    say("other")', "gen_count": "1", "revision": ""},
-    {"prompt": "Bye again.", "program": 'def task_program():\n    say("bye")', "gen_count": "1", "revision": ""},
 ]
 
 
@@ -175,25 +149,7 @@ def test_usable_rows_become_problems_with_runnable_references(path):
     assert first.prompt[-1]["content"] == first.fields["instruction"]
 
 
-def test_validation_is_a_part_of_its_own(path):
-    data = RoboInstruct(path, validation_share=0.5)
-    train, validation = data.problems("train"), data.problems("validation")
-    assert len(train) == len(validation) == 1
-    assert train[0].task_id != validation[0].task_id
-    assert data.problems("test") == validation
-
-
 def test_references_are_sound_in_invented_worlds(path, sandbox):
     problems = RoboInstruct(path, validation_share=0).problems("train")
     outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
     assert [outcome.robot_verdict for outcome in outcomes] == ["success", "success"]
-
-
-def test_a_file_without_usable_rows_says_so(tmp_path):
-    (tmp_path / "rows.csv").write_text("prompt,program\nhello,pass\n")
-    with pytest.raises(ValueError, match=r"rows\.csv has no row"):
-        RoboInstruct(str(tmp_path / "rows.csv")).problems("train")
-    with pytest.raises(FileNotFoundError, match="no data file"):
-        RoboInstruct(str(tmp_path / "none.csv")).problems("train")
-    with pytest.raises(ValueError, match="validation_share"):
-        RoboInstruct("rows.csv", validation_share=1.0)

@@ -86,19 +86,11 @@ def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() ->
     assert len(task.validation_tasks[0].problems("validation")) == 3
 
 
-TWINS = [Problem(task_id, "p", TokenTarget()) for task_id in ("a", "b", "a", "a")]
-NO_PROBLEMS = [
-    (Given("rows"), r"Given\.load_problems: expected a list of Problem, got 'rows' for train"),
-    (Given(["def f():"]), r"Given\.load_problems: expected a list of Problem, got 'def f\(\):' for train"),
-    # The name is that of a random stream, of a verdict that is looked up, and of a row in pass@k.
-    (Given(TWINS), r"given: 'a' is the task_id of 3 train problems.*give each its own"),
-]
-
-
-def test_what_is_no_list_of_distinct_problems_is_told() -> None:
-    for task, message in NO_PROBLEMS:
-        with pytest.raises(ValueError, match=message):
-            task.problems("train")
+def test_problems_of_one_name_are_refused() -> None:
+    """The name is that of a random stream, of a verdict that is looked up, and of a row in pass@k."""
+    twins = [Problem(task_id, "p", TokenTarget()) for task_id in ("a", "b", "a", "a")]
+    with pytest.raises(ValueError, match="given: 'a' is the task_id of 3 train problems"):
+        Given(twins).problems("train")
 
 
 def test_validation_tasks_find_programs_as_the_task_they_belong_to_unless_they_say_otherwise() -> None:
@@ -135,53 +127,6 @@ def test_a_chat_is_put_around_the_prompt_and_its_answer_is_the_whole_program(sto
     assert found is not None and found.source == "def f(x):\n    return {x}\n"
     (unbegun,) = Begins(chat=BEGUN[:1]).problems("train")
     assert reference_answer(unbegun) == f"```python\n{answer}"
-
-
-def test_a_chat_that_cannot_be_asked_is_refused() -> None:
-    for wrong, told in (
-        ([{"role": "user", "content": "Finish it."}], r"chat: expected a message with \{prompt\} in its content, got"),
-        ("{prompt}", "chat: expected"),
-        ([{"role": "user"}], "chat: expected a message with"),
-    ):
-        with pytest.raises(ValueError, match=told):
-            Begins(chat=wrong)
-    twice = Given(Begins(chat=BEGUN).problems("train"), chat=BEGUN)
-    with pytest.raises(ValueError, match="chat: expected a text to put into it, got a chat in p; set form: completion"):
-        twice.problems("train")
-
-
-def test_the_orders_of_neighbouring_seeds_and_epochs_all_differ() -> None:
-    """Five seeds, five epochs: the second epoch of one seed is not the first epoch of the next."""
-    orders = set()
-    for seed in range(5):
-        loader = ProblemLoader(problems(12), 12, shuffle=True, seed=seed)
-        for epoch in range(5):
-            loader.set_epoch(epoch)
-            (batch,) = loader
-            orders.add(tuple(ids(batch)))
-    assert len(orders) == 25
-
-
-def test_validation_tasks_of_one_name_are_told_apart() -> None:
-    """Their metrics would be averaged under one name."""
-    tasks: list[TaskDataModule] = [Given(), Given(name="given_2"), Given(), Given()]
-    assert Given(validation_tasks=tasks).validation_task_names == ("given", "given_2", "given_3", "given_4")
-    assert Given().validation_task_names == ("given",)
-
-
-def test_a_changed_order_in_the_middle_of_an_epoch_is_told(recwarn: pytest.WarningsRecorder) -> None:
-    """The rest of the epoch is then not the problems that are left."""
-
-    def make(count: int = 12, seed: int = 1) -> ProblemLoader:
-        return ProblemLoader(problems(count), 3, shuffle=True, drop_last=True, seed=seed)
-
-    first = make()
-    list(islice(first, 2))
-    make().load_state_dict(first.state_dict())
-    assert not recwarn.list
-    for other, what in ((make(seed=2), "seed 1.* seed 2"), (make(15), "12 problems.* 15 problems")):
-        with pytest.warns(UserWarning, match=what + r".*some problems of this epoch come twice"):
-            other.load_state_dict(first.state_dict())
 
 
 @pytest.mark.parametrize(("taken", "twice"), [(2, True), (4, False)])

@@ -26,7 +26,7 @@ from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO
 from lit_rl.rewards import TestsReward
 from lit_rl.rewards.program_tests import GRADES
-from lit_rl.types import Completions, Problem, Sampling
+from lit_rl.types import Problem, Sampling
 
 pytestmark = pytest.mark.slow
 
@@ -47,12 +47,6 @@ class PassesAscii(Judged):
 
     def judge(self, program: str) -> Verdict:
         return Verdict.PASSED if ascii_share(program) >= self.least else Verdict.WRONG_ANSWER
-
-
-def around_zero(rows: Completions) -> list[float]:
-    """A game that is won or lost: a little for ASCII under noise of many times its size."""
-    noise = torch.randn(len(rows)).tolist()
-    return [x + 0.3 * (ascii_share(t) - 0.5) for x, t in zip(noise, rows.texts, strict=True)]
 
 
 FOREIGN = Scored(lambda rows: (1 - ascii_share(text) for text in rows.texts), "foreign")
@@ -158,11 +152,6 @@ def test_a_healthy_run_on_the_embedded_task_has_no_alarm(imitated: Path, tmp_pat
 def test_a_healthy_run_of_300_rollouts_has_no_alarm(byte_tokenizer: str, tmp_path: Path, seed: int) -> None:
     """It learns slowly; the task is solved before its end with one seed at least."""
     assert diagnosed(byte_tokenizer, tmp_path, 300, seed=seed, optimizer=adam(0.001)) == []
-
-
-def test_a_game_with_rewards_around_0_has_no_alarm(byte_tokenizer: str, tmp_path: Path) -> None:
-    game = [Scored(around_zero, "game")]
-    assert diagnosed(byte_tokenizer, tmp_path, 300, optimizer=adam(0.0003), rewards=game) == []
 
 
 def test_a_solved_task_without_programs_has_no_alarm(tmp_path: Path) -> None:

@@ -12,29 +12,22 @@ from typing import Any
 import pytest
 import torch
 from support.ill_runs import Programs
-from transformers import AddedToken
 
 from lit_rl.callbacks import Diagnostics
-from lit_rl.execution import AssertTests, TokenTarget
+from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import Collect, Update
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, RunSettings
-from lit_rl.reports.diagnosis.failures import causes_of_cut, commonest_failure, string_that_ended
-from lit_rl.reports.diagnosis.history import HIGHEST, LAG, LOWEST, MOVED, WEIGHT_SIZE
-from lit_rl.reports.diagnosis.rules import flat_reward, sampler_gap, still_weights
+from lit_rl.reports.diagnosis.failures import commonest_failure, string_that_ended
+from lit_rl.reports.diagnosis.history import LAG, MOVED, WEIGHT_SIZE
+from lit_rl.reports.diagnosis.rules import sampler_gap, still_weights
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.training.progress import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
-P, W, S, N, X = (
-    Verdict.PASSED,
-    Verdict.WRONG_ANSWER,
-    Verdict.SYNTAX_ERROR,
-    Verdict.NO_PROGRAM,
-    Verdict.EXCEPTION,
-)
+P, W, S = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.SYNTAX_ERROR
 FLAT = "group/zero_advantage_fraction"
 
 
@@ -147,11 +140,6 @@ PLANTED: dict[str, tuple[list[dict[str, float]], str, str]] = {
         "sandbox",
         "a time limit too short for this machine (`lit-rl check-data --data support.ill_runs.Programs`)",
     ),
-    "a memory limit that is too small": (
-        [earned(0.1, verdict__out_of_memory_fraction=0.7)] * 10,
-        "sandbox",
-        "likely a limit too small for honest programs",
-    ),
     "an engine with another temperature": ([earned(0.3, **DIFFERS)] * 10, "sampler_gap", "another temperature"),
     "an engine that keeps its first weights and hides it": (
         [earned(0.3, **AGREES)] * 2 + [earned(0.3, **DIFFERS)] * 9,
@@ -162,11 +150,6 @@ PLANTED: dict[str, tuple[list[dict[str, float]], str, str]] = {
         [earned(0.3, **STARTS)] * 10 + [earned(0.3, **STARTS | {"policy__loss": 30.0})] * 10,
         "exploding_loss",
         "policy/loss went from 0.3 to",
-    ),
-    "a critic that diverges": (
-        [earned(0.3, **STARTS)] * 10 + [earned(0.3, **STARTS | {"critic__value_loss": 1e4})] * 2,
-        "exploding_loss",
-        "critic/value_loss went from 0.4 to",
     ),
     "too many updates of a rollout": (
         [earned(0.3, policy__approximate_kl=0.3)] * 10,
@@ -182,11 +165,6 @@ PLANTED: dict[str, tuple[list[dict[str, float]], str, str]] = {
         [earned(0.3, **STARTS)] * 11 + [earned(0.3, completion__format_rate=0.2)] * 9,
         "format_falling",
         "with a program in a fenced block fell from 90% to 69%",
-    ),
-    "answers that a term pays for not having a program": (
-        [earned(0.3 if i < 10 else 0.6, completion__program_rate=0.9 if i < 20 else 0.2) for i in range(30)],
-        "format_falling",
-        "a term that pays for answers without one",
     ),
     "tests that always pass": (
         [earned(0.98, group__all_passed_fraction=0.97, group__zero_advantage_fraction=0.98)] * 10,
@@ -253,7 +231,7 @@ WRECKED = earned(
 )
 
 
-@pytest.mark.parametrize(("well", "says"), [(1, 10), (6, 11), (9, 14), (30, 35)])
+@pytest.mark.parametrize(("well", "says"), [(1, 10), (30, 35)])
 def test_what_follows_from_a_policy_that_was_lost_is_not_said_beside_it(well: int, says: int) -> None:
     """The demo with a learning rate of 0.04: rollout 1 earned 0.406, the next nothing, and 97% never ended."""
     healthy = earned(0.406, completion__truncated_fraction=0.02, completion__format_rate=1.0) | {FLAT: 0.2}
@@ -261,17 +239,6 @@ def test_what_follows_from_a_policy_that_was_lost_is_not_said_beside_it(well: in
     assert [(one.rollout, one.rule) for one in found] == [(says, "collapse")]
     facts = f"rollout 1 earned 0.406, from rollout {well + 1} on 0 (100% of the completions are cut by the token limit)"
     assert facts in found[0].message and "lower the learning rate (0.04)" in found[0].message
-
-
-def test_what_is_not_finite_is_said_alone_and_at_once() -> None:
-    broken = earned(0.3, policy__loss=nan, completion__truncated_fraction=0.9, **DIFFERS)
-    assert [(one.rollout, one.rule) for one in diagnose([earned(0.3)] + [broken] * 20)] == [(2, "not_finite")]
-
-
-def test_of_one_rollout_the_cause_is_said_and_not_its_symptoms() -> None:
-    """A time limit too short for this machine, and groups that are flat for that."""
-    numbers = earned(0.0, 0.01, verdict__timed_out_fraction=0.9, group__zero_advantage_fraction=1.0)
-    assert names_of([numbers] * 10) == ["sandbox"]
 
 
 def test_a_rule_speaks_again_once_its_condition_was_clear_for_as_long_as_it_looks_at() -> None:
@@ -283,14 +250,9 @@ def test_a_rule_speaks_again_once_its_condition_was_clear_for_as_long_as_it_look
 
 
 # -- falls, and what is solved -------------------------------------------------------------------------------
-
-WOBBLE = [0.1, -0.06, -0.03, 0.04, -0.05, -0.02, 0.0, -0.04, -0.02, 0.03, -0.02, -0.01, -0.03, 0.02]
 CURVES: dict[str, tuple[list[float], bool]] = {
     "noise around 0": ([0.1 * one for one in noise_of(0)], False),
-    "a rise through 0 under noise": ([0.0004 * i + 0.08 * one for i, one in enumerate(noise_of(0))], False),
-    "from below 0 to noise around it": ([*(-0.6 + 0.05 * i for i in range(12)), *WOBBLE], False),
     "a rise from far below 0 that crosses it again": ([-2.0] * 10 + [0.1] * 20 + [0.01] * 12, False),
-    "one rollout in ten earns ten times as much": ([0.4 if one > 1.28 else 0.04 for one in noise_of(1)], False),
     "a fall from below 0": ([-2.0] * 10 + [-0.2] * 20 + [-1.9] * 12, True),
     "a fall within the first rollouts": ([0.9, 0.6, *(0.1 + 0.01 * (i % 3) for i in range(10))], True),
 }
@@ -303,13 +265,11 @@ def test_a_fall_is_told_and_noise_is_not(curve: str) -> None:
     assert names_of([earned(one, 0.5) for one in rewards], leave_out=["truncated"]) == ["collapse"] * falls
 
 
-@pytest.mark.parametrize(("passed", "lost"), [(0.003, False), (0.04, False), (0.16, True), (None, True)])
-def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost: bool) -> None:
+@pytest.mark.parametrize(("passed", "lost"), [(0.003, False), (0.16, True)])
+def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float, lost: bool) -> None:
     """Under tests of another problem some constant passes now and then; no learning rate helps there."""
     outcome = Outcome(Verdict.EXCEPTION, exception_type="TypeError")
-    numbers = [earned(passed or 0.1), *(earned(0.0) for _ in range(12))]
-    for one in numbers if passed is None else ():
-        del one["execution/pass_rate"]
+    numbers = [earned(passed), *(earned(0.0) for _ in range(12))]
     (found,) = diagnose(numbers, rows([outcome] * 20))
     assert found.rule == ("collapse" if lost else "flat_reward")
     assert ("lower the learning rate" in found.message) == lost
@@ -345,19 +305,6 @@ def test_a_solved_task_is_no_fault_and_tests_that_always_passed_may_be(begins: f
     assert names_of(numbers, rows([Outcome(P)] * 20)) == ["flat_reward"] * speaks
 
 
-@pytest.mark.parametrize(("least", "speaks"), [(-1.0, False), (0.9, True)])
-def test_a_task_without_programs_is_solved_where_all_rows_earn_the_most_that_any_did(
-    least: float, speaks: bool
-) -> None:
-    metrics = MetricHistory(3)
-    for reward in (least, 2.0, 2.0, 2.0):
-        metrics.add(1, {"reward/mean": reward, "reward/std": 0.0, HIGHEST: 2.5 if speaks else 2.0, LOWEST: least})
-    played = rows([Outcome(N)] * 3)
-    judged = [replace(one, problem=replace(one.problem, check=TokenTarget())) for one in played.judgements]
-    text = flat_reward(metrics, last_of(Rollout(played.completions, tuple(judged))), RunSettings())
-    assert ("rows earned up to 2.5 before" in text) == speaks == bool(text)
-
-
 # -- reward and pass rate ------------------------------------------------------------------------------------
 
 
@@ -383,12 +330,6 @@ def test_a_pass_rate_that_falls_while_the_reward_rises_is_told_with_the_term_tha
         assert "the term b pays for something else" in found[0].message and found[0].details.count("reward 0") == 3
 
 
-def test_noise_in_reward_and_pass_rate_is_no_reward_hacking() -> None:
-    """Rewards that have nothing to do with passing: means of ten differ by a standard error or two, some by 0.05."""
-    pairs = zip(noise_of(0), noise_of(2), strict=True)
-    assert diagnose([earned(0.5 + 0.1 * reward, 0.4 + 0.1 * passed) for reward, passed in pairs]) == []
-
-
 @pytest.mark.parametrize(("noise", "speaks"), [(0.0, True), (0.3, False)])
 def test_a_reward_that_rises_by_noise_is_no_sign_of_hacking_where_validation_falls(noise: float, speaks: bool) -> None:
     callback, trainer = Diagnostics(4), SimpleNamespace(state=SimpleNamespace(fn="fit"), is_global_zero=True)
@@ -404,18 +345,6 @@ def test_a_reward_that_rises_by_noise_is_no_sign_of_hacking_where_validation_fal
     assert [one.rule for one in callback.found] == ["reward_hacking"] * speaks
 
 
-@pytest.mark.parametrize(
-    ("mixed", "passed", "speaks"), [(0.6, 0.3, True), (0.0, 0.3, False), (0.0, 0.0, False)], ids=str
-)
-def test_rewards_that_do_not_distinguish_rows_that_pass_are_told(mixed: float, passed: float, speaks: bool) -> None:
-    """Of the groups that are flat, this share has rows that pass and rows that fail."""
-    none = 1.0 - mixed - passed
-    numbers = earned(0.3, passed, group__zero_advantage_fraction=1.0, group__all_passed_fraction=passed)
-    found = diagnose([numbers | {"group/none_passed_fraction": none}] * 10, terms=[TestsReward()])
-    assert [one.rule for one in found] == ["flat_reward"]
-    assert ("likely tests gives all rows of a problem the same" in found[0].message) == speaks
-
-
 # -- what is written, and how programs end -------------------------------------------------------------------
 
 BROKEN = "    for i in x:\n\n        return i"
@@ -425,13 +354,12 @@ BROKEN = "    for i in x:\n\n        return i"
     ("said", "outcome", "speaks"),
     [
         (BROKEN, Outcome(S, line=2, exception_message="expected an indented block after 'for' statement"), True),
-        ("    return (x +\n\n 2)", Outcome(S, line=2, exception_message="'(' was never closed"), True),
         ("    if x >\n\n 1:", Outcome(S, line=2, exception_message="invalid syntax"), True),
         ("    x y z\n\n", Outcome(S, line=2, exception_message="invalid syntax"), False),
         ("    return 1\n\n", Outcome(W), False),
     ],
 )
-@pytest.mark.parametrize("cut", [1, 8, 20])
+@pytest.mark.parametrize("cut", [1, 8])
 def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
     said: str, outcome: Outcome, speaks: bool, cut: int
 ) -> None:
@@ -441,8 +369,7 @@ def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
     found = diagnose([earned(0.3)] * 10, rows(outcomes, ("\n\n", "\nclass"), texts, StopReason.STOP_STRING))
     assert [one.rule for one in found] == (["truncated"] if speaks and cut > 1 else [])
     if found:
-        share = "57%" if cut == 8 else "100%"
-        assert f"{share} of the programs that fail break off" in found[0].message
+        assert "57% of the programs that fail break off" in found[0].message
         assert r"'\n\n' comes inside of good answers" in found[0].message
         assert "Programs.load_problems" in found[0].message
 
@@ -455,57 +382,12 @@ def test_the_first_of_two_stop_strings_ended_the_row() -> None:
     assert string_that_ended(rows([Outcome(W)], ("a", "b")), 0, 0, letters) == ""
 
 
-def test_a_stop_string_inside_of_every_answer_is_named() -> None:
-    cut = rows([Outcome(N)] * 20, ("ret", "\nclass"), ["    return 1"] * 20, StopReason.STOP_STRING)
-    (one,) = diagnose([earned(0.0)] * 10, cut)
-    assert one.rule == "flat_reward"
-    assert "a stop string ends 100% of the completions, after 12.0 tokens; likely 'ret' comes" in one.message
-
-
-@pytest.mark.parametrize(
-    ("message", "prompt", "reference", "part"),
-    [
-        ("the program defines no limit", "def f(x):\n", None, "(limit where the program defines f), so they may be"),
-        ("name 'limit' is not defined", "def f(x):\n", None, "(limit where the program defines f), so they may be"),
-        ("name 'limit' is not defined", "def f(x):\n", "def limit(x): ...", "the prompt is not whole"),
-        ("the program defines no limit", "Write limit.\ndef f(x):\n", None, "most often NameError"),
-        ("name 'y' is not defined", "def f(x):\n    return y\n", None, "most often NameError"),
-    ],
-)
-def test_tests_that_call_other_names_than_the_prompt_asks_for_are_told_as_that(
-    message: str, prompt: str, reference: str | None, part: str
-) -> None:
-    outcome = Outcome(X, exception_type="NameError", exception_message=message)
-    rollout = rows([outcome] * 20, prompt=prompt)
-    for judgement in rollout.judgements:
-        vars(judgement.problem)["reference"] = reference
-    (one,) = diagnose([earned(0.0)] * 10, rollout)
-    assert one.rule == "flat_reward" and part in one.message
-
-
-@pytest.mark.parametrize(
-    ("outcome", "said"),
-    [
-        (Outcome(N), "no program is found"),
-        (Outcome(W, failed_case=FailedCase(1, "f(3)", "5", "6")), "(f(3): 5, not 6)"),
-        (Outcome(X, exception_type="NameError", exception_message="name 'f'"), "NameError (name 'f'); "),
-        (Outcome(S), "although 100% ended by themselves: no limit or stop string cut them"),
-        (Outcome(Verdict.OUTPUT_LIMIT), "in the tests"),
-    ],
-)
-def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> None:
-    ends, advice = commonest_failure(last_of(rows([outcome] * 2)), RunSettings())
-    assert ends == f"100% end as {outcome.verdict}" and said in advice
-
-
 @pytest.mark.parametrize(
     ("prompt", "text", "speaks"),
     [
         ("def f(x):\n", "    return '\\d'", True),
         ("def f(x):\n", "def f(x):\n    return 1 +", False),
         ("Write f.", "def f(x):", False),
-        ("def f(x):\n", "    return \0", False),
-        ("def f(x):\n", f"    return {'(' * 4000}", False),
     ],
 )
 def test_completions_that_are_run_without_the_prompt_that_they_continue_are_told(
@@ -520,12 +402,6 @@ def test_completions_that_are_run_without_the_prompt_that_they_continue_are_told
     assert not recwarn.list
 
 
-@pytest.mark.parametrize(("special", "first"), [({}, "too small a limit"), ({120: "x"}, "x, which 100% of these hold")])
-def test_the_end_that_a_policy_writes_and_nothing_reads_is_named(special: dict[int, str], first: str) -> None:
-    cut = rows([Outcome(W)] * 2, said=["ax b", "abcx"], ends=StopReason.LENGTH)  # 120 is ord of x
-    assert f"likely {first}" in causes_of_cut(last_of(cut), RunSettings(special_tokens=special))
-
-
 CASE = FailedCase(2, "x = int('one')", kind="assert")
 BROKEN_TESTS = Outcome(W, exception_type="ValueError", exception_message="invalid literal", failed_case=CASE)
 
@@ -537,8 +413,6 @@ BROKEN_TESTS = Outcome(W, exception_type="ValueError", exception_message="invali
         (7, BROKEN_TESTS, False),
         (12, Outcome(P), False),
         (12, Outcome(W, exception_type="AssertionError", failed_case=CASE), False),
-        (12, Outcome(W, exception_type="ValueError", failed_case=FailedCase(1, "y = int('two')")), False),
-        (12, Outcome(X, exception_type="ValueError"), False),
     ],
 )
 def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named(
@@ -590,10 +464,8 @@ def test_the_sampler_s_numbers_and_the_trainer_s_tell_causes_of_a_gap() -> None:
             "bf16-mixed), dropout (attention_dro",
         ),
         ({"filtered": True}, 0.2, 0.0, ""),  # there is always a gap then
-        ({"staleness": 1}, 0.2, 3.0, ""),
         ({"staleness": 1}, 0.2, 6.5, "weights that are 2.2 rollouts old"),
         ({}, 0.0, 6.0, "weights that are 2.0 rollouts old"),
-        ({}, 0.04, 0.0, ""),
     ],
 )
 def test_a_gap_counts_unless_settings_explain_it_and_so_does_the_age_of_weights(
@@ -613,13 +485,10 @@ ADAM = {"betas": (0.9, 0.999), "eps": 1e-8}
     [
         (0.0, (0.0, 0.0), ADAM, 1.0, "the learning rate is 0"),
         (1e-10, (0.04, 1e-5), {}, 1.0, "the schedule has ended: of the learning rate 0.04 it leaves 1e-05"),
-        (1e-10, (1e-5, 1e-5), ADAM | {"initial_lr": 0.04}, 1.0, "the schedule has hardly begun"),
         (1e-10, (0.04, 0.04), {}, 1e-9, "gradient_clip_norm (1e-09) leaves 2e-10 of the gradients"),
-        (1e-5, (0.04, 0.04), ADAM, 1e-9, "gradient_clip_norm (1e-09)"),  # a 4,000th of the rate
         (1e-5, (0.04, 0.04), ADAM | {"eps": 1.0}, 1.0, "Adam's eps (1) is larger than the gradients"),
         (0.0, (1e-9, 1e-9), {}, 1.0, "the learning rate 1e-09 is too small for the weights' dtype"),
         (1e-5, (0.04, 0.04), ADAM, 1.0, ""),  # gradients are larger than eps
-        (0.01, (0.04, 0.0), ADAM, 1.0, ""),
     ],
 )
 def test_weights_that_stand_still_are_told_by_what_holds_them(
@@ -635,14 +504,6 @@ def test_weights_that_stand_still_are_told_by_what_holds_them(
     assert part in text and bool(part) == bool(text)
 
 
-@pytest.mark.parametrize(
-    ("rate", "optimizer", "advised"), [(6e4, ADAM, "0.0001"), (0.1, ADAM, "0.01"), (6.0, {"momentum": 0}, "0.6")]
-)
-def test_a_slower_rate_is_one_that_the_optimizer_can_mean(rate: float, optimizer: Any, advised: str) -> None:
-    _, command = RunSettings(optimizer=optimizer).too_fast(rate)
-    assert command == f"lit-rl fit --config FILE --model.update.optimizer.init_args.lr {advised}"
-
-
 def test_a_history_that_was_saved_goes_on(tmp_path: Path) -> None:
     """First and best means with their errors, through a file that holds plain data."""
     metrics = MetricHistory(2)
@@ -655,18 +516,3 @@ def test_a_history_that_was_saved_goes_on(tmp_path: Path) -> None:
     for one in (metrics, again):
         one.add(2, {"x": 4.0, "reward/mean": 9.0})
     assert vars(again) == vars(metrics) and again.peak == (2, {"x": 4.0, "reward/mean": 9.0})
-
-
-def test_special_tokens_that_are_no_eos_are_among_the_settings() -> None:
-    from lit_rl.callbacks.diagnostics import settings_of
-
-    tokens = {0: AddedToken("<eos>", special=True), 7: AddedToken("<end>", special=True), 8: AddedToken("<tab>")}
-    codec = SimpleNamespace(eos_ids=frozenset({0}), tokenizer=SimpleNamespace(added_tokens_decoder=tokens))
-    config = SimpleNamespace(attention_dropout=0.1, hidden_dropout=0.0)
-    policy = SimpleNamespace(parameters=lambda: (), codec=codec, model=SimpleNamespace(config=config))
-    module = SimpleNamespace(
-        policy=policy, sampler=SimpleNamespace(settings=Collect()), sampling=Sampling(top_p=0.9), update=Update()
-    )
-    trainer = SimpleNamespace(log_dir="a b", callbacks=[], optimizers=[], precision="bf16-mixed")
-    settings = settings_of(trainer, module)
-    assert (settings.special_tokens, settings.dropout, settings.filtered) == ({7: "<end>"}, ["attention_dropout"], True)

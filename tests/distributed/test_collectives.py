@@ -33,8 +33,6 @@ class Collectives(TorchDispatchMode):
 
 
 class Counting(SomeMissing):
-    """Counts the rows of this rank that got a reward."""
-
     rows = 0
 
     def score(self, *given: Any) -> Any:

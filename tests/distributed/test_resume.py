@@ -19,9 +19,8 @@ from support.saved_runs import CrashAt, names
 from support.slow_cases import slow_but
 from support.small_runs import Words, adam
 from torch.distributed.checkpoint.filesystem import FileSystemReader
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR
+from torch.optim.lr_scheduler import LinearLR, OneCycleLR
 
-from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.models import SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
@@ -63,10 +62,8 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
     slow_but(
         [("fsdp2", "grpo", 2)],
         [
-            *(("fsdp2", "grpo", every) for every in (2, 3, 5, 6)),
-            *(("fsdp2", "ppo", every) for every in (2, 5, 6)),
-            *(("fsdp2", "grpo-lora", 4), ("fsdp2", "ppo-shared", 2)),
-            *(("ddp", "grpo", 4), ("ddp", "ppo", 2), ("ddp", "ppo-shared", 3)),
+            *(("fsdp2", "grpo", 2), ("fsdp2", "grpo", 3), ("fsdp2", "ppo", 5), ("fsdp2", "ppo", 6)),
+            *(("fsdp2", "grpo-lora", 4), ("ddp", "ppo-shared", 3)),
         ],
     ),
 )
@@ -119,9 +116,7 @@ def test_the_number_of_ranks_may_change_from_two_to_one_to_two(byte_tokenizer: s
     assert max(np.abs(resumed[name] - whole[name]).max() for name in whole) < 1e-8
 
 
-def test_two_ranks_continue_a_longer_schedule_and_refuse_one_that_rises_again(
-    byte_tokenizer: str, tmp_path: Path
-) -> None:
+def test_two_ranks_continue_a_longer_schedule(byte_tokenizer: str, tmp_path: Path) -> None:
     """The checkpoint of shards is read after the model is set up: the run's count is known late."""
 
     def start(folder: str, rollouts: int, schedule: Any) -> Any:
@@ -130,9 +125,6 @@ def test_two_ranks_continue_a_longer_schedule_and_refuse_one_that_rises_again(
         return [group["lr"] for group in made.trainer.optimizers[0].param_groups], made.clock.count
 
     def on_two() -> Any:
-        start("cosine", 2, lambda of: CosineAnnealingLR(of, 2))
-        with pytest.raises(UsageError, match=r"CosineAnnealingLR has come down from 0\.01 to 0 in the 2 rollouts"):
-            start("cosine", 5, lambda of: CosineAnnealingLR(of, 2))
         start("cycle", 2, lambda of: OneCycleLR(of, 0.1, total_steps=3))
         whole = start("whole", 4, lambda of: OneCycleLR(of, 0.1, total_steps=6))
         return start("cycle", 4, lambda of: OneCycleLR(of, 0.1, total_steps=6)), whole
@@ -156,7 +148,6 @@ def saved(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> Save
 
 @pytest.fixture
 def own(saved: Saved, tmp_path: Path) -> Path:
-    """A copy of that folder."""
     return Path(shutil.copytree(saved[0], tmp_path / "own", symlinks=True))
 
 
@@ -177,51 +168,17 @@ def test_another_global_batch_is_refused_with_what_to_set(byte_tokenizer: str, o
         on_ranks(on_one, ranks=1)
 
 
-def test_a_missing_shard_is_noticed_and_the_checkpoint_before_is_used(
-    byte_tokenizer: str, own: Path, tmp_path: Path
-) -> None:
-    def on_two(path: str | None = None) -> Any:
-        made = module("ppo-shared", byte_tokenizer, 2)
-        if path is None:
-            with warnings.catch_warnings(record=True) as told:
-                warnings.simplefilter("always")
-                run(made, "fsdp2", Checkpointing(str(own), 1), devices=2)
-            return [str(w.message) for w in told if "broken" in str(w.message)]
-        trainer_of("fsdp2", tmp_path, 2).fit(made, Words(batch_size=2), ckpt_path=path)
-        return None
+def test_a_missing_shard_is_noticed_and_the_checkpoint_before_is_used(byte_tokenizer: str, own: Path) -> None:
+    def on_two() -> list[str]:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            run(module("ppo-shared", byte_tokenizer, 2), "fsdp2", Checkpointing(str(own), 1), devices=2)
+        return [str(w.message) for w in told if "broken" in str(w.message)]
 
-    assert names(own) == ["rollout_000001.ckpt", "rollout_000002.ckpt"]
-    shutil.copytree(own / "rollout_000002.ckpt", tmp_path / "harmed.ckpt")
-    for folder in (tmp_path / "harmed.ckpt", own / "rollout_000002.ckpt"):
-        next(folder.glob("__1_*.distcp")).unlink()
-    with pytest.raises(AssertionError, match=r"misses 1 of 2 shards, for example __1_0\.distcp: bring the file back"):
-        on_ranks(on_two, str(tmp_path / "harmed.ckpt"))
-    told, _ = on_ranks(on_two)
-    assert len(told) == 1
-    assert "rollout_000002.ckpt is broken (__1_0.distcp is missing)" in told[0]
+    next((own / "rollout_000002.ckpt").glob("__1_*.distcp")).unlink()
+    (told,), _ = on_ranks(on_two)
+    assert "rollout_000002.ckpt is broken (__1_0.distcp is missing)" in told
     assert names(own) == ["rollout_000001.ckpt", "rollout_000002.ckpt", "rollout_000002.ckpt.broken"]
-
-
-def test_a_sharded_checkpoint_of_another_model_is_refused_in_one_line(byte_tokenizer: str, own: Path) -> None:
-    def on_two() -> Any:
-        made = build(GRPO, policy(byte_tokenizer, lora=True, num_hidden_layers=1), max_rollouts=3)
-        return run(made, "fsdp2", Checkpointing(str(own), 1), devices=2)
-
-    with pytest.raises(AssertionError, match="model: expected PPO, of which the checkpoint holds the state, got GRPO"):
-        on_ranks(on_two)
-    (own / "run.json").unlink()  # as of a run that noted no settings
-    with pytest.raises(AssertionError, match=r"UsageError: the checkpoint is of another model: \d+ weights differ"):
-        on_ranks(on_two)
-
-
-def test_a_checkpoint_of_one_process_is_refused_by_fsdp2_with_what_to_do(byte_tokenizer: str, tmp_path: Path) -> None:
-    run(module("grpo", byte_tokenizer, 1), "auto", Checkpointing(str(tmp_path), 1), devices=1)
-
-    def on_two() -> Any:
-        return run(module("grpo", byte_tokenizer, 2), "fsdp2", Checkpointing(str(tmp_path), 1), devices=2)
-
-    with pytest.raises(AssertionError, match=r"rollout_000001\.ckpt is no folder of shards, .*lit-rl export"):
-        on_ranks(on_two)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +188,6 @@ def test_a_checkpoint_of_one_process_is_refused_by_fsdp2_with_what_to_do(byte_to
 def test_a_signal_to_any_rank_ends_all_at_the_same_rollout(
     byte_tokenizer: str, tmp_path: Path, strategy: str, who: tuple[int, ...]
 ) -> None:
-    """That a resumed run learns the same is tested above."""
-
     class Signalled(pl.Callback):
         def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
             if pl_module.clock.count == 1 and trainer.global_rank in who:

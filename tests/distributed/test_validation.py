@@ -32,8 +32,6 @@ class Told(TaskDataModule):
 
 
 class Asked(TaskDataModule):
-    """One problem without any text: nothing to measure a loss on."""
-
     name = "asked"
 
     def load_problems(self, split: Split) -> list[Problem]:
@@ -44,7 +42,6 @@ MODULES: dict[str, Any] = {"sft": SFT, "dpo": DPO}
 
 
 def measure(kind: str, actor: CausalLM, strategy: str, folder: Path, devices: int) -> dict[str, float]:
-    """Metrics of a validation of both tasks."""
     short = {"greedy": Sampling(temperature=0.0, max_tokens=3)}
     module: TextModule = MODULES[kind](actor, update=Optimization(microbatch_size=1), evaluate=Evaluate(sampling=short))
     sizes: dict[str, Any] = {"validation_batch_size": 2 // devices}

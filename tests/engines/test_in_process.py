@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from engines.recorded import CASES, TEXTS, language_model, toy
-from engines.recorded import KEY as RECORDED_KEY
-from models.test_sharding import sharded
-from support.moved_weights import disturb, rounding_bound
+from models.test_whole_weights import sharded
+from support.families import language_model
 from support.ranks import on_ranks
-from support.sampling import KEY, sample
-from support.tiny_models import TINY_QWEN2
+from support.sampling import KEY
 
 from lit_rl.data import Corridor, Sorting
 from lit_rl.engines import Engine, Generation, InProcess, Request
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, CorridorPolicy, LoRA, Policy, SortingPolicy
+from lit_rl.models import CausalLM, CorridorPolicy, Policy, SortingPolicy
 from lit_rl.models.sampling import requests_of
 from lit_rl.types import Problem, Sampling, StopReason
 
@@ -79,11 +74,14 @@ def assert_same(got: dict[int, Generation], expected: dict[int, Generation]) -> 
 def policy_and_requests(request: pytest.FixtureRequest, byte_tokenizer: str) -> tuple[Policy, list[Request]]:
     if request.param in FAMILIES:
         policy: Policy = language_model(request.param, byte_tokenizer)
-        problems = TEXTS
+        texts = ("def f(x):", "a", "hello there")
+        problems = [Problem(text, text, TokenTarget(), stop_strings=("a", "zz")) for text in texts]
     elif request.param == "sorting":
-        policy, problems = toy(SortingPolicy(init_seed=1)), Sorting().problems("train")
+        policy, problems = SortingPolicy(init_seed=1), Sorting().problems("train")
+        policy.load()
     else:
-        policy, problems = toy(CorridorPolicy(num_cells=4)), Corridor(num_cells=4).problems("train")
+        policy, problems = CorridorPolicy(num_cells=4), Corridor(num_cells=4).problems("train")
+        policy.load()
     return policy, requests_of(policy.codec.prompts(problems), SAMPLING, KEY)
 
 
@@ -117,36 +115,6 @@ def test_equal_prompts_are_read_once_wherever_they_stand(byte_tokenizer: str) ->
     assert_same(done, apart)
 
 
-@pytest.mark.parametrize("family", ["qwen2", "gemma2"])
-def test_late_requests_gather_before_they_start(byte_tokenizer: str, family: str) -> None:
-    """Sixteen rows run; one request comes with each step. Four start together, and a last one after 16 steps.
-
-    They join the rows that run, or are a batch of their own where the model keeps its own cache.
-    """
-    policy = language_model(family, byte_tokenizer)
-    policy.codec.eos_ids = frozenset()
-    first = [Request(i, (1, 2, 3), i, max_tokens=30) for i in range(16)]
-    late = [Request(16 + i, (4, i), i, max_tokens=3) for i in range(5)]
-    passes = Passes(policy)
-    with InProcess().session(policy, Sampling()) as session:
-        session.submit(first)
-        for one in late[:4]:
-            session.step()
-            session.submit([one])
-        for _ in range(3):
-            session.step()
-        join = [*[(20, 1)] * 2] if family == "qwen2" else [(16, 1), (4, 1)] * 2
-        assert passes.shapes == [(1, 3), *[(16, 1)] * 4, (4, 2), *join]
-        session.submit(late[4:])
-        steps = 0
-        while (1, 2) not in passes.shapes:
-            session.step()
-            steps += 1
-        assert steps == 17
-        while session.num_unfinished:
-            session.step()
-
-
 @pytest.mark.parametrize("max_rows", [1, 5, 8])
 def test_at_most_max_rows_are_sampled_and_rows_that_ended_make_room(byte_tokenizer: str, max_rows: int) -> None:
     policy = language_model("qwen2", byte_tokenizer)
@@ -170,22 +138,6 @@ def test_at_most_max_rows_are_sampled_and_rows_that_ended_make_room(byte_tokeniz
     assert sum(lengths) / len(running) > 0.5 * max_rows
 
 
-def test_a_long_queue_starts_no_batch_of_one_row(byte_tokenizer: str) -> None:
-    """Ten rows at most: eight run for long, one of two more ends soon; five wait for more room than one row."""
-    policy = language_model("qwen2", byte_tokenizer)
-    policy.codec.eos_ids = frozenset()
-    lengths = [40] * 8 + [2, 40] + [3] * 5
-    requests = [Request(i, (i, 2, 3), i, max_tokens=length) for i, length in enumerate(lengths)]
-    passes = Passes(policy)
-    with InProcess(max_rows=10).session(policy, Sampling()) as session:
-        session.submit(requests[:8])
-        session.step()
-        session.submit(requests[8:])
-        while session.num_unfinished:
-            session.step()
-    assert [rows for rows, width in passes.shapes if width == 3] == [8, 2, 5]
-
-
 def test_limits_and_stop_strings_are_those_of_each_request(byte_tokenizer: str) -> None:
     policy = language_model("qwen2", byte_tokenizer)
     policy.codec.eos_ids = frozenset()
@@ -202,58 +154,6 @@ def test_limits_and_stop_strings_are_those_of_each_request(byte_tokenizer: str) 
         (first, StopReason.STOP_STRING),
     ]
     assert all(done[row].ids == whole.ids[: len(done[row].ids)] for row in range(3))
-
-
-def test_rows_end_where_their_positions_are_full(byte_tokenizer: str) -> None:
-    """128 positions; left pads use up none."""
-    policy = language_model("gpt2", byte_tokenizer)
-    policy.codec.eos_ids = frozenset()
-    requests = [Request(0, (5,) * 120, 0, max_tokens=40), Request(1, (5,) * 100, 1, max_tokens=40)]
-    done = answers(policy, requests, Sampling())
-    assert [len(done[row].ids) for row in range(2)] == [8, 28]
-    assert {one.reason for one in done.values()} == {StopReason.LENGTH}
-
-
-def test_greedy_is_generate_also_for_a_request_that_comes_late(byte_tokenizer: str) -> None:
-    policy = language_model("gpt2", byte_tokenizer)
-    policy.eval().codec.eos_ids = frozenset()
-    prompts = [(5, 6, 7), (8,), (9, 10)]
-    requests = [Request(i, prompt, 0, max_tokens=12) for i, prompt in enumerate(prompts)]
-    done = answers(policy, requests[:1], Sampling(temperature=0.0), late=[requests[1:]])
-    for one in requests:
-        ids = torch.tensor([one.prompt_ids])
-        theirs = policy.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
-        assert list(done[one.row].ids) == theirs[0, ids.shape[1] :].tolist()
-
-
-def test_the_next_session_samples_with_the_weights_of_then(byte_tokenizer: str) -> None:
-    policy = language_model("qwen2", byte_tokenizer)
-    request = Request(0, (1, 2), stream=1, max_tokens=8)
-    before = answers(policy, [request])[0]
-    optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
-    sum(p.sum() for p in policy.parameters() if p.ndim > 1).backward()
-    optimizer.step()
-    policy.version += 1
-    after = answers(policy, [request])[0]
-    assert (before.weights_version, after.weights_version) == (0, 1)
-    assert before.logprobs != after.logprobs
-
-
-@pytest.mark.parametrize("lora", [None, LoRA(rank=4)])
-def test_rounding_explains_how_samples_were_read_and_not_a_small_move(byte_tokenizer: str, lora: LoRA | None) -> None:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=lora)
-    policy.load()
-    disturb(policy, 0, 0.3)
-    rows = sample(policy, [Problem(text, text, TokenTarget()) for text in ("a", "def f(x):")], temperature=0.7)
-
-    def gap() -> float:
-        with torch.no_grad():
-            return float((policy.logprobs(rows, 0.7) - rows.sampler_logprobs)[rows.completion_mask].abs().max())
-
-    bound = rounding_bound(policy, rows, 0.7)
-    assert gap() < bound
-    disturb(policy, 1, 0.001)
-    assert gap() > bound
 
 
 def test_a_session_that_fails_leaves_the_policy_as_it_was(byte_tokenizer: str) -> None:
@@ -289,34 +189,7 @@ def test_a_session_that_fails_on_sharded_weights_spreads_them_again(byte_tokeniz
     assert held + held_too == whole
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"prompt_ids": ()}, "prompt of row 3 has no tokens"),
-        ({"max_tokens": 0}, "max_tokens: expected at least 1, got 0 in the request of row 3"),
-    ],
-)
-def test_requests_that_ask_for_nothing_are_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=r"InProcess\.max_rows: expected at least 1, got 0"):
-        InProcess(max_rows=0)
-    with pytest.raises(ValueError, match=said):
-        Request(**({"row": 3, "prompt_ids": (1,), "stream": 0, "max_tokens": 1} | wrong))
-
-
 def test_each_turn_has_a_stream_of_its_own_and_the_first_is_what_it_was() -> None:
     seeds = [KEY.seed_of(task, sample, turn) for task in ("a", "a/1") for sample in (0, 1) for turn in (0, 1, 2)]
     assert len(set(seeds)) == 12
     assert KEY.seed_of("a", 1) == KEY.seed_of("a", 1, turn=0) == 7523042005953535448
-
-
-RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_one_turn_samples_what_it_always_has(case: str, byte_tokenizer: str) -> None:
-    policy, problems, sampling = CASES[case](byte_tokenizer)
-    done = sample(policy, problems, RECORDED_KEY, **asdict(sampling))
-    for row, (expected, length) in enumerate(zip(RECORDED[case], done.lengths.tolist(), strict=True)):
-        assert done.completion_ids[row, :length].tolist() == expected["ids"]
-        assert float(done.sampler_logprobs[row].sum()) == pytest.approx(expected["logprob"], abs=2e-3)
-        assert done.stop_reasons[row] == expected["reason"]

@@ -1,5 +1,7 @@
 """The tests in a source are counted, and those after one that failed are run: a fraction is passed over all."""
 
+from dataclasses import replace
+
 import pytest
 from support.completions import judged, problem
 from support.named_jobs import judge_named
@@ -144,5 +146,6 @@ def test_a_row_of_mbpp_plus_is_paid_alike_from_both_files(real_data, sandbox):
     for form, held, of in (("-OriginFmt", 52, 106), ("", 54, 109)):
         file = real_data / "evalplus" / f"MbppPlus{form}.jsonl.gz"
         check = next(one for one in MBPPPlus(str(file)).problems("test") if one.task_id == "mbpp/287").check
-        outcome = sandbox.submit(program, check).result(60)
-        assert fraction(check, outcome) == pytest.approx(held / of), form
+        for graded in (False, True):
+            outcome = sandbox.submit(program, replace(check, in_place=graded)).result(60)
+            assert fraction(check, outcome) == pytest.approx(held / of), (form, graded)

@@ -48,7 +48,7 @@ def test_the_wall_limit_is_that_of_one_case(sandbox):
 
 
 def test_all_cases_of_a_row_share_one_allowance_of_sleep(sandbox):
-    """Three cases sleep 0.5 s each beyond the slack of one; each case of stdio is a process of its own."""
+    """Item 59: three cases sleep 0.5 s each beyond the slack of one; each case of stdio is a process of its own."""
     slept = WALL_SLACK_SECONDS + 0.5
     called = f"import time\ndef f(x):\n    time.sleep({slept})\n    return x"
     printed = f"import time\ntime.sleep({slept})\nprint(input())"

@@ -74,7 +74,6 @@ def torchrl_gae(tensors: dict[str, torch.Tensor], gamma: float, lam: float) -> t
 
 
 def main(inputs: str, outputs: str) -> None:
-    """Read cases and tensors, write the peers' answers."""
     given = torch.load(inputs)
     answers = {name: trl_loss(case, given["tensors"]) for name, case in given["trl"].items()}
     for name, (gamma, lam) in given["torchrl"].items():

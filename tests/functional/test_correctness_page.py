@@ -15,7 +15,6 @@ PAGE = TESTS.parent.parent / "docs" / "correctness.md"
 
 
 def rows() -> dict[int, str]:
-    """The last column of each numbered row."""
     found = re.findall(r"^\| (\d+) \|.*\| ([^|]+) \|$", PAGE.read_text(), flags=re.MULTILINE)
     return {int(number): where for number, where in found}
 
@@ -59,17 +58,10 @@ def test_no_test_names_an_item_that_has_no_row() -> None:
             assert items_named(text) <= set(rows()), f"{path.name}::{test} names an item without a row"
 
 
-def test_every_public_function_has_formula_or_contract_and_a_worked_example() -> None:
-    for name, function in inspect.getmembers(functional, inspect.isfunction):
-        text = inspect.getdoc(function) or ""
-        missing = [part for part in ("Args:", "Returns:", ">>>") if part not in text]
-        assert not missing, f"{name} lacks {missing}"
-
-
 def test_no_public_function_changes_its_inputs_in_place() -> None:
     """The names of torch's in-place functions end in an underscore; none is called here (item 35).
 
-    Only ``linear_head`` calls some, on blocks of logits that it made itself; ``test_linear_head.py`` watches its
+    Only ``linear_head`` calls some, on blocks of logits that it made itself; ``test_logprobs.py`` watches its
     inputs.
     """
     for path in Path(inspect.getfile(functional)).parent.glob("*.py"):

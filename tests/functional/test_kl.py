@@ -1,4 +1,4 @@
-"""KL estimates: values, expected gradients by enumeration, penalties and the controller."""
+"""KL estimates and ratios: values, expected gradients by enumeration, penalties."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
+from lit_rl.functional.ratios import approximate_kl, importance_weights, log_ratio
 
 POLICY_LOGITS = torch.tensor([0.3, -0.7, 1.1, 0.0, -0.2], dtype=torch.float64)
 REFERENCE = torch.log_softmax(torch.tensor([0.0, 0.5, 0.4, -1.0, 0.2], dtype=torch.float64), 0)
@@ -28,13 +29,6 @@ def reverse_kl(logprobs: Tensor) -> Tensor:
 
 def forward_kl(logprobs: Tensor) -> Tensor:
     return (REFERENCE.exp() * (REFERENCE - logprobs)).sum()
-
-
-def test_k1_and_k3_are_unbiased_over_the_whole_vocabulary() -> None:
-    logprobs = torch.log_softmax(POLICY_LOGITS, 0)
-    for kind in ("k1", "k3"):
-        expected = (logprobs.exp() * kl_estimate(logprobs, REFERENCE, kind=kind)).sum()
-        torch.testing.assert_close(expected, reverse_kl(logprobs))
 
 
 def test_expected_gradients_as_on_policy_losses() -> None:
@@ -139,3 +133,44 @@ def test_token_reward_is_credit_plus_kl_penalty_and_zero_on_padding() -> None:
     want = torch.tensor([[-0.1, 1.1, 0.0], [0.45, 0.0, 0.0]], dtype=torch.float64)
     torch.testing.assert_close(rewards, want)
     assert torch.equal(credit, kept)
+
+
+def test_an_empty_row_has_ratio_one() -> None:
+    """Item 6: 0 / 0 in the mean over no token."""
+    new, mask = torch.full((1, 2), math.nan), torch.zeros(1, 2, dtype=torch.bool)
+    assert log_ratio(new, torch.zeros(1, 2), level="sequence", mask=mask).tolist() == [[0.0, 0.0]]
+
+
+def test_sequence_gradients_run_through_each_token_alone_and_products_through_all() -> None:
+    """Item 41: the straight-through gradient of entry t, and the full one of the product."""
+    mask = torch.tensor([[True, True, False]])
+    for level, want in (("sequence", [1.0, 0.0, 0.0]), ("sequence_product", [1.0, 1.0, 0.0])):
+        new = torch.tensor([[0.5, 0.1, 0.2]], requires_grad=True)
+        log_ratio(new, torch.zeros(1, 3), level=level, mask=mask)[0, 0].backward()  # type: ignore[arg-type]
+        assert new.grad is not None and new.grad.tolist() == [want]
+
+
+def test_weights_are_detached_and_really_clamped() -> None:
+    """Item 39: no gradient flows into a weight, and none exceeds the cap."""
+    policy = torch.tensor([[5.0, 0.1, -1.0]], requires_grad=True)
+    sampler = torch.zeros(1, 3, requires_grad=True)  # as reported; even this must not matter
+    weights = importance_weights(policy, sampler, cap=2.0)
+    assert not weights.requires_grad
+    assert weights.tolist()[0] == pytest.approx([2.0, math.exp(0.1), math.exp(-1.0)])
+
+
+def test_nothing_has_moved_before_the_first_update() -> None:
+    """Item 34: ratio 1 and approximate KL 0, both exactly."""
+    logprobs = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(3, 4, dtype=torch.bool)
+    assert log_ratio(logprobs, logprobs.clone()).exp().unique().tolist() == [1.0]
+    assert approximate_kl(logprobs, logprobs.clone(), mask).item() == 0.0
+
+
+def test_approximate_kl_is_that_from_the_old_policy() -> None:
+    """By enumeration: weighted by the old policy over the whole vocabulary it is KL(old || new)."""
+    new = torch.log_softmax(torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64), 0)
+    old = torch.log_softmax(torch.tensor([0.0, 0.4, -0.1], dtype=torch.float64), 0)
+    one = torch.ones(1, 1, dtype=torch.bool)
+    expected = sum(old[v].exp() * approximate_kl(new[v].view(1, 1), old[v].view(1, 1), one) for v in range(3))
+    assert float(expected) == pytest.approx(float((old.exp() * (old - new)).sum()))

@@ -1,13 +1,15 @@
-"""Log-probabilities: the shift by one, and chunks against the dense computation."""
+"""Log-probabilities: the shift by one; chunks and blocks of an output matrix against the dense computation."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 import torch
 from torch import Tensor
 
+from lit_rl.functional.linear_head import LinearHead
 from lit_rl.functional.logprobs import (
     chunked_logprobs_and_entropy,
     completion_logprobs,
@@ -77,15 +79,6 @@ def test_the_entropy_gradient_is_right_at_fp64() -> None:
     assert torch.autograd.gradcheck(both, (hidden, weight))
 
 
-def test_an_excluded_token_leaves_entropy_and_gradient_finite() -> None:
-    logits = torch.tensor([[0.0, 0.0, -math.inf]], dtype=torch.float64, requires_grad=True)
-    logprobs, entropy = chunked_logprobs_and_entropy(logits, lambda z: z * 1.0, torch.tensor([0]))
-    assert entropy is not None
-    (logprobs + entropy).sum().backward()
-    assert math.isclose(entropy.item(), math.log(2)) and logits.grad is not None
-    torch.testing.assert_close(logits.grad, torch.tensor([[0.5, -0.5, 0.0]], dtype=torch.float64))
-
-
 def test_the_softmax_of_a_half_precision_model_runs_in_float32() -> None:
     """Item 36: bfloat16 logits, float32 log-probabilities."""
     logits = torch.tensor([[10.0, 0.0]], dtype=torch.bfloat16)
@@ -124,24 +117,6 @@ def test_never_more_than_one_chunk_of_logits_is_made() -> None:
     seen.clear()
     chunked_logprobs_and_entropy(hidden, project, targets, chunk_tokens=11)[0].sum().backward()
     assert seen == [11]
-
-
-def test_the_chunked_backward_keeps_less_than_the_dense_one() -> None:
-    """Memory that waits for the backward: no tensor of all logits is saved when there are chunks."""
-
-    def saved_elements(chunk_tokens: int) -> int:
-        generator = torch.Generator().manual_seed(0)
-        hidden = torch.randn(64, 4, generator=generator, requires_grad=True)
-        weight = torch.randn(512, 4, generator=generator, requires_grad=True)
-        sizes: list[int] = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.numel()) or t, lambda t: t):
-            chunked_logprobs_and_entropy(
-                hidden, lambda h: h @ weight.T, torch.zeros(64, dtype=torch.long), chunk_tokens=chunk_tokens
-            )
-        return max(sizes)
-
-    assert saved_elements(64) == 64 * 512
-    assert saved_elements(8) <= 512 * 4  # the weight itself
 
 
 def test_completion_token_t_is_predicted_by_the_state_before_it() -> None:
@@ -195,3 +170,87 @@ def test_an_empty_micro_batch_still_hangs_on_the_graph() -> None:
     logprobs.sum().backward()
     assert logprobs.shape == (2, 2) and hidden.grad is not None and not hidden.grad.any()
     assert head.weight.grad is not None and not head.weight.grad.any()
+
+
+TOKENS, SIZE, VOCABULARY = 13, 5, 31
+
+
+def scores(head: LinearHead, hidden: Tensor, chunk: int, entropy: bool, temperature: float) -> list[Tensor]:
+    """Log-probabilities, entropy, and the gradients of an uneven sum of both."""
+    targets = torch.randint(VOCABULARY, (TOKENS,), generator=torch.Generator().manual_seed(1))
+    found = chunked_logprobs_and_entropy(
+        hidden, head, targets, temperature=temperature, chunk_tokens=chunk, with_entropy=entropy
+    )
+    values = [value for value in found if value is not None]
+    mix = torch.arange(TOKENS) - 4.0
+    loss = sum(((mix + 3 * i) * value).sum() for i, value in enumerate(values))
+    learns = [t for t in (hidden, head.weight, head.bias) if t is not None and t.requires_grad]
+    return [value.detach() for value in values] + list(torch.autograd.grad(loss, learns))
+
+
+def head_tensors(learns: bool, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = (TOKENS, SIZE), (VOCABULARY, SIZE), (VOCABULARY,)
+    hidden, weight, bias = (torch.randn(shape, generator=generator, dtype=dtype) for shape in shapes)
+    return hidden.requires_grad_(), weight.requires_grad_(learns), bias.requires_grad_(learns)
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("entropy", [True, False])
+def test_blocks_equal_all_logits_at_once_with_gradients(learns: bool, entropy: bool) -> None:
+    for scale, cap, temperature, biased in itertools.product((1.0, 0.25), (None, 3.0), (1.0, 0.7), (True, False)):
+        hidden, weight, bias = head_tensors(learns)
+        head = LinearHead(weight, bias if biased else None, scale, cap)
+        for chunk in (1, 4):  # 13 and 4 blocks
+            blocks = scores(head, hidden, chunk, entropy, temperature)
+            for ours, theirs in zip(blocks, scores(head, hidden, TOKENS, entropy, temperature), strict=True):
+                torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("entropy", [True, False])
+def test_blocks_are_changed_in_place_and_inputs_are_not(entropy: bool, temperature: float) -> None:
+    """Forward and backward, twice over the same tensors (item 35)."""
+    inputs = head_tensors(learns=True)
+    before = [tensor.detach().clone() for tensor in inputs]
+    hidden, weight, bias = inputs
+    head = LinearHead(weight, bias, 0.5, 3.0)
+    first = scores(head, hidden, 4, entropy, temperature)
+    assert all(torch.equal(now, then) for now, then in zip(inputs, before, strict=True))
+    again = scores(head, hidden, 4, entropy, temperature)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+
+
+def test_rows_are_taken_in_ranges_whose_gradients_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lit_rl.functional.linear_head._ROWS", 5)
+    head = LinearHead(*head_tensors(True)[1:])
+    hidden = head_tensors(True)[0]
+    for ours, theirs in zip(scores(head, hidden, 2, True, 1.0), scores(head, hidden, TOKENS, True, 1.0), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+
+
+def test_autocast_rounds_the_products_as_a_linear_layer_does() -> None:
+    hidden, weight, bias = head_tensors(True, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        blocks = scores(LinearHead(weight, bias), hidden, 4, True, 0.7)
+        dense = scores(LinearHead(weight, bias), hidden, TOKENS, True, 0.7)
+    exact = scores(LinearHead(weight, bias), hidden, TOKENS, True, 0.7)
+    assert all(tensor.dtype == torch.float32 for tensor in blocks)
+    torch.testing.assert_close(blocks[0], dense[0], rtol=1e-5, atol=1e-5)
+    assert (blocks[0] - exact[0]).abs().max() > 1e-3
+    for ours, theirs in zip(blocks[2:], dense[2:], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0.02, atol=0.02 * float(theirs.abs().max()))
+
+
+def test_an_excluded_token_leaves_everything_finite() -> None:
+    hidden, weight, _ = head_tensors(True)
+    bias = torch.zeros(VOCABULARY, dtype=torch.float64)
+    bias[[0, 1, 7]] = -math.inf
+    targets = torch.full((TOKENS,), 9)
+    results = []
+    for chunk in (1, TOKENS):  # blocks of two entries or so: one of them is excluded as a whole
+        found = chunked_logprobs_and_entropy(hidden, LinearHead(weight, bias), targets, chunk_tokens=chunk)
+        results.append(torch.autograd.grad(found[0].sum() + found[1].sum(), [hidden, weight]))
+    for ours, theirs in zip(*results, strict=True):
+        assert ours.isfinite().all()
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)

@@ -49,7 +49,6 @@ GAE_CASES = {"gae": (0.9, 0.95), "gae_undiscounted": (1.0, 1.0), "gae_one_step":
 
 @pytest.fixture(scope="session")
 def peers_python() -> Path:
-    """The interpreter of the peers' environment, made on first use."""
     folder = os.environ.get("LIT_RL_PEERS_VENV")
     if not folder:
         pytest.skip("TRL and torchrl are not here: set LIT_RL_PEERS_VENV to a folder they may be installed in")
@@ -122,7 +121,6 @@ def answers(
 
 
 def our_token_loss(case: dict[str, Any], logprobs: Tensor, given: dict[str, Tensor]) -> Tensor:
-    """The case in our words."""
     old, mask, advantages = given["old_logprobs"], given["mask"], given["advantages"][:, None]
     tokens = Tokens(logprobs, old, old, advantages, mask, case.get("level", "token"))
     if case["loss_type"] == "cispo":  # TRL's bound is the weight itself, ours its distance from 1
@@ -131,11 +129,6 @@ def our_token_loss(case: dict[str, Any], logprobs: Tensor, given: dict[str, Tens
     kind: KLKind = "k3_weighted" if case.get("use_bias_correction_kl") else "k3"
     kl = kl_estimate(logprobs, given["ref_logprobs"], kind=kind, old_logprobs=old)
     return token_loss + case.get("beta", 0.0) * kl
-
-
-def tell(name: str, *pairs: tuple[Tensor, Tensor]) -> None:
-    """Prints the largest difference between ours and theirs, which ``pytest -rP`` shows."""
-    print(f"{name}: at most {max((ours - theirs).abs().max().item() for ours, theirs in pairs):.1g}")
 
 
 @pytest.mark.parametrize("name", TRL_CASES)
@@ -164,7 +157,6 @@ def test_loss_and_gradient_equal_those_of_trl(
     assert logprobs.grad is not None
     torch.testing.assert_close(loss.detach(), want_loss, rtol=0, atol=1e-6)
     torch.testing.assert_close(logprobs.grad, want_gradient, rtol=0, atol=1e-6)
-    tell(name, (loss.detach(), want_loss), (logprobs.grad, want_gradient))
     assert want_gradient.abs().max() > 1e-3
 
 
@@ -181,4 +173,3 @@ def test_advantages_and_returns_equal_those_of_torchrl(
     got = GAE(gamma, lam).estimate(gae_tensors["token_rewards"], gae_tensors["values"], mask, gae_tensors["tails"])
     for ours, theirs in zip(got, answers[name], strict=True):
         torch.testing.assert_close(ours[mask], theirs[mask], rtol=0, atol=1e-6)
-    tell(name, *((ours[mask], theirs[mask]) for ours, theirs in zip(got, answers[name], strict=True)))

@@ -101,12 +101,3 @@ def test_three_beliefs_about_truncation(treatment: Truncation, want: list[list[f
     advantages, _ = gae(rewards, values, loss_mask, gamma=1.0, gae_lambda=0.95, tails=bootstrap)
     torch.testing.assert_close(advantages, rows(*want))
     assert loss_mask.flatten().tolist() == [treatment != "mask", True]
-
-
-def test_empty_completions_are_fine() -> None:
-    """Item 6: no token in any row, and no column at all."""
-    for num_tokens in (0, 3):
-        mask = torch.zeros(2, num_tokens, dtype=torch.bool)
-        zeros = torch.zeros(2, num_tokens)
-        advantages, returns = gae(zeros, zeros, mask, gamma=1.0, gae_lambda=1.0)
-        assert advantages.shape == returns.shape == reward_to_go(zeros, mask).shape == (2, num_tokens)

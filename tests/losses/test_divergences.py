@@ -64,9 +64,10 @@ def test_excluded_tokens_and_equal_distributions_stay_finite(beta: float) -> Non
     assert abs(found[2].item()) < 1e-6 and (found[[0, 1, 3]] > 1e-3).all()
 
 
-@pytest.mark.parametrize("head", ["matrix", "function"])
-@pytest.mark.parametrize("beta", BETAS)
-@pytest.mark.parametrize("clip", [None, 0.4])
+@pytest.mark.parametrize(
+    ("beta", "clip", "head"),
+    [(1.0, None, "matrix"), (0.0, 0.4, "matrix"), (0.5, None, "function"), (0.2, 0.4, "matrix")],
+)
 def test_gradients_through_the_chunked_head_are_the_dense_ones(beta: float, clip: float | None, head: str) -> None:
     """Item 77: of hidden states and output matrix, in chunks of two, in one, and written out; masks with holes."""
     generator = torch.Generator().manual_seed(3)
@@ -111,30 +112,13 @@ class Tabular:
         self.logits = torch.randn(len(prefixes), WORDS, generator=generator, dtype=torch.float64).requires_grad_()
 
     def logprob(self, tokens: Sequence[int]) -> Tensor:
-        """Log-probability of a sequence or of a prefix."""
         logprobs = self.logits.log_softmax(-1)
         steps = [logprobs[self.rows[tuple(tokens[:t])], token] for t, token in enumerate(tokens)]
         return torch.stack([torch.zeros((), dtype=torch.float64), *steps]).sum()
 
-    def sequences(self) -> Tensor:
-        """[WORDS ** LENGTH] probability of each sequence."""
-        return torch.stack([self.logprob(s) for s in product(range(WORDS), repeat=LENGTH)]).exp()
-
     def reached(self) -> Tensor:
         """[prefixes] probability that the policy's own sampling comes to a prefix, as a constant."""
         return torch.stack([self.logprob(prefix) for prefix in self.rows]).exp().detach()
-
-
-@pytest.mark.parametrize("beta", BETAS)
-def test_minimising_a_divergence_on_own_samples_reaches_the_teacher(beta: float) -> None:
-    """Over the policy's own prefixes."""
-    policy, teacher = Tabular(0), Tabular(1)
-    optimizer = torch.optim.Adam([policy.logits], lr=0.1)
-    for _ in range(300):
-        optimizer.zero_grad()
-        (policy.reached() @ JSD(beta)(policy.logits, teacher.logits)).backward()
-        optimizer.step()
-    assert (policy.sequences() - teacher.sequences()).abs().max() < 1e-3
 
 
 def test_the_sampled_gap_as_an_advantage_has_the_gradient_of_the_reverse_kl() -> None:

@@ -1,4 +1,4 @@
-"""Losses: closed forms, clips, what each reads and logs, and what is refused."""
+"""Losses and corrections: closed forms, clips, what each reads and logs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ from torch import Tensor
 
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.functional.ratios import RatioLevel
-from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens, Unclipped
-
-LEVELS: tuple[Any, ...] = ("token", "sequence", "sequence_product")
+from lit_rl.losses import (
+    CISPO,
+    Clipped,
+    Correction,
+    ImportanceSampling,
+    Loss,
+    MaskedBand,
+    PolicyGradient,
+    SequenceMask,
+    Tokens,
+    TruncatedWeights,
+    Unclipped,
+)
 
 
 def tokens(level: Any = "token") -> Tokens:
@@ -30,27 +40,6 @@ def slope(loss: Tensor, of: Tokens) -> Tensor:
     return gradient
 
 
-LOSSES: tuple[Loss, ...] = (
-    Clipped(0.1, 0.3, dual_clip=1.5),
-    Unclipped(),
-    PolicyGradient(),
-    CISPO(clip_high=0.3, clip_low=0.1),
-    ImportanceSampling(cap=1.2),
-)
-
-
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_no_token_outside_the_mask_moves_one_inside(loss: Loss, level: Any) -> None:
-    t = tokens(level)
-    elsewhere = torch.where(t.mask, t.old_logprobs, torch.full_like(t.old_logprobs, -9.0))
-    sampler = torch.where(t.mask, t.sampler_logprobs, torch.full_like(t.old_logprobs, -9.0))
-    other = replace(t, old_logprobs=elsewhere, sampler_logprobs=sampler)
-    here, there = slope(loss.token_losses(t), t), slope(loss.token_losses(other), other)
-    assert here.abs().max() > 0.01
-    assert torch.equal(here[t.mask], there[t.mask])
-
-
 RATIO_LOSSES: dict[str, Loss] = {
     "clipped": Clipped(0.2, 0.3),
     "dual": Clipped(0.2, 0.3, dual_clip=3.0),
@@ -58,6 +47,18 @@ RATIO_LOSSES: dict[str, Loss] = {
     "cispo": CISPO(clip_high=0.3),
     "importance": ImportanceSampling(cap=2.0),
 }
+
+
+@pytest.mark.parametrize("level", ("token", "sequence", "sequence_product"))
+@pytest.mark.parametrize("name", RATIO_LOSSES)
+def test_no_token_outside_the_mask_moves_one_inside(name: str, level: Any) -> None:
+    t, loss = tokens(level), RATIO_LOSSES[name]
+    elsewhere = torch.where(t.mask, t.old_logprobs, torch.full_like(t.old_logprobs, -9.0))
+    sampler = torch.where(t.mask, t.sampler_logprobs, torch.full_like(t.old_logprobs, -9.0))
+    other = replace(t, old_logprobs=elsewhere, sampler_logprobs=sampler)
+    here, there = slope(loss.token_losses(t), t), slope(loss.token_losses(other), other)
+    assert here.abs().max() > 0.01
+    assert torch.equal(here[t.mask], there[t.mask])
 
 
 def loss_of(
@@ -127,22 +128,6 @@ def test_extreme_ratios_stay_finite(name: str, distance: float) -> None:
         assert math.isfinite(loss.item()) and math.isfinite(gradient(loss, new)[0])
 
 
-@pytest.mark.parametrize("name", RATIO_LOSSES)
-def test_gradients_agree_with_finite_differences(name: str) -> None:
-    generator = torch.Generator().manual_seed(1)
-    old = torch.randn(2, 3, generator=generator, dtype=torch.float64)
-    new = (old + 0.1 * torch.randn(2, 3, generator=generator, dtype=torch.float64)).requires_grad_()
-    advantages = torch.randn(2, 1, generator=generator, dtype=torch.float64)
-    if name in ("cispo", "importance"):  # a detached weight has no finite difference: hold it, then differ
-        weight = (new.detach() - old).exp().clamp(max=1.3 if name == "cispo" else 2.0)
-        want = -(weight * advantages)
-        assert gradient(loss_of(RATIO_LOSSES[name], new, old, advantages), new) == pytest.approx(
-            want.flatten().tolist()
-        )
-    else:
-        assert torch.autograd.gradcheck(lambda x: loss_of(RATIO_LOSSES[name], x, old, advantages), (new,))
-
-
 def test_importance_weights_are_constants_under_a_cap_that_holds() -> None:
     """Item 39: the gradient is -w A, also where w sits at the cap; a masked token has none."""
     new, sampler = logs(0.5, 3.0), torch.zeros(1, 2)
@@ -168,33 +153,17 @@ def test_importance_sampling_is_unbiased_by_enumeration() -> None:
     torch.testing.assert_close(got, want)
 
 
-def gspo(new: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, **kwargs: float) -> Tensor:
-    loss = loss_of(Clipped(0.2, 0.2), new, old, advantages, level="sequence", mask=mask)
-    denominator = loss_denominator(mask, "sequence_mean")
-    return aggregate(loss, mask, mode="sequence_mean", denominator=denominator)
-
-
 def test_gspo_loss_and_gradient_in_closed_form() -> None:
     """Item 41: s = exp(mean log-ratio); gradient of token t is -s A / (n_i * rows)."""
     new = torch.tensor([[0.3, -0.1, 9.0], [0.1, 0.2, 0.0]], dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[True, True, False], [True, True, True]])
     advantages = torch.tensor([[2.0], [-1.0]], dtype=torch.float64)
-    loss = gspo(new, torch.zeros(2, 3, dtype=torch.float64), advantages, mask)
+    losses = loss_of(Clipped(0.2, 0.2), new, torch.zeros_like(new), advantages, mask, "sequence")
+    loss = aggregate(losses, mask, mode="sequence_mean", denominator=loss_denominator(mask, "sequence_mean"))
     first, second = math.exp(0.2 / 2), math.exp(0.3 / 3)  # both inside 0.8 .. 1.2
     assert loss.item() == pytest.approx((-first * 2 + second * 1) / 2)
     want = [-first * 2 / 4, -first * 2 / 4, 0.0, *[second * 1 / 6] * 3]
     assert gradient(loss, new) == pytest.approx(want)
-
-
-def test_the_old_policy_is_frozen() -> None:
-    """The lecture's example: w = 2, p = sigmoid(w); through p / p alone no gradient would be left."""
-    w = torch.tensor([[2.0]], dtype=torch.float64, requires_grad=True)
-    logprobs = torch.nn.functional.logsigmoid(w)
-    loss = loss_of(Unclipped(), logprobs, logprobs.detach(), torch.ones(1, 1))
-    # d log sigmoid(w) / dw = 1 - sigmoid(w) = 0.1192
-    assert gradient(loss, w) == pytest.approx([-0.1192], abs=1e-4)
-    with pytest.raises(ValueError, match="old_logprobs is a constant here, got a tensor that requires grad"):
-        loss_of(Unclipped(), logprobs, logprobs, torch.ones(1, 1))
 
 
 def test_advantages_must_be_constants_of_a_shape_that_fits() -> None:
@@ -204,6 +173,9 @@ def test_advantages_must_be_constants_of_a_shape_that_fits() -> None:
         loss_of(Clipped(0.2, 0.2), new, old, torch.ones(2))
     with pytest.raises(ValueError, match="advantages is a constant here"):
         loss_of(PolicyGradient(), new, new.detach(), torch.ones(2, 1, requires_grad=True))
+    learns = torch.zeros(1, 1, requires_grad=True)  # through p / p no gradient would be left
+    with pytest.raises(ValueError, match="old_logprobs is a constant here, got a tensor that requires grad"):
+        loss_of(Unclipped(), learns, learns, torch.ones(1, 1))
 
 
 def test_both_sides_of_the_clip_are_counted_each_by_its_own_bound() -> None:
@@ -242,3 +214,62 @@ def test_nothing_is_clipped_before_the_first_update() -> None:
     new = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     tokens = Tokens(new, new.clone(), new, torch.ones(3, 1), torch.ones(3, 4, dtype=torch.bool))
     assert Clipped().metrics(tokens)["policy/clip_fraction"].item() == 0.0
+
+
+# p and q of two completions of three tokens; the last of the second is padding.
+POLICY = torch.tensor([[0.8, 0.2, 0.3], [0.1, 0.4, 0.9]], dtype=torch.float64).log()
+SAMPLER = torch.tensor([[0.2, 0.4, 0.2], [0.4, 0.1, 0.1]], dtype=torch.float64).log()
+MASK = torch.tensor([[True, True, True], [True, True, False]])
+# p / q:  4, 1/2, 3/2   product 3, geometric mean 3 ** (1/3) = 1.44
+#         1/4, 4        product 1, geometric mean 1
+ADVANTAGES = torch.tensor([[-1.0, 1.0, 0.0], [1.0, -1.0, -1.0]], dtype=torch.float64)
+
+CASES: dict[str, tuple[Correction, list[list[float]]]] = {
+    "truncated at 2": (TruncatedWeights(), [[2, 0.5, 1.5], [0.25, 2, 0]]),
+    "truncated at 5": (TruncatedWeights(5.0), [[4, 0.5, 1.5], [0.25, 4, 0]]),
+    "a band with its borders": (MaskedBand(0.5, 1.5), [[0, 0.5, 1.5], [0, 0, 0]]),
+    "a band without a lower bound": (MaskedBand(0.0, 2.0), [[0, 0.5, 1.5], [0.25, 0, 0]]),
+    "sequences, both kept": (SequenceMask(0.9, 1.5), [[1, 1, 1], [1, 1, 0]]),
+    "sequences, the first dropped": (SequenceMask(0.9, 1.4), [[0, 0, 0], [1, 1, 0]]),
+    "sequences with weights": (SequenceMask(0.9, 1.4, cap=3.0), [[0, 0, 0], [0.25, 3, 0]]),
+    "products, truncated": (TruncatedWeights(2.5, "sequence_product"), [[2.5, 2.5, 2.5], [1, 1, 0]]),
+    "products in a band": (MaskedBand(0.0, 2.5, "sequence_product"), [[0, 0, 0], [1, 1, 0]]),
+    "means in a band": (MaskedBand(0.5, 1.5, "sequence"), [[3 ** (1 / 3)] * 3, [1, 1, 0]]),
+    "a band for what is pushed down": (MaskedBand(0.5, 1.6, negative_only=True), [[0, 0.5, 1.5], [0.5, 0, 0]]),
+    "sequences that are pushed down": (SequenceMask(0.9, 1.4, negative_only=True), [[0, 1, 1], [1, 1, 0]]),
+    "the same with weights": (SequenceMask(0.9, 1.4, 3.0, negative_only=True), [[0, 0.5, 1.5], [0.25, 3, 0]]),
+    "no upper bound": (SequenceMask(0.9, math.inf, negative_only=True), [[1, 1, 1], [1, 1, 0]]),
+    "a band of 1 alone": (SequenceMask(1.0, 1.0 + 1e-9), [[0, 0, 0], [1, 1, 0]]),
+}
+
+
+def weights_of(correction: Correction, policy: Tensor, sampler: Tensor, mask: Tensor) -> Tensor:
+    advantages = ADVANTAGES.to(policy.dtype) if policy.shape == ADVANTAGES.shape else policy.new_ones(len(policy), 1)
+    return correction.weights(Tokens(policy, policy.detach(), sampler, advantages, mask))
+
+
+@pytest.mark.parametrize(("correction", "expected"), CASES.values(), ids=CASES)
+def test_weights_are_those_worked_out_by_hand(correction: Correction, expected: list[list[float]]) -> None:
+    """Item 76."""
+    policy = POLICY.clone().requires_grad_()
+    weights = weights_of(correction, policy, SAMPLER, MASK)
+    assert not weights.requires_grad
+    assert (weights * MASK).tolist() == [pytest.approx(row) for row in expected]
+
+
+@pytest.mark.parametrize("correction", [case[0] for case in CASES.values()], ids=CASES)
+def test_what_the_policy_sampled_itself_weighs_one(correction: Correction) -> None:
+    assert torch.equal(weights_of(correction, SAMPLER, SAMPLER, MASK), torch.ones(2, 3, dtype=torch.float64))
+
+
+def test_the_weight_of_a_whole_completion_corrects_what_two_tokens_earn_together() -> None:
+    """Item 76: by enumeration over two tokens: E_q[w r] = E_p[r] for the product, and not for token weights."""
+    p, q = torch.tensor([0.7, 0.3], dtype=torch.float64), torch.tensor([0.4, 0.6], dtype=torch.float64)
+    rows = torch.tensor([[a, b] for a in (0, 1) for b in (0, 1)])
+    rewards = torch.tensor([1.0, 5.0, -2.0, 3.0], dtype=torch.float64)
+    every = torch.ones_like(rows).bool()
+    expected = (p[rows].prod(-1) * rewards).sum()
+    for level, is_exact in (("sequence_product", True), ("token", False)):
+        weights = weights_of(TruncatedWeights(99.0, level), p.log()[rows], q.log()[rows], every)  # type: ignore[arg-type]
+        found = (q[rows].prod(-1) * weights[:, 0] * rewards).sum()
+        assert math.isclose(found, expected) == is_exact

@@ -88,7 +88,6 @@ ROWS: dict[str, str] = {}
 
 @pytest.fixture(scope="module", autouse=True)
 def page() -> Iterator[None]:
-    """Write the table when asked to."""
     yield
     if WRITES and len(ROWS) == len(FAMILIES):
         before, marker, _ = PAGE.read_text().partition(HEAD)

@@ -1,7 +1,8 @@
-"""Exported models are those that were trained."""
+"""Exported models are those that were trained; a converted GGUF file is the model that was written into it."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,63 +14,62 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from support.ranks import on_ranks
 from support.small_runs import EvenBytes, Words, fit
 from support.tiny_models import TINY_QWEN2
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+)
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.cli.export import card, config_of, policy_of
 from lit_rl.cli.main import Cli, main
-from lit_rl.data.task import Split
-from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.loading.checkpoints import load_weights, write_model
+from lit_rl.models.loading.gguf import convert
+from lit_rl.models.loading.sources import resolve
 from lit_rl.modules import GRPO, Update
-from lit_rl.modules.checkpoint import describe_task
-from lit_rl.types import Problem, Sampling
+from lit_rl.types import Sampling
 
 PROMPT = "def f(x):"
 
 
-def config(tmp_path: Path, tokenizer: str, *, lora: bool, source: str | None, strategy: str = "auto") -> str:
-    """A run of two updates with a critic, as a file."""
-    policy: dict[str, Any] = {"tokenizer": tokenizer, "model": source, "config": None if source else dict(TINY_QWEN2)}
-    policy["lora"] = {"rank": 2} if lora else None
-    critic = "SharedCritic" if lora else "SeparateCritic"
-    run = {
-        "trainer": {
-            "accelerator": "cpu",
-            "strategy": strategy,
-            "devices": 2 if strategy == "fsdp2" else 1,
-            "max_epochs": -1,
-            "logger": False,
-            "enable_progress_bar": False,
-            "default_root_dir": str(tmp_path),
-            "val_check_interval": 2,
-            "check_val_every_n_epoch": None,
-            "callbacks": [
-                {"class_path": "lit_rl.callbacks.Checkpointing", "init_args": {"folder": str(tmp_path / "run")}},
-                {"class_path": "lit_rl.callbacks.ExecutionEvaluation"},
-            ],
-        },
-        "model": {
-            "class_path": "lit_rl.modules.PPO",
-            "init_args": {
-                "policy": {"class_path": "lit_rl.models.CausalLM", "init_args": policy},
-                "critic": {"class_path": f"lit_rl.models.{critic}"},
-                "rewards": [{"class_path": "support.small_runs.EvenBytes"}],
-                "update": {"optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.05}}},
-                "sampling": {"num_samples": 4, "max_tokens": 6},
-                "max_rollouts": 2,
-            },
-        },
-        "data": {"class_path": "support.small_runs.Words", "init_args": {"batch_size": 2}},
+def at(path: str, **arguments: Any) -> dict[str, Any]:
+    return {"class_path": path, "init_args": arguments}
+
+
+def config(tmp_path: Path, tokenizer: str, *, lora: bool, strategy: str) -> str:
+    """A run of two updates with a critic, on the model in ``base``, as a file."""
+    adapters = {"rank": 2} if lora else None
+    policy = at("lit_rl.models.CausalLM", model=str(tmp_path / "base"), tokenizer=tokenizer, lora=adapters)
+    saves = at("lit_rl.callbacks.Checkpointing", folder=str(tmp_path / "run"))
+    trainer = {
+        "accelerator": "cpu",
+        "strategy": strategy,
+        "devices": 2 if strategy == "fsdp2" else 1,
+        "max_epochs": -1,
+        "logger": False,
+        "enable_progress_bar": False,
+        "default_root_dir": str(tmp_path),
+        "val_check_interval": 2,
+        "check_val_every_n_epoch": None,
+        "callbacks": [saves, at("lit_rl.callbacks.ExecutionEvaluation")],
     }
+    model = at(
+        "lit_rl.modules.PPO",
+        policy=policy,
+        critic=at("lit_rl.models.SharedCritic" if lora else "lit_rl.models.SeparateCritic"),
+        rewards=[at("support.small_runs.EvenBytes")],
+        update={"optimizer": at("torch.optim.Adam", lr=0.05)},
+        sampling={"num_samples": 4, "max_tokens": 6},
+        max_rollouts=2,
+    )
     file = tmp_path / "run.yaml"
-    file.write_text(yaml.safe_dump(run))
+    data = at("support.small_runs.Words", batch_size=2)
+    file.write_text(yaml.safe_dump({"trainer": trainer, "model": model, "data": data}))
     return str(file)
 
 
 def saved_base(tokenizer: str, folder: Path) -> CausalLM:
-    """A new policy, written to the folder ``base``."""
     base = CausalLM(config=TINY_QWEN2, tokenizer=tokenizer)
     base.load()
     base.save_pretrained(folder / "base")
@@ -87,20 +87,17 @@ def greedy(model: Any, tokenizer: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("strategy", "lora", "merge"),
     [
-        pytest.param("auto", False, False, marks=pytest.mark.slow),
-        pytest.param("auto", True, False, marks=pytest.mark.slow),
-        pytest.param("auto", True, True, marks=pytest.mark.slow),
+        ("auto", True, False),
         pytest.param("fsdp2", False, False, marks=pytest.mark.slow),
-        pytest.param("fsdp2", True, False, marks=pytest.mark.slow),
         ("fsdp2", True, True),
     ],
 )
 def test_an_exported_folder_writes_what_the_trained_policy_writes(
-    byte_tokenizer: str, tmp_path: Path, strategy: str, lora: bool, merge: bool, capsys: pytest.CaptureFixture[str]
+    byte_tokenizer: str, tmp_path: Path, strategy: str, lora: bool, merge: bool
 ) -> None:
     """One process and two with shards; all weights, an adapter, and an adapter added to its base."""
     base = saved_base(byte_tokenizer, tmp_path)
-    file = config(tmp_path, byte_tokenizer, lora=lora, source=str(tmp_path / "base"), strategy=strategy)
+    file = config(tmp_path, byte_tokenizer, lora=lora, strategy=strategy)
     tokenizer = AutoTokenizer.from_pretrained(byte_tokenizer)
 
     def train() -> Any:
@@ -122,15 +119,7 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
     exported = AutoModelForCausalLM.from_pretrained(folder)  # reads adapters through peft
     assert (folder / "adapter_config.json").exists() == (lora and not merge)
     assert greedy(exported, AutoTokenizer.from_pretrained(folder)) == expected
-    written = (folder / "README.md").read_text()
-    assert "| val/greedy/reward/mean | " in written and "pass@" not in written
-    assert "Trained by lit_rl.modules.PPO of lit-rl" in written
-    assert ": 2 rollouts, 2 updates." in written
-    assert "rollout_000002.ckpt (rollout 2) written to" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--ckpt_path", "best"])
-    error = capsys.readouterr().err
-    assert "no best checkpoint: the Checkpointing of " in error and "has no monitor" in error and error.count("\n") == 1
+    assert "| val/greedy/reward/mean | " in (folder / "README.md").read_text()
 
 
 @pytest.mark.parametrize(("saver", "lora"), [("ours", None), ("Lightning's", LoRA(rank=2, alpha=8.0))])
@@ -153,8 +142,6 @@ def test_a_run_made_in_python_is_exported_from_its_checkpoint(
     tokenizer = AutoTokenizer.from_pretrained(byte_tokenizer)
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     assert greedy(exported, tokenizer) == greedy(policy.model, tokenizer) != greedy(base.model, tokenizer)
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "Trained by lit_rl.modules.grpo.GRPO" in card and "data:" not in card
 
 
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Solve {prompt} now."}]
@@ -176,23 +163,9 @@ def test_an_export_carries_the_stop_strings_and_the_chat_of_its_task(
     main(["export", str(tmp_path / "run"), str(out)])
     assert GenerationConfig.from_pretrained(out).stop_strings == (stops or None)
     card = (out / "README.md").read_text()
-    assert " on words: 1 rollouts" in card
     names: dict[str, Any] = {}
     exec(card.split("```python\n")[1].split("```\n\n## ")[0].replace("FOLDER_OR_HUB_ID", str(out)), names)
     assert names["prompt"] == (chat or "def add(a, b):")
-
-
-def test_a_chat_of_the_tasks_own_has_a_placeholder_where_problems_differ() -> None:
-    class Own(Words):
-        """Questions that begin and end alike, after one message that is always the same."""
-
-        def load_problems(self, split: Split) -> list[Problem]:
-            chats = ("Write `sum`, please.", "Write `sub`, please.", "Write ``, please.")
-            return [Problem(chat, (CHAT[0], {"role": "user", "content": chat}), TokenTarget()) for chat in chats]
-
-    described = {"role": "user", "content": "Write `{prompt}`, please."}
-    assert describe_task(Own()) == {"name": "words", "chat": [CHAT[0], described], "stop_strings": []}
-    assert describe_task(Words()) == {"name": "words", "chat": [], "stop_strings": []}
 
 
 def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer: str) -> None:
@@ -203,14 +176,6 @@ def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer:
     module.on_save_checkpoint(checkpoint)
     policy = policy_of(config_of(checkpoint, ()))
     assert policy.config == dict(fields) and policy.tokenizer_source == byte_tokenizer
-
-    class Mine(CausalLM):
-        """One that says nothing of its constructor."""
-
-    checkpoint = {}
-    GRPO(Mine(config=TINY_QWEN2, tokenizer=byte_tokenizer), rewards=[EvenBytes()]).on_save_checkpoint(checkpoint)
-    with pytest.raises(ValueError, match="holds no configuration"):
-        config_of(checkpoint, ())
 
 
 def test_a_folder_with_something_in_it_is_left_alone_and_files_have_the_mode_of_new_ones(
@@ -225,56 +190,40 @@ def test_a_folder_with_something_in_it_is_left_alone_and_files_have_the_mode_of_
     assert {file.stat().st_mode for file in (tmp_path / "out").iterdir()} == {mode}
 
 
-def test_an_adapter_on_a_base_from_scratch_must_be_merged(byte_tokenizer: str, tmp_path: Path) -> None:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2))
-    policy.load()
-    with pytest.raises(ValueError, match="export with --merge true"):
-        write_model(policy, tmp_path / "out", merge=False)
-
-
-CONFIG = {
-    "model": {"class_path": "m.GRPO", "init_args": {"policy": {"init_args": {"model": "org/base"}}}},
-    "data": {"class_path": "lit_rl.data.Basics"},
-}
-
-
-def header_of(text: str) -> dict[str, Any]:
-    header: dict[str, Any] = yaml.safe_load(text.split("---\n")[1])
-    return header
-
-
-def test_a_card_without_validation_says_so() -> None:
-    text = card({"rollout_step": 5, "global_step": 10}, CONFIG, "rollout_000005.ckpt", "adapter")
-    header = header_of(text)
-    assert header["base_model"] == "org/base"
-    assert header["library_name"] == "peft"
-    assert header["pipeline_tag"] == "text-generation"
-    assert "AutoPeftModelForCausalLM" in text
-    assert "No validation ran before this checkpoint." in text
-
-
 def test_a_card_carries_pass_rates_and_no_folder_of_one_machine(tmp_path: Path) -> None:
-    policy = {"init_args": {"model": str(tmp_path)}}
-    config = {**CONFIG, "model": {"class_path": "m.GRPO", "init_args": {"policy": policy}}}
+    model = {"class_path": "m.GRPO", "init_args": {"policy": {"init_args": {"model": str(tmp_path)}}}}
+    config = {"model": model, "data": {"class_path": "lit_rl.data.Basics"}}
     measured = {"rollout_step": 5, "metrics": {"val/greedy/pass@1": 0.8125, "val/greedy/loss": 1.0}}
     text = card(measured, config, "x.ckpt", "model")
-    assert "base_model" not in header_of(text)
+    assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
     assert "| val/greedy/pass@1 | 0.8125 |" in text and "loss" not in text
 
 
-def test_a_policy_with_adapters_writes_a_folder_that_peft_loads(byte_tokenizer: str, tmp_path: Path) -> None:
-    from peft import AutoPeftModelForCausalLM
-
-    base = saved_base(byte_tokenizer, tmp_path)
-    policy = CausalLM(str(tmp_path / "base"), lora=LoRA(rank=2))
+def test_a_converted_file_is_a_plain_model_that_adapters_can_be_trained_on(
+    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What transformers unpacks still calls itself quantized; reading the file is its own business."""
+    unpacked = saved_base(byte_tokenizer, tmp_path).model
+    unpacked.config.quantization_config, unpacked.is_quantized = {"quant_method": "gguf"}, True
+    tokenizer = AutoTokenizer.from_pretrained(byte_tokenizer)
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: unpacked)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: tokenizer)
+    (tmp_path / "tiny.gguf").touch()
+    convert(str(tmp_path / "tiny.gguf"), str(tmp_path / "model"))
+    monkeypatch.undo()
+    assert "quantization_config" not in json.loads((tmp_path / "model" / "config.json").read_text())
+    policy = CausalLM(str(tmp_path / "model"), lora=LoRA(rank=2))
     policy.load()
-    with torch.no_grad():
-        for name, weight in policy.model.named_parameters():
-            if "lora_B" in name:
-                weight.fill_(0.1)
-    policy.save_pretrained(tmp_path / "adapter")
-    assert not any(path.is_dir() for path in (tmp_path / "adapter").iterdir())
-    loaded = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "adapter")
-    ids = torch.arange(10)[None]
-    torch.testing.assert_close(loaded(ids).logits, policy.model(ids).logits)
-    assert not torch.allclose(loaded(ids).logits, base.model(ids).logits)
+    assert greedy(policy.model, tokenizer) == greedy(unpacked, tokenizer)
+
+
+def test_a_package_that_ships_a_file_is_found_and_its_code_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "ships_a_model"
+    package.mkdir()
+    (package / "__init__.py").write_text("import something_that_is_not_installed\n")
+    (package / "tiny.gguf").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert resolve("package:ships_a_model") == str(package)
+    assert resolve("package:ships_a_model/tiny.gguf") == str(package / "tiny.gguf")

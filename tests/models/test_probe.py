@@ -1,4 +1,4 @@
-"""The probe after loading: a model that samples or scores wrongly is refused."""
+"""Checks after loading: a model that samples or scores wrongly is refused; hidden states to logits by family."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 import torch
 from support.families import config_of
-from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.arguments import ArgumentError
-from lit_rl.execution import TokenTarget
+from lit_rl.functional.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA, decoding, probe
 from lit_rl.models.decoding import Decoding
-from lit_rl.models.family import UnsupportedModelError
-from lit_rl.training.ranks import evaluating
-from lit_rl.types import Problem
+from lit_rl.models.family import UnsupportedModelError, check_projection, decoder_of, projection
 
 GPT2 = config_of("gpt2")
 
@@ -53,62 +50,67 @@ def test_wrong_positions_after_rows_left_the_batch_are_noticed(
         probe.probe(policy.model)
 
 
-def test_adapters_are_probed_switched_off_as_well(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    states: list[bool] = []
-    compare = probe._compare
-
-    def remember(model: torch.nn.Module) -> None:
-        states.append(any(getattr(part, "_disable_adapters", False) for part in model.modules()))
-        compare(model)
-
-    monkeypatch.setattr(probe, "_compare", remember)
-    built(byte_tokenizer, TINY_QWEN2, lora=LoRA(rank=2)).load()
-    assert states == [False, True]
-
-
 def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -> None:
     """Ids go up to 257, that of the pad token."""
     with pytest.raises(ArgumentError, match=r"tokenizer: expected ids below 257, .* of 258; give the tokenizer"):
         built(byte_tokenizer, GPT2 | {"vocab_size": 257}).load()
 
 
-@pytest.mark.parametrize("is_special", [False, True])
-def test_only_special_tokens_that_nothing_names_may_lie_beyond_the_embedding(
-    byte_tokenizer: str, is_special: bool
-) -> None:
-    policy = built(byte_tokenizer, GPT2 | {"vocab_size": 258}, probe=False)
-    policy.load_tokenizer()
-    policy.tokenizer.add_tokens(["<image>"], special_tokens=is_special)
-    if is_special:
-        policy.load()
-        policy.model, policy.tokenizer.chat_template = None, "{{ '<image>' }}"
-    with pytest.raises(ArgumentError, match=r"ids below 258, .* of 259"):
-        policy.load()
+@pytest.mark.parametrize(
+    ("family", "setting"),
+    [
+        ("granite", {"logits_scaling": 4.0}),
+        ("gemma2", {"final_logit_softcapping": 0.05}),
+        ("gemma3_text", {"final_logit_softcapping": 0.05}),
+        ("cohere", {"logit_scale": 0.25}),
+        ("qwen2", {}),
+    ],
+)
+def test_logits_are_the_models_own(byte_tokenizer: str, family: str, setting: dict[str, float]) -> None:
+    """Each setting changes the logits by more than half."""
+    model = loaded(byte_tokenizer, config_of(family) | setting)
+    ids = torch.arange(1, 9)[None]
+    with torch.no_grad():
+        hidden = decoder_of(model)(input_ids=ids).last_hidden_state[0]
+        own = model(input_ids=ids).logits[0]
+        plain = model.get_output_embeddings()(hidden)
+        assert torch.allclose(projection(model)(hidden), own, atol=1e-6)
+        assert isinstance(projection(model), LinearHead)
+    assert not setting or (plain - own).abs().max() > 0.3 * own.abs().max()
 
 
-def test_an_attention_that_the_family_lacks_is_answered_in_one_line(byte_tokenizer: str) -> None:
-    config = {"model_type": "bloom", "hidden_size": 32, "n_layer": 2, "n_head": 4}
-    with pytest.raises(
-        UnsupportedModelError, match=r"^bloom has no attention implementation sdpa: leave attention out"
-    ):
-        built(byte_tokenizer, config, attention="sdpa").load()
-
-
-@pytest.mark.parametrize(("family", "dtype"), [("codegen", "float16"), ("qwen2", "bfloat16")])
-def test_narrow_weights_pass(byte_tokenizer: str, family: str, dtype: str) -> None:
-    config = TINY_QWEN2 if family == "qwen2" else GPT2 | {"model_type": "codegen", "rotary_dim": 4, "n_ctx": 128}
-    policy = built(byte_tokenizer, config, dtype=dtype, lora=LoRA(rank=2))
+def loaded(tokenizer: str, config: dict[str, Any], **arguments: Any) -> Any:
+    policy = CausalLM(config=config, tokenizer=tokenizer, **({"probe": False, "share_prompts": False} | arguments))
     policy.load()
-    assert {p.dtype for p in policy.parameters() if not p.requires_grad} == {getattr(torch, dtype)}
+    return policy.model.eval()
 
 
-def test_rows_that_fill_their_positions_do_not_stop_the_others(byte_tokenizer: str) -> None:
-    """A finished row stays in the batch for some steps: its positions must not run past the table's end."""
-    policy = built(byte_tokenizer)
-    policy.load()
-    policy.codec.eos_ids = frozenset()
-    prompts = [Problem(p, p, TokenTarget()) for p in ("x" * 120, *(f"abc{i}" for i in range(5)))]
-    with torch.no_grad(), evaluating(policy):
-        done = sample(policy, prompts, max_tokens=124)
-        assert done.lengths.tolist() == [8] + [124] * 5
-        assert torch.allclose(policy.logprobs(done), done.sampler_logprobs, atol=1e-5)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_logits_that_nobody_knows_how_to_make_are_refused(byte_tokenizer: str, dtype: str) -> None:
+    """A tenth more is past rounding, in bfloat16 too."""
+    model = loaded(byte_tokenizer, TINY_QWEN2, dtype=dtype)
+    check_projection(model)
+
+    def scaled(module: Any, args: Any, output: Any) -> None:
+        output.logits = output.logits * 1.1
+
+    model.register_forward_hook(scaled)
+    with pytest.raises(UnsupportedModelError, match=r"not its output matrix times .*lit_rl\.models\.family"):
+        check_projection(model)
+
+
+def test_a_policy_with_unknown_logits_does_not_load_even_without_a_probe(byte_tokenizer: str) -> None:
+    with pytest.raises(UnsupportedModelError, match="not its output matrix"):
+        loaded(byte_tokenizer, config_of("granite") | {"model_type": "hyperclovax"}, probe=False)
+
+
+def test_an_output_layer_that_does_more_is_called(byte_tokenizer: str) -> None:
+    """Adapters on it, and hooks."""
+    adapted = loaded(byte_tokenizer, TINY_QWEN2, lora=LoRA(rank=2, target_modules=["lm_head"]))
+    assert not isinstance(projection(adapted), LinearHead)
+    hooked = loaded(byte_tokenizer, TINY_QWEN2)
+    hidden = torch.randn(3, hooked.config.hidden_size)
+    before = projection(hooked)(hidden)
+    hooked.get_output_embeddings().register_forward_hook(lambda module, args, output: output + 1)
+    assert not isinstance(projection(hooked), LinearHead)
+    torch.testing.assert_close(projection(hooked)(hidden), before + 1)

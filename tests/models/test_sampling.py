@@ -1,4 +1,4 @@
-"""The sampling loop's parts: filters, random streams, stop strings, the ids that end a completion."""
+"""Sampling: filters, random streams, the ids that end a completion; toys, whose updates test_formulas.py compares."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
 from transformers import GenerationConfig
 
 import lit_rl.models.sampling
+from lit_rl.data import Corridor, Sorting
+from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, ToyPolicy
+from lit_rl.data.toys.toy_tasks import corridor_distances
 from lit_rl.models import CausalLM
-from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.sampling import Uniforms, choose_tokens
 from lit_rl.types import Sampling, StopReason
 
@@ -73,18 +76,6 @@ def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:
     assert torch.equal(both[:, 0], alone[1][:100]) and torch.equal(both[:, 1], alone[0][20:])
 
 
-@pytest.mark.parametrize("stop", ["\nd", "\nclass", "\nif __name__ == '__main__':\n", "é" * 30, "x" * 200])
-def test_stop_strings_of_any_length_stop_and_cut(byte_tokenizer: str, stop: str) -> None:
-    """One token a byte: a string of 200 characters is 200 tokens."""
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    policy.load_tokenizer()
-    text = TextCodec(policy.tokenizer)
-    ids = policy.tokenizer("    return 1" + stop)["input_ids"]
-    held = [text.holds_stop(ids[:n], (stop, "never")) for n in range(1, len(ids) + 1)]
-    assert held == [False] * (len(ids) - 1) + [True]
-    assert text.decode(ids, StopReason.STOP_STRING, (stop, "never"))[0] == "    return 1"
-
-
 def test_every_eos_id_of_model_and_tokenizer_ends_a_completion(byte_tokenizer: str, tmp_path: Path) -> None:
     """Item 8: chat models list several in their generation config alone."""
     first = CausalLM(config=TINY_QWEN2 | {"eos_token_id": 70}, tokenizer=byte_tokenizer)
@@ -94,3 +85,32 @@ def test_every_eos_id_of_model_and_tokenizer_ends_a_completion(byte_tokenizer: s
     policy = CausalLM(str(tmp_path))
     policy.load()
     assert policy.codec.eos_ids == {65, 66, 70, 256}
+
+
+def walker() -> ToyPolicy:
+    policy = CorridorPolicy(num_cells=4)
+    policy.load()
+    with torch.no_grad():
+        policy.weights.weight.copy_(torch.tensor([[0, 0], [0.3, -0.2], [1, 0], [0, 2], [-1, 1.0]]))
+    return policy
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_scores_are_those_of_the_sampler(temperature: float) -> None:
+    sorter = SortingPolicy(init_seed=1)
+    sorter.load()
+    for policy, task in ((sorter, Sorting()), (walker(), Corridor(num_cells=4))):
+        rows = sample(policy, task.problems("train"), num_samples=6, temperature=temperature, max_tokens=8)
+        logprobs = policy.logprobs(rows, temperature)
+        torch.testing.assert_close(logprobs, rows.sampler_logprobs)
+        assert logprobs.requires_grad
+
+
+def test_a_walk_ends_at_the_goal_or_at_the_limit() -> None:
+    rows = sample(walker(), Corridor(num_cells=4).problems("train"), num_samples=20, max_tokens=5)
+    of_rows = zip(rows.problems, rows.completion_ids.tolist(), rows.lengths.tolist(), rows.stop_reasons, strict=True)
+    for problem, ids, length, reason in of_rows:
+        walk = corridor_distances(*problem.check.data, ids[:length])  # type: ignore[attr-defined]
+        assert (reason is StopReason.EOS) == (walk[-1] == 0)
+        assert length == 5 or walk[-1] == 0
+        assert 0 not in walk[:-1]

@@ -1,4 +1,4 @@
-"""Whole weights are those of a checkpoint that transformers writes, adapters merged, sharded or not."""
+"""Whole weights are those of a checkpoint that transformers writes; units of sharding, and ranks that gather them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from support.ranks import on_ranks
+from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
+from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.engines.engine import EngineError
 from lit_rl.engines.whole_weights import adapter_weights, hand_over, require_copyable, whole_weights, write_adapter
+from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import POLICY
-from lit_rl.training.ranks import shard
+from lit_rl.training.ranks import evaluating, layers_of, shard, unsharded
+from lit_rl.types import Problem
 
 MIXTURE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -163,3 +167,57 @@ def test_a_rank_that_cannot_write_gathers_to_the_end_and_fails(fault: type[Excep
     with pytest.raises(EngineError, match=r"could not be written to place \(no space.*: set TMPDIR"):
         hand_over(weights(), Path("place"), write, "set TMPDIR")
     assert gathered == [0, 1, 2], "other ranks would wait for this one"
+
+
+def problems(*prompts: str) -> list[Problem]:
+    return [Problem(prompt, prompt, TokenTarget()) for prompt in prompts]
+
+
+def sharded(tokenizer: str, **kwargs: Any) -> CausalLM:
+    torch.distributed.init_process_group("gloo")
+    policy = loaded(tokenizer, **kwargs)
+    policy.make_reference()
+    shard(policy, init_device_mesh("cpu", (torch.distributed.get_world_size(),)))
+    return policy
+
+
+def test_layers_are_the_items_of_the_outermost_lists(tiny_policy: CausalLM, byte_tokenizer: str) -> None:
+    experts = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    model = nn.Sequential(nn.ModuleList([nn.Sequential(experts), nn.Linear(2, 2)]))
+    assert layers_of(model) == list(model[0])
+    assert [type(layer).__name__ for layer in layers_of(tiny_policy)] == ["Qwen2DecoderLayer"] * 2
+    assert [type(layer).__name__ for layer in layers_of(loaded(byte_tokenizer, lora=True))] == ["Qwen2DecoderLayer"] * 2
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_ranks_that_sample_other_numbers_of_rows_and_tokens_do_not_wait_for_each_other(
+    byte_tokenizer: str, lora: bool
+) -> None:
+    """Items 46, 52: one rank samples, the other has nothing to do; then both score, as policy and as reference."""
+    alone = loaded(byte_tokenizer, lora=lora)
+    expected = sample(alone, problems("a", "hello"), num_samples=2, max_tokens=9)
+
+    def on_two() -> Any:
+        policy = sharded(byte_tokenizer, lora=lora)
+        prompts = problems("a", "hello") if torch.distributed.get_rank() == 0 else []
+        with torch.no_grad(), evaluating(policy), unsharded(policy):
+            whole = sum(p.numel() for n, p in policy.model.named_parameters())
+        done = sample(policy, prompts, num_samples=2, max_tokens=9)
+        with torch.no_grad(), evaluating(policy):
+            score = policy.logprobs(expected)
+            reference = policy.make_reference().logprobs(expected)
+            again = policy.logprobs(expected)
+        policy.reshard()  # after a forward without gradients the root's own weights stay gathered
+        held = sum(p.to_local().numel() for p in policy.parameters())
+        return done.texts, whole, held, [x.tolist() for x in (score, reference, again)]
+
+    (texts, whole, held, scores), (none, _, held_too, _) = on_ranks(on_two)
+    assert texts == expected.texts
+    assert none == ()
+    assert whole == sum(p.numel() for p in alone.model.parameters())
+    copies = 1 if lora else 2  # the policy and, without adapters, its frozen reference
+    assert held + held_too == copies * whole
+    with torch.no_grad(), evaluating(alone):
+        truth, of_base = alone.logprobs(expected), alone.make_reference().logprobs(expected)
+    for score, true in zip(scores, (truth, of_base, truth), strict=True):
+        assert torch.allclose(torch.tensor(score), true, atol=1e-5)

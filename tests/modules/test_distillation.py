@@ -149,9 +149,6 @@ def test_the_teacher_corrects_the_chosen_rows_and_tokens(distil: Distil, expecte
     assert found == [row.ljust(8, ".") for row in expected]
 
 
-PASS, FAIL, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
-
-
 def test_sampled_gaps_are_added_to_weighted_advantages(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:
     """A quarter of GRPO's advantage plus twice the clipped gap to the teacher, on rows that were shown."""
     options: dict[str, Any] = {
@@ -337,15 +334,9 @@ def test_the_base_without_adapters_is_the_reference_that_teaches(byte_tokenizer:
     assert (policy.token_logits(rows)(slice(1, 5)) - before).abs().max() > 1e-3
 
 
-def test_what_cannot_teach_is_refused_in_one_line(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:
+def test_what_cannot_teach_is_refused(make_module: Make, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="without hindsight"):
         make_module(Distillation, teacher="policy")
-    with pytest.raises(UsageError, match=r"unknown placeholder \{check\}"):
-        Hindsight(feedback_template="{prompt}{check}")
-    with pytest.raises(UsageError, match="set that to 1 for a moving average"):
-        make_module(refresh_reference_share=0.1)
     other = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl.data/basics/tokenizer")
     with pytest.raises(UsageError, match=r"teacher: expected the policy's tokenizer"):
         fit(make_module(Distillation, teacher=other), tmp_path)
-    with pytest.raises(UsageError, match="nothing to show"):
-        fit(make_module(Distillation, teacher="policy", hindsight=Hindsight("feedback")), tmp_path)

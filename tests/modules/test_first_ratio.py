@@ -29,6 +29,7 @@ SMALL = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 128,
     "initializer_range": 0.1,
+    "attention_dropout": 0.5,
 }
 SHARED, PADDED = True, False
 POLICY = ("dtype", "share_prompts", "gradient_checkpointing", "lora")
@@ -66,7 +67,7 @@ def fitted(tokenizer: str, folder: Path, kind: str, strategy: Any = "auto", devi
     module = type("Seen", (Watched, base), {})(
         Brief(config=SMALL, tokenizer=tokenizer, **of_policy),
         rewards=[EvenBytes()],
-        sampling=Sampling(num_samples=8, max_tokens=12),
+        sampling=Sampling(num_samples=8, max_tokens=12, temperature=0.5),
         objective=Objective(**of_objective),
         update=Update(optimizer=partial(torch.optim.AdamW, lr=rate), **{"microbatch_size": 5} | given),
         max_rollouts=2,
@@ -80,27 +81,28 @@ def firsts(moved: dict[tuple[int, int], float]) -> Iterator[float]:
     return (distance for (_, update), distance in moved.items() if update == 0)
 
 
-CASES = [
-    (dtype, minibatches, epochs, share, kl)
-    for dtype in ("bfloat16", "float32")
-    for minibatches, epochs in ((1, 2), (2, 1), (4, 1), (4, 2))
-    for share in (SHARED, PADDED)
-    for kl in (0.0, 0.1)
-]
-
-
-@pytest.mark.parametrize(("dtype", "minibatches", "epochs", "share", "kl"), CASES)
+@pytest.mark.parametrize(
+    ("dtype", "minibatches", "epochs", "share", "kl"),
+    [
+        ("bfloat16", 1, 2, SHARED, 0.1),
+        ("bfloat16", 2, 1, PADDED, 0.1),
+        ("bfloat16", 4, 1, SHARED, 0.0),
+        ("bfloat16", 4, 2, PADDED, 0.0),
+        ("float32", 1, 2, PADDED, 0.0),
+        ("float32", 4, 2, SHARED, 0.1),
+    ],
+)
 def test_with_a_rate_of_0_every_ratio_is_1(
     byte_tokenizer: str, tmp_path: Path, dtype: str, minibatches: int, epochs: int, share: bool, kl: float
 ) -> None:
+    """Items 33, 34, 36: at temperature 0.5, behind left pads, in a model with dropout."""
     options = {"dtype": dtype, "minibatches": minibatches, "epochs": epochs, "share_prompts": share, "kl_coef": kl}
     module = fitted(byte_tokenizer, tmp_path, "grpo", rate=0.0, **options)
     assert len(module.moved) == 2 * minibatches * epochs
     assert set(module.moved.values()) == {0.0}
 
 
-@pytest.mark.parametrize("kind", ["grpo", "ppo", "distillation"])
-@pytest.mark.parametrize("minibatches", [2, 4])
+@pytest.mark.parametrize(("kind", "minibatches"), [("grpo", 2), ("ppo", 4), ("distillation", 2)])
 def test_each_rollouts_first_minibatch_has_ratio_1(
     byte_tokenizer: str, tmp_path: Path, kind: str, minibatches: int
 ) -> None:

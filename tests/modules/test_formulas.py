@@ -152,7 +152,6 @@ def policy() -> CorridorPolicy:
 
 
 def learned(folder: Path, cls: type[RolloutModule], **options: Any) -> tuple[Any, dict[str, float]]:
-    """One rollout: the module, and what it logged."""
     common: dict[str, Any] = {
         "rewards": [Scored(lambda _: (row.reward for row in ROWS))],
         "sampling": Sampling(num_samples=len(ROWS), max_tokens=LIMIT, temperature=TEMPERATURE),
@@ -275,8 +274,6 @@ KEPT = [i for i in JUDGED if not ROWS[i].cut]
         ("clipped", "sequence_sum", False),
         ("clipped", "sequence_sum_constant", True),
         ("corrected", "token_mean", True),
-        ("corrected", "sequence_sum_constant", False),
-        ("of_sequences", "token_mean", True),
         ("of_sequences", "sequence_mean", False),
     ],
 )
@@ -308,7 +305,6 @@ KINDS: dict[str, Callable[[float, float, float], float]] = {
 
 
 def drift(table: Table, row: Row, kind: str) -> list[float]:
-    """KL of each token to the reference."""
     tokens = zip(*(logprobs(at, row) for at in (table, REFERENCE, START)), strict=True)
     return [KINDS[kind](*token) for token in tokens]
 
@@ -441,10 +437,9 @@ def test_ppo_takes_the_steps_of_its_formula(tmp_path: Path, treatment: str, whit
 
 
 class Walks(TaskDataModule):
-    """The judged walks as demonstrations, or as pairs of one walk and the next."""
+    """The judged walks as demonstrations, and as pairs of one walk and the next."""
 
     name = "walks"
-    paired = False
 
     def load_problems(self, split: Split) -> list[Problem]:
         return [self.problem(number, *pair) for number, pair in enumerate(PAIRS)]
@@ -452,13 +447,8 @@ class Walks(TaskDataModule):
     def problem(self, number: int, chosen: Row, rejected: Row) -> Problem:
         texts = [" ".join(map(str, row.moves)) for row in (chosen, rejected)]
         pair = PreferencePair(f"{number}", "", *texts, 1.0, 0.0)
-        fields = {"pair": pair} if self.paired else {"demonstration": texts[0]}
+        fields = {"pair": pair, "demonstration": texts[0]}
         return Problem(f"{number}", "", TokenTarget((CELLS, chosen.start)), fields=fields)
-
-
-class Pairs(Walks):
-    name = "pairs"
-    paired = True
 
 
 PAIRS = [
@@ -473,17 +463,16 @@ PAIRS = [
 ]
 
 
-TEXT: dict[str, Any] = {
-    "optimizer": lambda params: torch.optim.SGD(params, lr=RATE),
-    "gradient_clip_norm": None,
-    "microbatch_size": 2,
-    "max_updates": 2,
-}
+def of_texts(cls: Any, rate: float) -> dict[str, Any]:
+    def sgd(params: Any) -> torch.optim.Optimizer:
+        return torch.optim.SGD(params, lr=rate)
+
+    return grouped(cls, optimizer=sgd, gradient_clip_norm=None, microbatch_size=2, max_updates=2)
 
 
 def test_sft_takes_the_steps_of_its_formula(tmp_path: Path) -> None:
     """Five texts in three micro-batches; the loss is the mean over their tokens."""
-    module = SFT(policy(), **grouped(SFT, **TEXT))
+    module = SFT(policy(), **of_texts(SFT, RATE))
     trainer = fit(module, tmp_path, data=Walks(batch_size=5))
 
     def loss(table: Table) -> float:
@@ -509,9 +498,8 @@ def test_dpo_takes_the_steps_of_its_formula(tmp_path: Path, kind: Any, average: 
     By default, as in TRL, log-probabilities are averaged over tokens for IPO alone.
     """
     rate = RATE / 10
-    options = TEXT | {"optimizer": lambda params: torch.optim.SGD(params, lr=rate)}
-    module = DPO(policy(), kind=kind, beta=COEF, average=average, **grouped(DPO, **options))
-    trainer = fit(module, tmp_path, data=Pairs(batch_size=5))
+    module = DPO(policy(), kind=kind, beta=COEF, average=average, **of_texts(DPO, rate))
+    trainer = fit(module, tmp_path, data=Walks(batch_size=5))
     of_tokens = mean if average or (average is None and kind == "ipo") else sum
 
     def rewards(table: Table) -> list[list[float]]:

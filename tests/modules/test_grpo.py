@@ -1,4 +1,4 @@
-"""GRPO's orchestration: the same gradient in every split, and nothing learned where there is nothing to learn."""
+"""GRPO and REINFORCE: the same gradient in every split, and nothing learned where there is nothing to learn."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import Brief, EvenBytes, Scored, everything, fit, weights
+from support.small_runs import Brief, EvenBytes, Scored, everything, fit, weights, whole_and_resumed
+from torch import Tensor
 
 from lit_rl.advantages import BatchMean, GroupMean
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.losses import SequenceMask
-from lit_rl.models import SeparateCritic
-from lit_rl.modules import GRPO, PPO, RolloutModule
+from lit_rl.models import SeparateCritic, SortingPolicy
+from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
 from lit_rl.modules.objective import Objective
 from lit_rl.rewards.term import TermScore
 from lit_rl.rollout import InfrastructureError, Rollout
-from lit_rl.types import Completions, Experience, Judgement, Sampling
+from lit_rl.training.ranks import sum_over_ranks
+from lit_rl.types import Completions, Experience, Judgement
 
 Make = Callable[..., RolloutModule]
 CONTROLLED = Objective(
@@ -42,7 +44,7 @@ SPLIT: dict[str, tuple[type[RolloutModule], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", SPLIT)
 def test_any_split_into_micro_batches_gives_the_same_weights(make_module: Make, tmp_path: Path, kind: str) -> None:
-    """Items 2, 4, 5, 74: two rollouts of two epochs of two minibatches, with KL, in fp64; the critic's too."""
+    """Items 2, 4, 5, 74: two rollouts of two epochs of two minibatches, with KL, in fp64; values are divided alike."""
     results, (cls, options) = [], SPLIT[kind]
     for size in (None, 1, 5):
         own: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {"baseline": GroupMean("batch_std")}
@@ -58,36 +60,6 @@ def test_any_split_into_micro_batches_gives_the_same_weights(make_module: Make, 
         assert (other - results[0]).abs().max() < 1e-10
 
 
-class Ratios(GRPO):
-    """Keeps the log-ratio of each micro-batch."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.differences: list[float] = []
-
-    def minibatch_losses(self, micro: Experience, denominator: torch.Tensor) -> Any:
-        with torch.no_grad():
-            new = self.policy.logprobs(micro.completions, self.sampling.temperature)
-        self.differences.append(float((new - micro.old_logprobs)[micro.loss_mask].abs().max()))
-        return super().minibatch_losses(micro, denominator)
-
-
-def test_the_first_ratio_is_exactly_one_however_rows_are_split(make_module: Make, tmp_path: Path) -> None:
-    """Items 33, 34, 36: dropout 0.5, temperature 0.5, left pads."""
-    common: dict[str, Any] = {
-        "model": {"attention_dropout": 0.5},
-        "sampling": Sampling(num_samples=4, max_tokens=6, temperature=0.5),
-        "max_rollouts": 1,
-    }
-    equal = make_module(Ratios, epochs=2, **common)
-    fit(equal, tmp_path)
-    assert equal.differences[0] == 0.0  # type: ignore[attr-defined]
-    assert equal.differences[1] > 0.0  # type: ignore[attr-defined]
-    other = make_module(Ratios, minibatches=2, microbatch_size=3, **common)
-    fit(other, tmp_path)
-    assert other.differences[0] == 0.0  # type: ignore[attr-defined]
-
-
 def test_groups_of_equal_rewards_move_no_weight_at_all(make_module: Make, tmp_path: Path) -> None:
     """Item 17: the mean of 0.7 is not exact; the update is skipped, so the optimizer's step count does not move."""
     module = make_module(rewards=[Scored(0.7)], max_rollouts=2)
@@ -100,9 +72,7 @@ def test_groups_of_equal_rewards_move_no_weight_at_all(make_module: Make, tmp_pa
 
 
 class SomeFail(GRPO):
-    """Every fourth program cannot be judged, for reasons of ours; or the same rows are taken out by hand."""
-
-    by_hand = False
+    """Every fourth program cannot be judged, for reasons of ours."""
 
     def collect(self, *args: Any) -> Rollout:
         rollout = super().collect(*args)
@@ -111,17 +81,8 @@ class SomeFail(GRPO):
         return replace(rollout, judgements=tuple(judgements))
 
 
-class Absent(EvenBytes):
-    """No value where the program could not be judged."""
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        failed = [j.outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE for j in judgements]
-        scores = super().score(completions, judgements)
-        return [TermScore(None) if bad else score for bad, score in zip(failed, scores, strict=True)]
-
-
 def test_too_many_infrastructure_failures_stop_the_run(make_module: Make, tmp_path: Path) -> None:
-    module = make_module(SomeFail, rewards=[Absent()], max_rollouts=1, max_failures=0.2)
+    module = make_module(SomeFail, max_rollouts=1, max_failures=0.2)
     with pytest.raises(InfrastructureError, match=r"3 of 12 programs could not be judged.*no worker"):
         fit(module, tmp_path)
 
@@ -149,11 +110,6 @@ def test_a_term_that_never_has_a_value_stops_the_run_and_one_that_recovers_does_
     assert fit(recovered, tmp_path).global_step == 4, "two rollouts without a reward were skipped"
 
 
-def test_resampling_of_groups_of_one_is_refused(make_module: Make) -> None:
-    with pytest.raises(ValueError, match="num_samples must be 2 or more, or max_resamples 0"):
-        make_module(sampling=Sampling(num_samples=1), baseline=BatchMean(), max_resamples=2)
-
-
 @pytest.mark.parametrize("error", [RuntimeError("in the middle"), KeyboardInterrupt()])
 def test_an_exception_ends_the_sandbox(make_module: Make, tmp_path: Path, error: BaseException) -> None:
     """Lightning tears the module down after a run that ended by itself, and after no other."""
@@ -176,7 +132,7 @@ def test_an_exception_ends_the_sandbox(make_module: Make, tmp_path: Path, error:
 
 
 def test_decoupled_terms_reach_the_advantages_with_their_weights(make_module: Make, tmp_path: Path) -> None:
-    """Of a term without spread, one without weight and one of small spread only the last moves a weight."""
+    """Of a term without spread, one without weight and one of small spread only the last counts."""
     short = Scored(lambda rows: [0.001 * n for n in rows.lengths.tolist()], "short")
     short.weight = -0.5
     unlogged = Scored(lambda rows: range(len(rows)), "numbers")
@@ -195,8 +151,6 @@ def test_decoupled_terms_reach_the_advantages_with_their_weights(make_module: Ma
 
 
 class Kept(GRPO):
-    """Keeps the experience of each rollout."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kept: list[Experience] = []
@@ -204,3 +158,37 @@ class Kept(GRPO):
     def make_experience(self, *args: Any) -> Experience:
         self.kept.append(super().make_experience(*args))
         return self.kept[-1]
+
+
+class Before(BatchMean):
+    """Compares with the mean of the rollout before."""
+
+    last = 0.0
+
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        before, self.last = self.last, float(scores[valid].mean())
+        return torch.full_like(scores, before)
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        return (scores - self.expected(scores, valid, group_ids)) * valid
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"last": self.last}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.last = state["last"]
+
+
+def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: Make, tmp_path: Path) -> None:
+    """Items 55 to 57, with a baseline that has a state."""
+    whole, second = whole_and_resumed(lambda: make_module(baseline=Before("none"), max_rollouts=6), tmp_path, 3)
+    assert torch.equal(weights(second), weights(whole))
+    assert second.policy.version == whole.policy.version == 6
+
+
+def test_baselines_and_deltas_sum_over_ranks() -> None:
+    """Item 21."""
+    for cls, name in ((REINFORCE, "baseline"), (REINFORCE, "deltas"), (GRPO, "baseline")):
+        compares = BatchMean(normalize="none")
+        cls(SortingPolicy(), rewards=[EvenBytes()], **{name: compares})  # type: ignore[arg-type]
+        assert compares.sum_over_ranks is sum_over_ranks

@@ -1,51 +1,28 @@
-"""Around the updates of a run: what it is given, what it is built from, and what the trainer's own switches do."""
+"""A run around its rollouts: rows and learning rates of updates, notices, plateaus, checkpoints as modules."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import pytest
 import torch
 from lightning.pytorch.cli import ReduceLROnPlateau
 from support.late_verdicts import Late
-from support.small_runs import EvenBytes, SaveAt, Words, fit, quiet_trainer, weights, whole_and_resumed
+from support.small_runs import EvenBytes, SaveAt, Words, fit, weights, whole_and_resumed
 
-from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Split
+from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import StdioTests, TokenTarget, UnitTests
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
+from lit_rl.modules.minibatches import Minibatch
 from lit_rl.types import Problem, Sampling
 
 Make = Callable[..., RolloutModule]
-
-
-class Batches(pl.Callback):
-    """Notes the problems of each rollout and of each validation batch."""
-
-    def __init__(self) -> None:
-        self.train: list[tuple[str, ...]] = []
-
-    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        self.train.append(tuple(problem.task_id for problem in batch))
-
-
-@pytest.mark.parametrize(("overfit", "per_epoch"), [(0.5, 2), (1, 1)])
-def test_overfit_batches_repeats_the_first_batches_in_their_order(
-    make_module: Make, tmp_path: Path, overfit: float, per_epoch: int, recwarn: pytest.WarningsRecorder
-) -> None:
-    batches = Batches()
-    data = Words(batch_size=3, validation_batch_size=3)
-    fit(make_module(max_rollouts=6), tmp_path, data=data, overfit_batches=overfit, callbacks=[batches])
-    first = [tuple(f"train{3 * i + j}" for j in range(3)) for i in range(per_epoch)]
-    assert batches.train == list(itertools.islice(itertools.cycle(first), 6))
-    assert not [w for w in recwarn if "shuffling" in str(w.message)]
 
 
 @pytest.mark.parametrize("forgeable", [True, False])
@@ -61,12 +38,6 @@ def test_a_run_that_trains_on_unit_tests_says_that_a_pass_can_be_forged(
     fit(make_module(max_rollouts=1, sandbox=Late), tmp_path, data=Tested(batch_size=3))
     told = [line for line in caplog.messages if "forge a pass" in line]
     assert len(told) == forgeable
-    assert all("StdioTests or CallTests" in line and "\n" not in line for line in told)
-
-
-def plateau(monitor: str) -> Callable[[torch.optim.Optimizer], Any]:
-    """A tenth of the rate as soon as the metric did not get smaller once."""
-    return lambda optimizer: ReduceLROnPlateau(optimizer, monitor=monitor, factor=0.1, patience=0, threshold=0.0)
 
 
 class Rising(GRPO):
@@ -86,18 +57,12 @@ class Rising(GRPO):
 def test_a_plateau_of_a_validation_metric_lowers_the_rate(make_module: Make, tmp_path: Path) -> None:
     """Validation after rollouts 2, 4 and 6: the first is the best, each later one costs a factor of ten."""
     validation = {"limit_val_batches": 1, "val_check_interval": 2, "check_val_every_n_epoch": None}
-    make = partial(make_module, Rising, lr_scheduler=plateau("val/rising"), max_rollouts=7)
+    schedule = partial(ReduceLROnPlateau, monitor="val/rising", factor=0.1, patience=0, threshold=0.0)
+    make = partial(make_module, Rising, lr_scheduler=schedule, max_rollouts=7)
     module, rest = whole_and_resumed(make, tmp_path, 5, **validation)
     assert module.rates == pytest.approx([0.5] * 4 + [0.05] * 2 + [0.005])
     assert rest.rates == pytest.approx([0.05, 0.005])
     assert torch.equal(weights(rest), weights(module))
-
-
-def test_a_plateau_of_a_training_metric_is_looked_for_after_every_rollout(make_module: Make, tmp_path: Path) -> None:
-    """No row is ever without a reward: no rollout after the first one is better."""
-    module: Any = make_module(Rising, lr_scheduler=plateau("reward/invalid_fraction"), max_rollouts=3)
-    fit(module, tmp_path)
-    assert module.rates == pytest.approx([0.5, 0.5, 0.05])
 
 
 def test_validation_has_the_token_limit_of_training_unless_it_has_its_own(make_module: Make) -> None:
@@ -106,47 +71,79 @@ def test_validation_has_the_token_limit_of_training_unless_it_has_its_own(make_m
     assert make_module(sampling=sampling, validation_sampling={"own": own}).validation_sampling == {"own": own}
 
 
-def test_a_plateau_without_a_metric_is_refused_in_one_line(make_module: Make, tmp_path: Path) -> None:
-    module = make_module(lr_scheduler=lambda optimizer: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer))
-    with pytest.raises(ValueError, match=r"ReduceLROnPlateau needs a metric.*monitor"):
-        fit(module, tmp_path)
-
-
-@pytest.mark.parametrize("cls", [GRPO, PPO])
-def test_load_from_checkpoint_gives_the_weights_of_the_checkpoint(
-    make_module: Make, byte_tokenizer: str, tmp_path: Path, cls: Any
-) -> None:
-    options: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
-    module = make_module(cls, max_rollouts=2, **options)
+def test_load_from_checkpoint_gives_the_weights_of_the_checkpoint(make_module: Make, tmp_path: Path) -> None:
+    module = make_module(PPO, max_rollouts=2, critic=SeparateCritic())
     fit(module, tmp_path, callbacks=[SaveAt(2, tmp_path / "two.ckpt")])
-    fresh = make_module(cls, **({"critic": SeparateCritic()} if cls is PPO else {}))
-    parts: dict[str, Any] = {"policy": fresh.policy, "rewards": [EvenBytes()]}
-    if cls is PPO:
-        parts["critic"] = fresh.critic  # type: ignore[attr-defined]
-    loaded = cls.load_from_checkpoint(tmp_path / "two.ckpt", **parts)
+    parts: dict[str, Any] = {"policy": make_module().policy, "rewards": [EvenBytes()], "critic": SeparateCritic()}
+    loaded = PPO.load_from_checkpoint(tmp_path / "two.ckpt", **parts)
     assert loaded.clock.count == 2
     for (name, ours), (other, theirs) in zip(loaded.named_parameters(), module.named_parameters(), strict=True):
         assert name == other
         assert torch.equal(ours, theirs)
 
 
-def test_load_from_checkpoint_without_its_parts_or_a_configuration_says_what_to_give(
-    make_module: Make, tmp_path: Path
-) -> None:
-    fit(make_module(max_rollouts=1), tmp_path, callbacks=[SaveAt(1, tmp_path / "one.ckpt")])
-    with pytest.raises(
-        ValueError, match=r"one\.ckpt holds no configuration.*give the algorithm's arguments, at least policy"
-    ):
-        GRPO.load_from_checkpoint(tmp_path / "one.ckpt")
+class Rows(GRPO):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.rows: list[tuple[int, list[int]]] = []
+        self.rates: list[tuple[int, float]] = []
+
+    def update_once(self, experience: Any, minibatch: Minibatch, *args: Any) -> float | None:
+        optimizer: Any = self.optimizers()
+        self.rows.append((self.clock.count, minibatch.rows.tolist()))
+        self.rates.append((self.clock.count, optimizer.param_groups[0]["lr"]))
+        return super().update_once(experience, minibatch, *args)
 
 
-def loader_fit(module: RolloutModule, folder: Path, loader: Any) -> None:
-    """Fit on a bare loader, without a DataModule."""
-    quiet_trainer(folder, max_epochs=1).fit(module, loader)
+def test_rows_are_dealt_once_a_rollout_and_minibatches_come_in_another_order(make_module: Make, tmp_path: Path) -> None:
+    """Two rollouts of twelve rows, five epochs of three minibatches."""
+    module: Any = make_module(Rows, epochs=5, minibatches=3, max_rollouts=2)
+    fit(module, tmp_path)
+    assert [(step, len(rows)) for step, rows in module.rows] == [(0, 4)] * 15 + [(1, 4)] * 15
+    orders = []
+    for rollout in range(2):
+        updates = [tuple(rows) for _, rows in module.rows[15 * rollout : 15 * (rollout + 1)]]
+        first, *later = (updates[i : i + 3] for i in range(0, 15, 3))
+        assert sorted(row for rows in first for row in rows) == list(range(12))
+        assert all(sorted(epoch) == sorted(first) for epoch in later)
+        orders.append(first)
+        assert any(epoch != first for epoch in later)
+    assert orders[0] != orders[1] and [row for rows in orders[0] for row in rows] != list(range(12))
 
 
-def test_resampling_takes_the_loaders_problems_where_there_is_no_datamodule(make_module: Make, tmp_path: Path) -> None:
-    problems = Words().load_problems("train")
-    module: Any = make_module(max_resamples=1, max_rollouts=1)
-    loader_fit(module, tmp_path, ProblemLoader(problems, 3, drop_last=True))
-    assert module.clock.count == 1
+def test_the_schedule_moves_once_a_rollout(make_module: Make, tmp_path: Path) -> None:
+    """A rate of 0.5 / (1 + rollouts), the same for all four updates of a rollout."""
+
+    def schedule(optimizer: torch.optim.Optimizer) -> Any:
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+
+    module: Any = make_module(Rows, epochs=2, minibatches=2, max_rollouts=3, lr_scheduler=schedule)
+    fit(module, tmp_path)
+    assert module.rates == [(rollout, 0.5 / (1 + rollout)) for rollout in range(3) for _ in range(4)]
+
+
+def test_the_engine_is_told_of_every_update_and_the_policy_counts_them(make_module: Make, tmp_path: Path) -> None:
+    class Told(InProcess):
+        def __init__(self) -> None:
+            super().__init__()
+            self.of: list[int] = []
+
+        def mark_stale(self) -> None:
+            self.of.append(module.policy.version)
+
+    engine = Told()
+    module = make_module(engine=engine, epochs=2, minibatches=2, max_rollouts=2)
+    assert fit(module, tmp_path).global_step == 8
+    assert engine.of == list(range(1, 9))
+
+
+def test_updates_end_before_the_first_one_that_starts_too_far_away(make_module: Make, tmp_path: Path) -> None:
+    """One large step is further than the limit allows, so it is the only one; its own start is where it sampled."""
+    options: dict[str, Any] = {"epochs": 3, "minibatches": 3, "max_rollouts": 1}
+    options["optimizer"] = lambda params: torch.optim.SGD(params, lr=50.0)
+    assert fit(make_module(**options), tmp_path).global_step == 9
+    held = make_module(**options, max_kl=1e-6)
+    trainer = fit(held, tmp_path)
+    assert trainer.global_step == 1
+    assert all(p.grad is None for p in held.policy.parameters()), "the next rollout would begin with these gradients"
+    assert trainer.callback_metrics["policy/approximate_kl"] > 1e-6

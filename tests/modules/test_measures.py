@@ -1,9 +1,12 @@
-"""Measurements of a rollout in training, on numbers that can be checked by eye, and in real small runs."""
+"""Measurements of a rollout in training, on numbers that can be checked by eye; sampler and trainer are compared."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,21 +15,24 @@ import pytest
 import torch
 from rollout.test_collector import Watcher
 from support.completions import batch
-from support.small_runs import EvenBytes, Words, build_module, fit
+from support.late_verdicts import Late, PassedAndEven, Programs
+from support.small_runs import EvenBytes, Scored, build_module, fit
 from support.two_turns import rows_of
 
-from lit_rl.callbacks import ExecutionEvaluation
+from lit_rl.engines import Engine, InProcess, Session
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.models import CorridorPolicy
+from lit_rl.losses import TruncatedWeights
+from lit_rl.models import CorridorPolicy, Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules import GRPO, RolloutModule
+from lit_rl.modules import Collect, Objective, RolloutModule
 from lit_rl.modules.rollout_metrics import measure_entropy, metrics_of_rollout
-from lit_rl.reports.summary import summary_names
-from lit_rl.rewards.term import RewardOutput
+from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
+from lit_rl.rollout.sampler import Sampler
+from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_mismatch, with_effective_size
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
-from lit_rl.types import Experience, Judgement, Problem, Program
+from lit_rl.types import Experience, Judgement, Problem, Program, Sampling
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
 
@@ -101,25 +107,6 @@ def test_extremes_add_up_over_parts() -> None:
     assert total.reduce(torch.device("cpu")) == total.local() == {"a": 3.0, "b": -2.0}
 
 
-@pytest.mark.parametrize("bonus", [0.0, 0.1])
-def test_the_entropy_of_a_few_rows_is_that_of_all(byte_tokenizer: str, tmp_path: Path, bonus: float) -> None:
-    """The tiny policy is nearly uniform over its tokens, so that any row tells the entropy of all."""
-    from lit_rl.modules import Objective
-
-    watcher = Watcher()
-    module = build_module(byte_tokenizer, max_rollouts=5, objective=Objective(entropy_coef=bonus))
-    fit(module, tmp_path, callbacks=[watcher])
-    told = [finished.metrics.get("policy/entropy") for _, finished in watcher.seen]
-    assert (
-        all(value is not None for value in told)
-        if bonus
-        else [v is not None for v in told] == [True] + 3 * [False] + [True]
-    )
-    with torch.no_grad():
-        exact = module.policy.entropy(watcher.seen[0][1].rollout.completions)
-    assert told[0] == pytest.approx(float(exact[exact > 0].mean()), rel=0.05)
-
-
 def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
     """One row from cell 2 by cell 1: at temperature 1/2 the logits there are 1 and 0, and 3 and 0."""
     policy = CorridorPolicy(num_cells=2)
@@ -132,8 +119,9 @@ def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
 
 
 def test_the_split_of_time_adds_up_to_the_step(byte_tokenizer: str, tmp_path: Path) -> None:
+    """In micro-batches, which are sorted by length: a row's numbers in another's place would be a gap."""
     watcher = Watcher()
-    fit(build_module(byte_tokenizer, max_rollouts=2), tmp_path, callbacks=[watcher])
+    fit(build_module(byte_tokenizer, max_rollouts=2, microbatch_size=5), tmp_path, callbacks=[watcher])
     metrics = watcher.seen[-1][1].metrics
     parts = ("sampling", "judging", "rewarding", "preparing", "updating")
     assert sum(metrics[f"time/{part}_seconds"] for part in parts) == pytest.approx(metrics["time/step_seconds"])
@@ -151,20 +139,118 @@ def test_a_group_whose_judged_rows_are_equal_has_no_advantage() -> None:
     assert logged["group/none_passed_fraction"] == 1 / 3
 
 
-def test_training_and_validation_call_the_same_facts_by_the_same_names(
-    make_module: Callable[..., RolloutModule], tmp_path: Path
+Make = Callable[..., RolloutModule]
+NAMES = {
+    *(f"sampling/{name}" for name in ("logprob_gap/mean", "logprob_gap/max", "effective_sample_size")),
+    *(f"sampling/importance_ratio/{name}" for name in ("min", "mean", "max")),
+}
+
+
+class Copies(Engine):
+    """Samples with a copy of the weights, which is renewed before each rollout unless an arrival is skipped."""
+
+    def __init__(self, skips: Sequence[int] = (), filters: bool = False) -> None:
+        self.skips, self.filters = skips, filters
+        self.copy: Any = None
+
+    @contextmanager
+    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
+        if self.copy is None or policy.version not in self.skips:
+            self.copy = copy.deepcopy(policy)
+        self.copy.version = policy.version  # it says that it is up to date
+        with InProcess().session(self.copy, replace(sampling, top_k=20) if self.filters else sampling) as session:
+            yield session
+
+
+def run(make: Make, folder: Path, engine: Engine, **options: Any) -> tuple[list[dict[str, float]], list[str]]:
+    """Metrics of each of three rollouts, and the warnings about the sampler."""
+    sampling = options.pop("sampling", Sampling(num_samples=4, max_tokens=6))
+    module: Any = make(engine=engine, sampling=sampling, max_rollouts=3, **options)
+    logged: list[dict[str, float]] = []
+    log = module.log_rollout
+    module.log_rollout = lambda *given: logged.append(log(*given)) or logged[-1]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fit(module, folder)
+    return logged, [str(one.message) for one in said if "sampler and trainer" in str(one.message)]
+
+
+def test_gap_ratio_and_effective_size_by_hand() -> None:
+    """Ratios 4, 1/2 and 1; the fourth token does not count. (5.5)^2 / (3 * 17.25)."""
+    means, mask = Means(), torch.tensor([[True, True], [True, False]])
+    trainer = torch.tensor([[0.8, 0.1], [0.3, 0.9]]).log()
+    add_mismatch(means, trainer, torch.tensor([[0.2, 0.2], [0.3, 0.1]]).log(), mask)
+    found = with_effective_size(means.reduce(torch.device("cpu")))
+    assert found.keys() == NAMES
+    assert found["sampling/logprob_gap/mean"] == pytest.approx(math.log(2))
+    assert found["sampling/logprob_gap/max"] == pytest.approx(2 * math.log(2))
+    assert found["sampling/importance_ratio/mean"] == pytest.approx(5.5 / 3)
+    assert found["sampling/importance_ratio/min"] == pytest.approx(0.5)
+    assert found["sampling/importance_ratio/max"] == pytest.approx(4.0)
+    assert found["sampling/effective_sample_size"] == pytest.approx(5.5**2 / (3 * 17.25))
+
+
+def test_a_few_rows_all_over_the_rollout_that_the_present_weights_sampled_are_compared() -> None:
+    """Two actions are equally likely. Four rows are fresh, of which the first and the third are looked at."""
+    policy = CorridorPolicy(num_cells=2)
+    policy.load()
+    policy.version = 3
+    off = torch.tensor([[0.0625], [2.0], [0.125], [2.0], [0.25], [0.5]])
+    rows = replace(rows_of([[2, 2]] * 6, [[[1]]] * 6), weights_versions=(3, 2, 3, 2, 3, 3))
+    sampler = Sampler(policy, None, Collect(sampler_check=SamplerCheck(rows=2, largest_gap=0.2, stop=True)), seed=0)
+    sampler.compare(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
+    assert sampler.gap.local()["sampling/logprob_gap/max"] == pytest.approx(0.25)
+    assert sampler.gap.local()["sampling/logprob_gap/mean"] == pytest.approx((0.0625 + 0.25) / 2)
+
+
+@pytest.mark.parametrize(
+    ("engine", "rewards"), [(InProcess(), Scored(1.0)), (Copies(), EvenBytes())], ids=["learns nothing", "learns"]
+)
+def test_every_rollout_logs_them(make_module: Make, tmp_path: Path, engine: Engine, rewards: RewardTerm) -> None:
+    logged, said = run(make_module, tmp_path, engine, rewards=[rewards])
+    assert len(logged) == 3 and said == []
+    for metrics in logged:
+        assert metrics.keys() >= NAMES and not any("square" in name for name in metrics)
+        assert metrics["sampling/logprob_gap/max"] < 1e-5
+        assert metrics["sampling/effective_sample_size"] == pytest.approx(1)
+
+
+def test_a_skipped_arrival_is_caught_before_anything_is_learned_from_it(make_module: Make, tmp_path: Path) -> None:
+    check = SamplerCheck(rows=2, largest_gap=1e-3)
+    _, said = run(make_module, tmp_path, Copies(skips=(1, 2)), sampler_check=check)
+    assert len(said) == 1, "once"
+    assert "nats a token (at most 0.001 is rounding): no other temperature or filter explains it" in said[0]
+    module: Any = make_module(
+        engine=Copies(skips=(1,)), max_rollouts=3, sampler_check=SamplerCheck(largest_gap=1e-3, stop=True)
+    )
+    with pytest.raises(SamplerMismatchError, match=r"sampler and trainer differ by .* leaves other weights"):
+        fit(module, tmp_path)
+    assert module.clock.count == module.policy.version == 1
+    assert run(make_module, tmp_path, Copies(skips=(1, 2)), sampler_check=None)[1] == []
+
+
+def test_rows_sampled_ahead_are_compared_before_those_sampled_earlier_are_learned_from(
+    make_module: Make, tmp_path: Path
 ) -> None:
-    """All that is known of a rollout before its update, but for what compares completions of one group."""
-    module = make_module(GRPO, rewards=[EvenBytes()], max_rollouts=1)
-    metrics = fit(module, tmp_path, callbacks=[ExecutionEvaluation()], limit_val_batches=1.0).callback_metrics
-    validated = {name.removeprefix("val/greedy/") for name in metrics if name.startswith("val/greedy/")}
-    trained = {name for name in metrics if name.startswith(("reward/", "execution/", "verdict/", "completion/"))}
-    spread = {"reward/std", "reward/p10", "reward/p90"}
-    assert trained - spread == validated - {"num_problems"}
-    assert trained == {
-        *summary_names(Words().problems("train")),
-        *spread,
-        "reward/mean",
-        "reward/even",
-        "reward/invalid_fraction",
-    }
+    module: Any = make_module(
+        engine=Copies(skips=(1,)),
+        sampler_check=SamplerCheck(largest_gap=1e-3, stop=True),
+        max_rollouts=4,
+        staleness=1,
+        objective=Objective(correction=TruncatedWeights()),
+        sandbox=Late,
+        rewards=[PassedAndEven()],
+    )
+    with pytest.raises(SamplerMismatchError, match=r"sampler and trainer differ by .* leaves other weights"):
+        fit(module, tmp_path, data=Programs(batch_size=3))
+    assert module.clock.count == module.policy.version == 1
+
+
+def test_a_filter_of_the_engine_is_a_fault_and_one_that_was_asked_for_is_none(
+    make_module: Make, tmp_path: Path
+) -> None:
+    _, said = run(make_module, tmp_path, Copies(filters=True), sampler_check=SamplerCheck(rows=12, largest_gap=1e-3))
+    assert "every token is likelier to the sampler, as under a filter of its own" in said[0]
+    filtered = Sampling(num_samples=4, max_tokens=6, top_k=20)
+    logged, said = run(make_module, tmp_path, Copies(), sampling=filtered)
+    assert said == [] and logged[0]["sampling/logprob_gap/mean"] > 0.1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,12 @@ from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Objective, Optimization, RolloutModule, Update
 from lit_rl.modules.update_trace import NotFiniteError
 from lit_rl.training.precision import build_optimizer, take_gradients
-from lit_rl.types import Completions, Experience, Problem, Sampling
+from lit_rl.types import Experience, Problem, Sampling
 
 KL = Objective(kl_coef=0.1)
 
 
 class Texts(Words):
-    """Words with a demonstration and a pair."""
-
     def load_problems(self, split: Split) -> list[Problem]:
         fields = {"pair": PreferencePair("pair", "w", "ab", "ba", 1.0, 0.0)}
         return [
@@ -64,17 +61,11 @@ ARITHMETIC: dict[str, tuple[str, Any, torch.dtype, float]] = {
 }
 """Dtype of the policy, precision of the trainer, dtype of trained weights, and what their rounding explains."""
 ADAPTED = ("grpo-lora", "ppo-shared")
-QUICK = [
-    ("grpo", "dtype"),
-    ("grpo", "64-true"),
-    ("grpo", "bf16-mixed"),
-    ("sft", "bf16-true"),
-    ("ppo-shared", "bf16-true"),
-    ("dpo", "dtype"),
-]
+QUICK = [("grpo", "64-true"), ("grpo", "bf16-mixed"), ("sft", "bf16-true"), ("ppo-shared", "bf16-true")]
+SLOW = [("grpo-lora", "dtype"), ("ppo", "bf16-mixed"), ("reinforce", "bf16-true"), ("dpo", "dtype")]
 
 
-@pytest.mark.parametrize(("name", "kind"), slow_but(QUICK, [(name, kind) for name in MODULES for kind in ARITHMETIC]))
+@pytest.mark.parametrize(("name", "kind"), slow_but(QUICK, QUICK + SLOW))
 def test_every_module_trains_validates_and_resumes_in_each_precision(
     byte_tokenizer: str, tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,32 +176,14 @@ class GradientIsInfinite(GRPO):
         return loss + (0.0 * next(p for p in self.policy.parameters() if p.requires_grad).sum()).sqrt(), metrics
 
 
-class AdvantageIsInfinite(GRPO):
-    """A reward gone wrong."""
-
-    def make_experience(self, rollout: Any, rewards: Any) -> Experience:
-        experience = super().make_experience(rollout, rewards)
-        return replace(experience, advantages=experience.advantages * float("inf"))
-
-
-def read(folder: Path, update: int) -> dict[str, Any]:
-    found: dict[str, Any] = torch.load(folder / f"not_finite_update_{update}_rank_0.pt", weights_only=True)
-    return found
-
-
 def test_a_loss_that_is_nan_stops_the_run_and_leaves_its_micro_batch(make_module: Make, tmp_path: Path) -> None:
     module = make_module(LossIsNaN, max_rollouts=3, microbatch_size=4)
     with pytest.raises(NotFiniteError, match=r"loss is nan at update 1: .* or update.epochs.*not_finite_update_1"):
         fit(module, tmp_path)
-    evidence = read(tmp_path, 1)
+    evidence = torch.load(tmp_path / "not_finite_update_1_rank_0.pt", weights_only=True)
     assert (evidence["quantity"], evidence["update"], evidence["rollout"]) == ("loss", 1, 1)
-    rows = len(evidence["task_ids"])
-    assert 1 <= rows <= 4
-    assert all(task_id.startswith("train") for task_id in evidence["task_ids"])
-    assert evidence["rewards"].shape == (rows,)
+    assert 1 <= len(evidence["task_ids"]) <= 4
     assert evidence["logprobs"].shape == evidence["completion_ids"].shape == evidence["advantages"].shape
-    assert evidence["logprobs"].isfinite().all()
-    assert all(norm > 0 for norm in evidence["weight_norms"].values())
 
 
 def test_an_infinite_gradient_stops_the_run_before_the_optimizer_steps(make_module: Make, tmp_path: Path) -> None:
@@ -220,31 +193,9 @@ def test_an_infinite_gradient_stops_the_run_before_the_optimizer_steps(make_modu
     start = make_module()
     start.policy.load()
     assert torch.equal(weights(module), weights(start))
-    bad = [name for name, norm in read(tmp_path, 0)["gradient_norms"].items() if not torch.tensor(norm).isfinite()]
-    assert bad == [next(name for name, p in module.named_parameters() if p.requires_grad)]
-
-
-def test_the_cause_is_sought_before_the_loss(make_module: Make, tmp_path: Path) -> None:
-    with pytest.raises(NotFiniteError, match=r"advantages were not finite before the update"):
-        fit(make_module(AdvantageIsInfinite, max_rollouts=1), tmp_path)
-    module = make_module(max_rollouts=1)
-    module.policy.load()
-    scored = module.policy.forward
-
-    def broken(completions: Completions, *args: Any) -> Any:
-        with torch.no_grad():
-            next(module.policy.parameters()).fill_(float("nan"))
-        return scored(completions, *args)
-
-    module.policy.forward = broken  # type: ignore[method-assign]
-    with pytest.raises(NotFiniteError, match=r"loss is nan at update 0: weights are not finite"):
-        fit(module, tmp_path)
 
 
 def test_scaled_losses_are_refused(make_module: Make, tmp_path: Path) -> None:
-    """Gradients of a scaled loss are clipped and looked at in their scaled size: training would stand almost still."""
-    module = make_module(max_rollouts=1, gradient_clip_norm=1.0)
+    """Gradients of a scaled loss are clipped in their scaled size: training would stand almost still."""
     with pytest.raises(ValueError, match=r"precision 16-mixed scales losses.*bf16-mixed"):
-        fit(module, tmp_path, plugins=[MixedPrecision("16-mixed", "cpu")])
-    with pytest.raises(ValueError, match=r"precision 16-true keeps weights in float16.*bf16-mixed"):
-        fit(module, tmp_path, precision="16-true")
+        fit(make_module(max_rollouts=1), tmp_path, plugins=[MixedPrecision("16-mixed", "cpu")])

@@ -103,13 +103,7 @@ def test_resampling_ends_when_no_problem_is_left(make_module: Make, tmp_path: Pa
 def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
     make_module: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys: list[StreamKey] = []
     orders: list[StreamKey] = []
-
-    class Keys(Verdicts):
-        def sample(self, problems: Sequence[Problem], *args: Any) -> Rollout:
-            keys.append(args[1])
-            return super().sample(problems, *args)
 
     class Fresh(FreshProblems):
         def __init__(self, problems: Any, batch: Any, key: StreamKey, rank: int) -> None:
@@ -117,8 +111,9 @@ def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
             super().__init__(problems, batch, key, rank)
 
     monkeypatch.setattr("lit_rl.rollout.sampler.FreshProblems", Fresh)
-    fit(make_module(Keys, max_resamples=2, max_rollouts=2), tmp_path)
-    assert len(keys) == len({key.seed_of("train0", 0) for key in keys}) == 6
+    module: Any = make_module(Verdicts, max_resamples=2, max_rollouts=2)
+    fit(module, tmp_path)
+    assert len(module.keys) == len({key.seed_of("train0", 0) for key in module.keys}) == 6
     assert len(orders) == len(set(orders)) == 2
 
 
@@ -156,23 +151,5 @@ def test_groups_of_other_sizes_take_over_places_and_numbers() -> None:
     assert both.completions.group_ids.tolist() == [7, 7, 7, 4, 2]
     assert both.completions.completion_ids[:, 0].tolist() == [51, 52, 53, 50, 13]
     assert both.completions.groups() == {7: [0, 1, 2], 4: [3], 2: [4]}
-    assert (
-        [len(turns[-1].text) for turns in both.completions.turns]
-        == both.completions.lengths.tolist()
-        == [2, 3, 1, 1, 1]
-    )
-
-
-def test_groups_that_take_over_bring_their_turns() -> None:
-    """Results of each turn go with its row, and so does the number that there could have been."""
-
-    def of(verdicts: list[list[Verdict]]) -> Rollout:
-        rows = rows_of([[119]] * len(verdicts), [[[5]]] * len(verdicts))
-        judged = tuple(tuple(Judgement(rows.problems[0], None, Outcome(v)) for v in row) for row in verdicts)
-        return Rollout(rows, tuple(row[-1] for row in judged), judged, max_turns=2)
-
-    passed, wrong = Verdict.PASSED, Verdict.WRONG_ANSWER
-    both = replace_groups(of([[wrong, wrong], [passed]]), [0], of([[wrong, passed]]))
-    assert both.max_turns == 2
-    assert [[one.outcome.verdict for one in row] for row in both.turn_judgements] == [[wrong, passed], [passed]]
-    assert [one.outcome.passed for one in both.after_turn(1)] == [False, True]
+    found = [len(turns[-1].text) for turns in both.completions.turns]
+    assert found == both.completions.lengths.tolist() == [2, 3, 1, 1, 1]

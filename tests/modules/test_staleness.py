@@ -1,24 +1,44 @@
-"""Sampling one rollout ahead: which weights sample what, what a correction makes of it, and when it is refused."""
+"""Rows of older weights: sampled one rollout ahead, compared with the sampler's own log-probabilities, corrected."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
+from support.asking import AsksAgain
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs
 from support.slow_cases import slow_but
-from support.small_runs import fit, quiet_trainer, weights
+from support.small_runs import Scored, fit, weights
 
+from lit_rl.advantages import NoBaseline
+from lit_rl.data import Corridor
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.losses import ImportanceSampling, TruncatedWeights
-from lit_rl.models import SeparateCritic
-from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
-from lit_rl.rollout import Attempt, Environment
-from lit_rl.types import Problem, Sampling
+from lit_rl.data.toys.toy_models import CorridorPolicy
+from lit_rl.engines import Engine, InProcess, Session
+from lit_rl.losses import (
+    CISPO,
+    Clipped,
+    Correction,
+    ImportanceSampling,
+    Loss,
+    MaskedBand,
+    PolicyGradient,
+    SequenceMask,
+    Tokens,
+    TruncatedWeights,
+    Unclipped,
+)
+from lit_rl.models import Policy, SeparateCritic
+from lit_rl.modules import GRPO, PPO, REINFORCE, Collect, Objective, RolloutModule, Update
+from lit_rl.rollout import Rollout
+from lit_rl.types import Experience, Problem, Sampling
 
 Make = Callable[..., RolloutModule]
 CORRECTED = Objective(correction=TruncatedWeights())
@@ -43,7 +63,7 @@ class Kept(pl.Callback):
 
 
 class Collects(GRPO):
-    """Collects each rollout a second time, right after its sampling: with the same weights and streams."""
+    """Collects each rollout a second time, right after its sampling."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,9 +81,9 @@ class Collects(GRPO):
 
 
 def test_rows_are_those_of_the_rollout_s_own_streams(make_module: Make, tmp_path: Path) -> None:
-    """Samples are named by the rollout that they are for, also over the end of an epoch."""
+    """Samples are named by the rollout that they are for, also over the end of an epoch; rows of one or two turns."""
     kept = Kept()
-    module = ahead(make_module, Collects, max_rollouts=6, minibatches=2)
+    module = ahead(make_module, Collects, environment=AsksAgain(), max_rollouts=6, minibatches=2)
     fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
     assert len(module.plain) == len(kept.rollouts) == 6
     for plain, (version, rows, metrics) in zip(module.plain, kept.rollouts, strict=True):
@@ -75,6 +95,7 @@ def test_rows_are_those_of_the_rollout_s_own_streams(make_module: Make, tmp_path
     assert [rows.weights_versions[0] for _, rows, _ in kept.rollouts] == [0, 0, 2, 4, 6, 8]
     first_four = [p.task_id for _, rows, _ in kept.rollouts[:4] for p in rows.problems[::4]]
     assert len(set(first_four)) == 12
+    assert {len(turns) for _, rows, _ in kept.rollouts for turns in rows.turns} == {1, 2}
 
 
 @pytest.mark.parametrize("cls", slow_but((PPO,), [GRPO, PPO, REINFORCE]))
@@ -144,15 +165,13 @@ def test_a_run_that_updates_less_than_foreseen_samples_the_rest_when_it_comes(
 
 
 class Validated(pl.Callback):
-    """Keeps what validation sampled, by the rollouts done."""
-
     def __init__(self) -> None:
-        self.rows: dict[int, Any] = {}
+        self.seen: list[int] = []
 
     def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *args: Any) -> None:
         rows = outputs.rollouts["greedy"].completions
         assert set(rows.weights_versions) == {module.policy.version}
-        self.rows[module.clock.count] = (rows.completion_ids, weights(module))
+        self.seen.append(module.clock.count)
 
 
 def test_validation_samples_with_the_present_weights_and_disturbs_nothing(make_module: Make, tmp_path: Path) -> None:
@@ -163,72 +182,20 @@ def test_validation_samples_with_the_present_weights_and_disturbs_nothing(make_m
     alone = ahead(make_module, max_rollouts=3)
     fit(alone, tmp_path, data=Programs(batch_size=3))
     assert torch.equal(weights(disturbed), weights(alone))
-    assert list(validated.rows) == [1, 2, 3]
-    again = Validated()
-    fresh = ahead(make_module, staleness=0)
-    for number, (ids, learned) in list(validated.rows.items())[1:]:
-        fresh.policy.load()
-        torch.nn.utils.vector_to_parameters(learned, fresh.policy.model.parameters())
-        trainer = quiet_trainer(tmp_path, limit_val_batches=1, callbacks=[again], inference_mode=False)
-        trainer.validate(fresh, Programs(batch_size=3), verbose=False)
-        assert torch.equal(again.rows.pop(0)[0], ids), number
-
-
-def test_one_fit_after_another_does_without_what_was_sampled_for_other_problems(
-    make_module: Make, tmp_path: Path
-) -> None:
-    """A time limit or a signal ends a run with a rollout to spare; the sandbox was closed in between."""
-
-    class Ends(pl.Callback):
-        def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-            trainer.should_stop = pl_module.clock.count == 2
-
-    engine, kept = Counting(), Kept()
-    module = ahead(make_module, engine=engine, max_rollouts=4)
-    fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[Ends(), kept])
-    assert module.clock.count == 2 and engine.sessions == 3 and module.sampler.pending is not None
-    with pytest.warns(UserWarning, match=r"sampled ahead for rollout 3 do not match this run.*; sampling them again"):
-        fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])  # its loader begins again
-    assert module.clock.count == 4 and engine.sessions == 5
-    assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 0, 1]
-
-
-class Counts(Environment):
-    """Says how much was written, unless it was an even number of letters."""
-
-    def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-        letters = len(attempts[-1].text)
-        return f" {letters}! " if letters % 2 else None
-
-
-def test_rows_of_several_turns_are_sampled_ahead(make_module: Make, tmp_path: Path) -> None:
-    kept = Kept()
-    module = ahead(make_module, environment=Counts(max_turns=3), max_rollouts=3)
-    fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
-    assert {len(turns) for _, rows, _ in kept.rollouts for turns in rows.turns} >= {1, 2}
-    assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 1]
+    assert validated.seen == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"staleness": 2}, r"staleness: expected 0 \(on-policy\) or 1 \(one rollout ahead\), got 2$"),
-        (
-            {"objective": Objective(correction=None)},
-            r"nothing in the objective makes up for that: set objective\.correction, such as",
-        ),
+        ({"objective": Objective(correction=None)}, r"set objective\.correction"),
         ({"sampling": Sampling(num_samples=4, top_k=5)}, "TruncatedWeights compares .*leave both out"),
-        ({"max_resamples": 2}, r"max_resamples=2 waits for verdicts .*staleness=1.*; set one of the two to 0"),
     ],
 )
 def test_what_cannot_be_right_is_refused(make_module: Make, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as told:
+    with pytest.raises(ValueError, match=message):
         ahead(make_module, **options)
-    assert "\n" not in str(told.value)
-
-
-def test_a_loss_that_weighs_by_itself_needs_no_correction(make_module: Make) -> None:
-    assert ahead(make_module, objective=Objective(loss=ImportanceSampling())).sampler.settings.staleness == 1
+    ahead(make_module, objective=Objective(loss=ImportanceSampling()))  # weighs by itself
 
 
 @pytest.mark.parametrize(("limit", "ranks"), [(4, 1), (3, 1), (9, 1), (2, 2)])
@@ -247,3 +214,169 @@ def test_a_loader_tells_what_it_hands_out_next(limit: int, ranks: int) -> None:
                 told = loader.following(limit)
                 if number + 1 == limit:
                     break
+
+
+ONES = Scored(lambda rows: (float(text == "1") for text in rows.texts))
+"""1 for each completion that is the number one."""
+
+
+class Behind(Engine):
+    """Samples with a copy of the weights, which is renewed after some optimizer steps only."""
+
+    def __init__(self, renew_every: int) -> None:
+        self.renew_every = renew_every
+        self.copy: Policy | None = None
+
+    @contextmanager
+    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
+        if self.copy is None or policy.version - self.copy.version >= self.renew_every:
+            self.copy = copy.deepcopy(policy)
+        with InProcess().session(self.copy, sampling) as session:
+            yield session
+
+
+class Watched(GRPO):
+    def make_experience(self, *args: Any) -> Experience:
+        self.seen: list[tuple[Experience, torch.Tensor]] = getattr(self, "seen", [])
+        self.seen.append((super().make_experience(*args), self.table()))
+        return self.seen[-1][0]
+
+    def table(self) -> torch.Tensor:
+        policy: Any = self.policy
+        logits: torch.Tensor = policy.weights.weight[1].detach().clone()
+        return logits
+
+
+def two_tokens(folder: Path, engine: Engine, loss: Loss, rate: float, **more: Any) -> Watched:
+    """Two rollouts of a policy that says one of two tokens, by plain SGD, without a baseline."""
+    module = Watched(
+        CorridorPolicy(num_cells=1),
+        sampling=Sampling(num_samples=20, max_tokens=1),
+        objective=Objective(loss=loss, correction=more.pop("correction", None)),
+        baseline=NoBaseline(),
+        rewards=[ONES],
+        collect=Collect(engine=engine),
+        update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=rate), gradient_clip_norm=None, **more),
+        max_rollouts=2,
+    )
+    fit(module, folder, data=Corridor(num_cells=1, batch_size=1))
+    return module
+
+
+Bound = Callable[[torch.Tensor], torch.Tensor]
+TRUNCATED: tuple[Correction, Bound] = TruncatedWeights(1.05), lambda weight: weight.clamp(max=1.05)
+MASKED: tuple[Correction, Bound] = MaskedBand(0.97, 9.0), lambda weight: weight * (weight >= 0.97)
+UNBOUND: tuple[Correction, Bound] = TruncatedWeights(9.0), lambda weight: weight
+
+
+@pytest.mark.parametrize(
+    ("loss", "correction", "epochs"),
+    [
+        (Unclipped(), None, 1),
+        (Clipped(), None, 1),
+        *((loss, TRUNCATED, 1) for loss in (Clipped(), PolicyGradient())),
+        *((loss, MASKED, 1) for loss in (Unclipped(), CISPO(0.2, 0.2))),
+        (Unclipped(), UNBOUND, 2),
+    ],
+    ids=lambda one: str(one[0] if isinstance(one, tuple) else one),
+)
+def test_gradients_carry_the_ratio_to_the_weights_that_sampled(
+    tmp_path: Path, loss: Loss, correction: tuple[Correction, Bound] | None, epochs: int
+) -> None:
+    """By hand: minus the gradient of -mean(weight * ratio * reward); d log p(a) is one-hot(a) - p.
+
+    Without a correction the ratio leads back to the sampler. With one it leads to the rollout's beginning, and the
+    weight from there to the sampler, whatever the loss and in later updates too.
+    """
+    rate = 1.0 if epochs > 1 else 2.0
+    given = None if correction is None else correction[0]
+    module = two_tokens(tmp_path, Behind(renew_every=9), loss, rate, correction=given, epochs=epochs)
+    (first, start), (second, now) = module.seen
+    versions = {first.completions.weights_versions, second.completions.weights_versions}
+    assert versions == {(0,) * 20} and (second.old_logprobs is None) == (correction is not None and epochs == 1)
+    q, begin = start.softmax(0), now.softmax(0)
+    assert abs((begin / q)[1] - 1) > 0.2, "the weights have moved"
+    chosen, table = second.completions.completion_ids[:, 0].tolist(), now
+    for _ in range(epochs):
+        p = table.softmax(0)
+        if correction is None:
+            ratio = p / q * (0 if isinstance(loss, Clipped) else 1)  # beyond 1.2: the clip holds it
+        else:
+            ratio = correction[1](begin / q) * p / begin
+        step = torch.stack([ratio[a] * float(a == 1) * (torch.eye(2)[a] - p) for a in chosen]).mean(0)
+        table = table + rate * step
+    assert torch.allclose(module.table(), table, atol=1e-6)
+
+
+def test_a_correction_of_fresh_rows_changes_nothing(make_module: Make, tmp_path: Path) -> None:
+    """Up to the difference between sampling and the training forward, here in float64."""
+
+    def learned(correction: Correction | None) -> torch.Tensor:
+        module = make_module(objective=Objective(correction=correction), max_rollouts=2, epochs=2)
+        fit(module, tmp_path)
+        return weights(module)
+
+    plain = learned(None)
+    assert torch.allclose(learned(TruncatedWeights()), plain, atol=1e-5)
+    assert torch.allclose(learned(SequenceMask()), plain, atol=1e-9)
+
+
+class Wrong(Correction):
+    def weights(self, tokens: Tokens) -> torch.Tensor:
+        return tokens.logprobs.new_ones(len(tokens.logprobs))
+
+
+def test_a_second_correction_and_one_of_another_shape_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"ImportanceSampling weighs by .*beside the correction MaskedBand"):
+        Objective(loss=ImportanceSampling(), correction=MaskedBand())
+    with pytest.raises(ValueError, match=r"Wrong\.weights: expected one weight per token, \((\d+), 1\), got \(\1,\)"):
+        two_tokens(tmp_path, InProcess(), PolicyGradient(), 1.0, correction=Wrong())
+
+
+def test_fresh_copies_of_the_weights_change_nothing(make_module: Make, tmp_path: Path) -> None:
+    """Bit for bit; weights that are one step behind do."""
+
+    def learned(engine: Engine) -> torch.Tensor:
+        module = make_module(engine=engine, objective=Objective(correction=None), max_rollouts=2)
+        fit(module, tmp_path)
+        return weights(module)
+
+    shared = learned(InProcess())
+    assert torch.equal(learned(Behind(renew_every=1)), shared)
+    assert not torch.equal(learned(Behind(renew_every=2)), shared)
+
+
+def test_old_rows_and_fresh_ones_in_one_rollout(make_module: Make, tmp_path: Path) -> None:
+    """Fresh rows are scored by the training forward, old ones as the sampler reported them."""
+    kept: list[Experience] = []
+
+    class Mixed(GRPO):
+        def collect(self, *args: Any) -> Rollout:
+            rollout = super().collect(*args)
+            rows = rollout.completions
+            versions = tuple(version - i % 2 for i, version in enumerate(rows.weights_versions))
+            logprobs = rows.sampler_logprobs - 0.5 * rows.completion_mask
+            rows = replace(rows, weights_versions=versions, sampler_logprobs=logprobs)
+            return replace(rollout, completions=rows)
+
+        def make_experience(self, *args: Any) -> Experience:
+            kept.append(super().make_experience(*args))
+            return kept[-1]
+
+    module: Any = make_module(Mixed, max_rollouts=1, objective=Objective(kl_coef=0.1))
+    fit(module, tmp_path)
+    experience = kept[0]
+    rows, old = experience.completions, experience.old_logprobs
+    assert old is not None and experience.ref_logprobs is not None
+    assert torch.equal(old[1::2], rows.sampler_logprobs[1::2].to(old.dtype))
+    assert torch.equal(old[::2], experience.ref_logprobs[::2])  # nothing has moved yet
+
+
+def test_old_rows_of_a_filtered_distribution_are_refused(make_module: Make, tmp_path: Path) -> None:
+    def module(engine: Engine) -> RolloutModule:
+        sampling = Sampling(num_samples=4, max_tokens=6, top_k=200)
+        return make_module(engine=engine, sampling=sampling, max_rollouts=2)
+
+    fit(module(Behind(renew_every=1)), tmp_path)
+    with pytest.raises(ValueError, match=r"12 rows were sampled by older weights.*leave both out"):
+        fit(module(Behind(renew_every=2)), tmp_path)

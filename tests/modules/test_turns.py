@@ -9,22 +9,23 @@ from typing import Any
 
 import pytest
 import torch
-from support.slow_cases import slow_but
-from support.small_runs import fit, weights
+from support.asking import AsksAgain, CrashesAt, Watches
+from support.saved_runs import run
+from support.small_runs import Brief, adam, everything, fit
 from support.tiny_models import TINY_QWEN2
-from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, apart, cut_out, drawn, rows_of
+from support.two_turns import LastTurn, PlaysPPO, apart, cut_out, drawn, rows_of
 from torch import Tensor
 
+from lit_rl.callbacks import Checkpointing
 from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.family import projection
 from lit_rl.models.padding import completion_states
-from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.minibatches import microbatches_of
-from lit_rl.modules.update_trace import evidence_of_completions
-from lit_rl.types import Completions, Experience
+from lit_rl.modules import GRPO, PPO, RolloutModule
+from lit_rl.rewards import TurnPenalty
+from lit_rl.types import Completions, Experience, Sampling
 
 Make = Callable[..., RolloutModule]
 PROMPTS = [[119], [119, 120, 121]]
@@ -100,42 +101,6 @@ def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(byte
                 assert abs(tails[row] - tail[0]) < 1e-10
 
 
-KL = Objective(kl_coef=0.1, entropy_coef=0.05)
-IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
-KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
-    "grpo": (PlaysGRPO, False, {"objective": KL, "epochs": 2}),
-    "grpo-sequence": (PlaysGRPO, False, {"objective": Objective(ratio_level="sequence"), "epochs": 2}),
-    "grpo-sequence-mean": (PlaysGRPO, False, {"aggregate": "sequence_mean"}),
-    "grpo-lora": (PlaysGRPO, True, {"objective": KL}),
-    "ppo-own": (PlaysPPO, False, {"critic": SeparateCritic, "objective": IN_REWARD, "bootstrap_truncated": True}),
-    "ppo-shared": (PlaysPPO, True, {"critic": SharedCritic, "objective": IN_REWARD, "credit": "tokens"}),
-}
-
-
-def trained(make: Make, tokenizer: str, folder: Path, kind: str, **more: Any) -> Tensor:
-    """Weights of policy and critic after a rollout of hand-made rows."""
-    cls, lora, options = KINDS[kind]
-    options = {name: value() if isinstance(value, type) else value for name, value in options.items()}
-    module = make(cls, rewards=[LastTurn()], **({"max_rollouts": 1} | options | more))
-    adapters = LoRA(rank=2) if lora else None
-    module.policy = CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=adapters)
-    fit(module, folder)
-    critic = [p.detach().flatten() for p in getattr(module, "critic", torch.nn.Module()).parameters()]
-    return torch.cat([weights(module), *critic])
-
-
-@pytest.mark.parametrize("kind", slow_but(("grpo-lora", "ppo-shared"), KINDS))
-def test_padded_and_one_row_at_a_time_learn_the_same(
-    make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
-) -> None:
-    padded = trained(make_module, byte_tokenizer, tmp_path, kind)
-    start = trained(make_module, byte_tokenizer, tmp_path, kind, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
-    assert (padded - start).abs().max() > 1e-3
-    for size in (1, 5):
-        found = trained(make_module, byte_tokenizer, tmp_path, kind, microbatch_size=size)
-        assert (found - padded).abs().max() < 1e-10
-
-
 @pytest.mark.parametrize("credit", ["spans", "tokens"])
 def test_advantages_are_those_of_rows_with_the_gaps_cut_out(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, credit: str
@@ -191,15 +156,6 @@ def test_trimming_keeps_what_the_environment_said(byte_tokenizer: str) -> None:
     assert alone.completions.completion_ids[0].tolist() == [20, 22, 70, 24, 26, 28, 30]
 
 
-def test_microbatches_are_sorted_by_all_tokens_of_a_row() -> None:
-    """A row of few choices after a long message is a long row."""
-    said = [[[2], [65] * 9, [4]], [[2] * 5], [[2], [65] * 8, [4]], [[2] * 4]]
-    rows = rows_of([[119]] * 4, said)
-    experience = Experience(rows, torch.zeros(4), torch.ones(4).bool(), torch.ones(rows.completion_ids.shape))
-    microbatches = microbatches_of(rows, torch.arange(4), 2, None, shares_prompts=False)
-    assert [experience.select(one).trim().advantages.shape[1] for one in microbatches] == [5, 11]
-
-
 def test_a_corridor_critics_tail_stands_after_the_last_choice() -> None:
     """A walk from cell 3: the row of two choices has three tokens, after which the goal is reached."""
     critic = CorridorCritic(5)
@@ -209,8 +165,48 @@ def test_a_corridor_critics_tail_stands_after_the_last_choice() -> None:
     assert critic(rows)[1].tolist() == [0.0, 2.0]
 
 
-def test_evidence_holds_every_turn() -> None:
-    evidence = evidence_of_completions(rows_of(PROMPTS, ROWS))
-    assert evidence["texts"] == [["xxx", "xx"], ["xx", "xxxx"]]
-    assert evidence["turns"] == [[(0, 3), (7, 9)], [(0, 2), (3, 7)]]
-    assert evidence["token_mask"].sum() == 16 and evidence["completion_mask"].sum() == 11
+class TwoTurnGRPO(Watches, GRPO): ...
+
+
+class TwoTurnPPO(Watches, PPO): ...
+
+
+def module_of(make: Callable[..., RolloutModule], tokenizer: str, cls: Any, **more: Any) -> Any:
+    """Two rollouts with answers, on a policy that ends many turns early."""
+    common: dict[str, Any] = {"environment": AsksAgain(), "optimizer": adam, "max_rollouts": 2, "microbatch_size": 5}
+    lora = None
+    if cls is TwoTurnPPO:
+        common["critic"], lora = SharedCritic(), LoRA(rank=2)
+    module = make(cls, rewards=[LastTurn(), TurnPenalty(0.1)], **(common | more))
+    module.policy = Brief(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=lora)
+    return module
+
+
+def test_a_run_that_crashed_between_two_turns_goes_on_bit_for_bit(
+    make_module: Callable[..., RolloutModule], byte_tokenizer: str, tmp_path: Path
+) -> None:
+    whole = module_of(make_module, byte_tokenizer, TwoTurnPPO)
+    run(whole, Checkpointing(str(tmp_path / "whole"), None))
+    assert all(set(turns) == {1, 2} for turns in whole.seen)
+    until = sum(turns - 1 for turns in whole.seen[0]) + 1
+    first = module_of(make_module, byte_tokenizer, TwoTurnPPO, environment=CrashesAt(until))
+    with pytest.raises(InterruptedError):
+        run(first, Checkpointing(str(tmp_path / "a"), 1))
+    assert first.clock.count == 1
+    second = module_of(make_module, byte_tokenizer, TwoTurnPPO)
+    run(second, Checkpointing(str(tmp_path / "a"), 1))
+    assert second.seen == whole.seen[1:]
+    assert torch.equal(everything(second), everything(whole))
+
+
+def test_rows_whose_last_turn_was_cut_leave_the_loss(
+    make_module: Callable[..., RolloutModule], byte_tokenizer: str, tmp_path: Path
+) -> None:
+    """A row whose first turn was cut and whose last ended by itself stays."""
+    options = {"mask_truncated": True, "max_rollouts": 1, "sampling": Sampling(num_samples=20, max_tokens=6)}
+    module = module_of(make_module, byte_tokenizer, TwoTurnGRPO, **options)
+    fit(module, tmp_path)
+    rows, kept = module.rollout.completions, module.experience.row_mask
+    cut = [[turn.stop_reason == "length" for turn in turns] for turns in rows.turns]
+    assert kept.tolist() == [not of_row[-1] for of_row in cut]
+    assert [True, False] in cut and [False, True] in cut

@@ -104,9 +104,7 @@ def test_only_the_last_turn_is_flagged_and_gets_the_rest() -> None:
 TEXTS = {
     "as it is": "Voilà:\n```python\ndef f(x):\n    return '文' + ⟪wrong⟫\n```\n",
     "in a list": "1. Voilà:\n\n   ```python\n   def f(x):\n\n       return '文' + ⟪wrong⟫\n   ```\n",
-    "tabs": "\t```python\n\tdef f(x):\n\t\treturn ⟪wrong⟫\n\t```\n",
     "carriage returns": "- ```py\r\n  def f(x):\r\n    return ⟪wrong⟫\r\n  ```\r\n",
-    "a last line without end": "   ```python\n   def f(x):\n       return ⟪wrong⟫",
     "future imports": "- ```py\n  'é'\n  from __future__ import (division,\n    annotations)\n"
     "  def f(x):\n    return ⟪wrong⟫\n  ```\n",
     "another block is behind": "   ```python\n   def f(x):\n       return ⟪wrong⟫\n   ```\n```python\nf(1)\n```\n",
@@ -152,19 +150,15 @@ TESTED: dict[str, tuple[str, Verdict, Check]] = {
     "wrong": ("Sure:\n```python\n⟦def f(x):\n    return x\n⟧```␄", WRONG, DOUBLE),
     "fenced": ("```python\n⟦def f(x):\n    ⟪y = x / 0⟫\n    return y\n⟧```␄", RAISED, DOUBLE),
     "carriage returns": ("⟦def f(x):\r\n    ⟪día = x / 0⟫\r\n    return día\r\n⟧␄", RAISED, DOUBLE),
-    "a face, then blanks": ("⟦def f(x):\n    ⟪return '😀文'[9]⟫  \n⟧␄", RAISED, DOUBLE),
     "a tab of the same token": ("⟦def f(x):\n⟪\treturn x / 0⟫\n⟧␄", RAISED, DOUBLE),
-    "combining characters": ("⟦def f(x):\n    n̈ = 0\n    ⟪return x / n̈  # x̂⟫\n⟧␄", RAISED, DOUBLE),
     "a character of three tokens": ("```\n⟦def f(x):\n    ⟪return x[0]  # 鬱⟫\n⟧```\n鬱␄", RAISED, DOUBLE),
     "a helper": ("⟦def g(x):\n    ⟪raise ValueError('é')⟫\n\ndef f(x):\n    return g(x)\n⟧␄", RAISED, DOUBLE),
     "the innermost line of one expression": ("⟦def f(x):\n    return (x +\n        ⟪(1 / 0))⟫\n⟧␄", RAISED, DOUBLE),
     "two blocks": ("```\ndef f(x):\n    return 1 / 0\n```\n```\n⟦def f(x):\n    ⟪return 0 / 0⟫\n⟧```␄", RAISED, DOUBLE),
     "an open bracket": ("```python\n⟦def f(x):\n    ⟪return (2 * x⟫\n⟧```␄", BROKEN, DOUBLE),
-    "a wide sign": ("⟦def f(x):\n    ⟪return 2 × x⟫\n⟧␄", BROKEN, DOUBLE),
     "cut inside a character": ("⟦def f(x):\n    return 2 * x  # 鬱⟧␡", PASSED, DOUBLE),
     "no end": ("```\n⟦def f(x):\n    while True: pass  # 😀\n⟧```␄", LATE, DOUBLE),
     "nothing": ("⟦␄⟧", NOTHING, DOUBLE),
-    "a blank block": ("⟦Voilà, 文:\r\n```python\r\n```␄⟧", NOTHING, DOUBLE),
     "stdin": ("```\n⟦n = int(input())\n⟪print(n // 0)  # 😀⟫\n⟧```␄", RAISED, STDIN),
 }
 
@@ -207,18 +201,11 @@ SIMULATED: dict[str, tuple[str, str]] = {
     "done": (f"{FENCED}    say('hi')\n⟧```␄", SUCCESS),
     "not done": (f"{FENCED}    go_to('hall')\n⟧```␄", INCOMPLETE),
     "no such room": (f"{FENCED}    say('hi')\n    ⟪go_to('küche')⟫\n    say('文')\n⟧```␄", REFUSED),
-    "carriage returns": (f"⟦{HEAD}    ⟪go_to('moon')⟫\n⟧␄".replace("\n", "\r\n"), REFUSED),
-    "a character of three tokens": (f"Gut, 鬱:\n{FENCED}    ⟪place('鬱')⟫\n⟧```\n鬱␄", REFUSED),
     "capitals that become small": (f'⟦{HEAD}    x = "ÄÖ"\n    ⟪go_to("KÜCHE")⟫\n⟧␄', REFUSED),
-    "nobody to ask": (f"⟦{HEAD}    ⟪if ask('Ann', '?', ['yes']): say('hi')⟫\n⟧␄", REFUSED),
     "no definition": ("⟦    say('hi')\n    ⟪go_to('moon')⟫\n    say('é')⟧␄", REFUSED),
     "the first of two blocks": (f"É:\n{FENCED}    ⟪pick('é')⟫\n⟧```\n```python\n{HEAD}    say('hi')\n```␄", REFUSED),
     "an exception": (f"{FENCED}    say('hi')\n    ⟪día = 1 / 0⟫\n⟧```␄", PYTHON),
-    "an argument too few": (f"⟦{HEAD}    say('é')\n    ⟪go_to()⟫\n⟧␄", PYTHON),
-    "cut inside a character": (f"⟦{HEAD}    say('hi')  # 鬱⟧␡", SUCCESS),
-    "waits for ever": (f"⟦{HEAD}    say('hi')\n    while True: pass  # 😀\n⟧␄", PYTHON),
     "nothing": ("⟦␄⟧", PYTHON),
-    "a blank block": ("⟦Voilà, 文:\r\n```python\r\n```␄⟧", PYTHON),
 }
 
 

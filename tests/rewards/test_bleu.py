@@ -2,11 +2,11 @@ import math
 
 import pytest
 from hypothesis import strategies as st
-from support.completions import PASSED, batch, problem, reward_of
+from support.completions import PASSED, batch, reward_of
 from support.few_examples import given
 
 from lit_rl.data.numerical.build_judge import text_bleu
-from lit_rl.execution.checks import AssertTests, ReferenceText
+from lit_rl.execution.checks import AssertTests
 from lit_rl.rewards import BleuReward
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, Problem
@@ -29,12 +29,6 @@ def test_the_value_follows_the_formula() -> None:
     # Likeness has no place.
     output = reward_of(BleuReward(), "a\nb", reference="a\nb")
     assert output.credit[0].tolist() == pytest.approx([1 / 3] * 3 + [0.0])
-
-
-def test_the_reference_may_stand_in_the_check() -> None:
-    check = ReferenceText("a b c d", "cpp")
-    assert reward_of(BleuReward(), "a b c d", check=check).rewards.item() == 1.0
-    BleuReward().check_problem(problem(check))
 
 
 PROMPT = 'import math\n\n\ndef area(r):\n    """The area of a circle of this radius, as a float."""\n'

@@ -8,24 +8,18 @@ from hypothesis import strategies as st
 from support.completions import FixedScores, batch, inside, judged, problem
 from support.few_examples import given
 
-from lit_rl.data.toys.toy_tasks import sorting_problem
-from lit_rl.execution.checks import ReferenceText, StdioTests
+from lit_rl.execution.checks import ReferenceText
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
     Composite,
-    CorridorReward,
     DataflowReward,
-    LengthPenalty,
-    LintReward,
     LLMJudgeReward,
-    OverlongPenalty,
     RewardTerm,
     ServerGrader,
     SimulatorReward,
     SortingReward,
     Span,
-    SyntaxReward,
     TermScore,
     TestsReward,
 )
@@ -46,19 +40,6 @@ def fixed(value: float | None, *spans: Span, weight: float = 1.0, name: str = "f
 
 def one_row(terms: list[RewardTerm], low: float | None = None, high: float | None = None):  # type: ignore[no-untyped-def]
     return Composite(terms, low, high)(batch(["abcd"]), [judged("abcd")])
-
-
-def test_the_reward_is_the_weighted_sum() -> None:
-    output = one_row([fixed(1.0, weight=0.7, name="a"), fixed(-2.0, weight=0.1, name="b")])
-    assert output.rewards.item() == pytest.approx(0.7 * 1.0 + 0.1 * -2.0)
-    assert output.term_values["b"].tolist() == [-2.0]
-    assert output.term_values["a"].tolist() == [1.0]
-
-
-def test_each_place_gets_its_weighted_part() -> None:
-    output = one_row([fixed(-1.0, Span(1, 2, -1.0), weight=0.5), fixed(2.0, name="b")])
-    # b: 2 / 4 letters each; fixed: all of -0.5 on the second letter; EOS is outside the program
-    torch.testing.assert_close(output.credit, torch.tensor([[0.5, 0.0, 0.5, 0.5, 0.0]]))
 
 
 def test_clipping_towards_zero_scales_credit_in_proportion() -> None:
@@ -141,44 +122,17 @@ class Sure(RewardTerm):
         return [TermScore(1.0)] * len(completions)
 
 
-TEXT, CPP = ReferenceText("x"), StdioTests((("", ""),), language="cpp")
-
-
-class OwnBleu(BleuReward):
-    def __init__(self) -> None:
-        super().__init__(tokenize="13A")  # type: ignore[arg-type]
-
-
-class OwnSorting(SortingReward):
-    def __init__(self) -> None:
-        super().__init__(kind="sort")  # type: ignore[arg-type]
-
-
 REFUSED: list[tuple[Callable[[], object], str]] = [
-    (lambda: Composite([]), "rewards is empty"),
-    (lambda: Composite(["tests"]), r"Composite\.terms\[0\]: expected RewardTerm, got 'tests'"),  # type: ignore[list-item]
     (lambda: Composite([fixed(1.0), fixed(1.0)]), r"Composite\.terms\[1\]\.name is 'fixed' a second time"),
     (lambda: Composite([fixed(1.0)], 1, 0), r"Composite\.clip_low must not exceed clip_high, got 1 and 0"),
     (lambda: Fixed([], math.nan), r"Fixed\.weight: expected float, got nan"),
-    (lambda: TestsReward(mode="some"), r"TestsReward\.mode: .*got 'some'"),  # type: ignore[arg-type]
     (lambda: TestsReward(grades={"fine": 1.0}), r"TestsReward\.grades has an unknown verdict 'fine'"),
-    (lambda: TestsReward().check_problem(problem(TEXT)), "TestsReward .*ReferenceText"),
+    (lambda: TestsReward().check_problem(problem(ReferenceText("x"))), "TestsReward .*ReferenceText"),
     (lambda: SimulatorReward().check_problem(problem()), "SimulatorReward .*AssertTests"),
     (lambda: SimulatorReward(grades={"python_error": 0.9}), r"SimulatorReward\.grades .*\[0.9, 0.3, 0.6, 1.0\]"),
-    (lambda: LintReward(select=[]), r"LintReward\.select is empty"),
-    (lambda: LintReward(severities={"E": -1}), r"LintReward\.severities\[E\]: .*got -1"),
-    (lambda: LintReward().check_problem(problem(CPP)), "LintReward .*'cpp'"),
-    (lambda: SyntaxReward().check_problem(problem(ReferenceText("x", "fortran"))), "SyntaxReward .*'fortran'"),
     (lambda: DataflowReward().check_problem(problem()), "DataflowReward .* reference"),
-    (lambda: DataflowReward().check_problem(problem(TEXT)), "DataflowReward .*'text'"),
-    (lambda: BleuReward().check_problem(problem()), "BleuReward .* reference"),
-    (lambda: BleuReward(tokenize="words"), r"BleuReward\.tokenize: .*got 'words'"),
-    (lambda: OwnBleu(), r"OwnBleu\.tokenize: .*got '13A'"),
-    (lambda: OwnSorting(), r"OwnSorting\.kind: .*got 'sort'"),
-    (lambda: LengthPenalty(alpha=-1), r"LengthPenalty\.alpha: .*got -1"),
-    (lambda: OverlongPenalty(max_tokens=10, buffer_tokens=11), r"OverlongPenalty\.buffer_tokens: .*\[1, 10\], got 11"),
-    (lambda: SortingReward().check_problem(problem(TEXT)), "TokenTarget.*ReferenceText"),
-    (lambda: CorridorReward().check_problem(sorting_problem([3, 1, 2])), "num_cells, start"),
+    (lambda: DataflowReward().check_problem(problem(ReferenceText("x"))), "DataflowReward .*'text'"),
+    (lambda: SortingReward().check_problem(problem(ReferenceText("x"))), "TokenTarget.*ReferenceText"),
 ]
 
 
@@ -187,9 +141,6 @@ def test_arguments_and_problems_that_a_term_cannot_use_are_refused_with_the_key(
         with pytest.raises(ValueError, match=message) as refused:
             build()
         assert "\n" not in str(refused.value)
-    for term in (TestsReward(), LintReward(), SyntaxReward()):
-        term.check_problem(problem())
-    DataflowReward().check_problem(problem(reference="x = 1"))
 
 
 @pytest.mark.parametrize("term", [BleuReward(), DataflowReward(), LLMJudgeReward(ServerGrader("unasked"))])

@@ -102,19 +102,16 @@ def judged_as_found(text: str) -> Judgement:
 
 
 UNITS = r"""
-|--- |--|-- | |a ||-- *--- -|- - * > << a< a<b, a<b< ( [ { (a a( a[ a{ if(a) else a?b: a?a: ?: :: a::b<
-template< template<a @a lambda: f'{ " ' \ .b( *a= &a, a++ a[a++]++; [*a] case case(a): operator typename
-0x 1e $ ` ~ ; } => -> return await yield ** not decltype( sizeof( /* // += a,b= = == a=a= # <!-- </a> <a>
-&&& ||| ... . , !
+|--- |--|-- | |a - * > << a<b, ( [ { (a a( a[ if(a) else a?a: ?: :: lambda: f'{ " ' \ .b( *a= @a a[a++]++; [*a] case
+0x 1e $ ` ~ ; } -> return await yield ** not /* // += = == a=a= # <a> &&& ... , !
 """.split()  # noqa: SIM905 - a list of them would take a line each
 
 
 def test_a_repeated_pattern_is_scored_in_bounded_work() -> None:
     """The limits are steps of the walk, so the same text has the same value however busy the machine is."""
-    assert len(set(UNITS)) >= 50
     task = Problem("p/0", "Write it.", AssertTests("assert f(1)"), reference=REFERENCE)
     wrong = []
-    for text in [(start + unit * 2300)[:2300] for unit in UNITS[::4] for start in ("", "def f(a):\n    x = a\n")]:
+    for text in [(start + unit * 2300)[:2300] for unit in UNITS[::2] for start in ("", "def f(a):\n    x = a\n")]:
         judgement = judged(text, problem=task, program=Program(text, 0, len(text)))
         for term in (SyntaxReward(), DataflowReward()):
             (first,) = term.score(batch([text]), [judgement])

@@ -1,5 +1,4 @@
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,10 @@ from lit_rl.rewards import Composite, LintReward
 
 # Twenty completions and the Qwen2.5 tokens that overlap ruff's findings under the default rules.
 CASES = [
-    ("x = 1\n", []),
     ("import os\nx = 1\n", [" os"]),  # F401
-    ("x = undefined\n", [" undefined"]),  # F821
     ("```python\nimport os, sys\n```\nI used os.", ["import", " os", ",", " sys"]),  # E401 over the statement
     ("try:\n    x = 1\nexcept:\n    pass\n", ["except", ":\n", "   ", " pass"]),  # E722, S110 over both lines
     ("import os  # noqa: F401\nx = y  # noqa\n", [" os", " y"]),  # silence is ignored
-    ("f = lambda x: x  # 文\n", ["f", " =", " lambda", " x", ":", " x"]),  # E731
     (
         "Text only.\n```\nx = '文%s' % (1, 2)\n```",
         [" '", "文", "%s", "'", " %", " (", "1", ",", " ", "2", ")\n"],
@@ -102,15 +98,3 @@ def test_a_program_that_ruff_falls_over_takes_only_its_own_value(monkeypatch: py
     assert output.valid.tolist() == [True, True, False, True, True]
     assert output.rewards.tolist() == pytest.approx([-0.2, 0.0, 0.0, -0.2, 0.0])
     assert output.reasons == {2: "lint: ruff failed: thread 'main' panicked"}
-
-
-def test_unknown_rules_fail_before_the_first_rollout() -> None:
-    with pytest.raises(ValueError, match=r"ruff rejects LintReward\.select or ignore: .*ZZZ"):
-        LintReward(select=["E", "ZZZ"]).setup()
-    LintReward().setup()
-
-
-def test_a_missing_ruff_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ruff", None)
-    with pytest.raises(ModuleNotFoundError, match=r"LintReward needs the package ruff: pip install .*rewards"):
-        LintReward().setup()

@@ -31,7 +31,7 @@ def grade(term: LLMJudgeReward, *texts: str) -> RewardOutput:
     return Composite([term])(batch(list(texts)), [judged(text, problem=task) for text in texts])
 
 
-@pytest.mark.parametrize("answer", ["8", "Score: high", "Score: 8/10", "Score: 3\nScore: 9", "Score: 11", ""])
+@pytest.mark.parametrize("answer", ["Score: 8/10", "Score: 3\nScore: 9", "Score: 11", ""])
 def test_an_answer_without_one_score_is_asked_for_again_and_then_scores_zero(answer: str) -> None:
     """Else a program that confuses the grader would be left out of the baseline instead of losing."""
     grader = Says(answer, answer)
@@ -51,13 +51,10 @@ def test_no_answer_is_no_zero() -> None:
         assert output.valid.tolist() == [False] and output.reasons == {0: "judge: asleep"}
 
 
-def test_a_score_that_is_said_twice_is_one_score() -> None:
-    output = grade(LLMJudgeReward(Says("Score: 7\nIt does the same.\nScore: 7")), "a = 1")
-    assert output.rewards.tolist() == pytest.approx([0.7])
-
-
 def test_the_score_is_a_share_of_the_highest_and_no_program_has_none() -> None:
-    output = grade(LLMJudgeReward(Says("Score: 7", "I think.\n Score: 2.5 \n")), "a = 1", "b = 1")
+    output = grade(
+        LLMJudgeReward(Says("Score: 7\nIt does the same.\nScore: 7", "I think.\n Score: 2.5 \n")), "a = 1", "b = 1"
+    )
     assert output.rewards.tolist() == pytest.approx([0.7, 0.25])
     unasked = Says()
     assert grade(LLMJudgeReward(unasked), "").rewards.tolist() == [0.0]
@@ -86,12 +83,6 @@ def test_a_program_cannot_leave_its_fence() -> None:
     program = 'a = """\n````\nEnd of the program.\n`````\n"""'
     grade(LLMJudgeReward(grader, template="{completion}"), program)
     assert grader.prompts == [f"``````\n{program}\n``````"]
-
-
-def test_a_reference_is_needed_only_where_the_template_shows_it() -> None:
-    with pytest.raises(ValueError, match="LLMJudgeReward compares with a reference, and this problem has none"):
-        LLMJudgeReward(Says()).check_problem(problem())
-    LLMJudgeReward(Says(), template="{program}").check_problem(problem())
 
 
 class Server(BaseHTTPRequestHandler):
@@ -167,15 +158,6 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_not(url: str, monkeypatch
     assert gone.reasons[0].startswith("judge: the grader's server gave no answer: URLError")
 
 
-@pytest.mark.slow
-def test_a_local_model_answers_each_prompt_as_alone(real_data: Path) -> None:
-    grader = LocalGrader(str(real_data / "lm" / "stories260K-hf"), max_new_tokens=6, batch_size=2, dtype="float32")
-    prompts = ["Once upon a time", "Tom had a", "She"]
-    together = grader.answer(prompts)
-    assert together == [grader.answer([prompt])[0] for prompt in prompts]
-    assert all(answer.text for answer in together)
-
-
 @pytest.mark.parametrize("template", ["{{ messages[0].content }}", None], ids=["chat", "text"])
 def test_a_local_model_reads_special_tokens_of_a_program_as_text(
     template: str | None, tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
@@ -190,16 +172,3 @@ def test_a_local_model_reads_special_tokens_of_a_program_as_text(
     ids, mask = read[0]["input_ids"], read[0]["attention_mask"].bool()
     assert mask.sum(1).tolist() == [len("raise ValueError('<eos>')<pad>"), 3]
     assert not torch.isin(ids[mask], torch.tensor(grader._codec.tokenizer.all_special_ids)).any()
-
-
-def test_a_local_model_is_found_by_a_variable(
-    tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_judge(tmp_path / "judge", byte_tokenizer, "Score: 7")
-    monkeypatch.setenv("JUDGES", str(tmp_path))
-    term = LLMJudgeReward(LocalGrader("$JUDGES/judge", max_new_tokens=12))
-    term.setup()
-    assert grade(term, "a = 1", "b = é").rewards.tolist() == pytest.approx([0.7, 0.7])
-    missing = LLMJudgeReward(LocalGrader(str(tmp_path / "nowhere")))
-    with pytest.raises(FileNotFoundError, match=r"model folder not found: .*nowhere"):
-        Composite([missing]).setup()

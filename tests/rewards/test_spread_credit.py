@@ -1,136 +1,16 @@
-"""Terms without places: their value lies evenly on the program's tokens, or on all where there is no program.
-
-The marks are explained in :mod:`tests.rewards.marked`.
-"""
+"""Credit of random rollouts: spans, turns and clips, against a loop over tokens."""
 
 import random
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import pytest
-import sacrebleu
 import torch
 from support.completions import FixedScores, problem
-from support.marked_completions import check_credit, judge_marked, read_marked
 from support.plain_loops import plain_credit
 
-from lit_rl.execution.checks import ReferenceText
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import (
-    ALL_TEXT,
-    BleuReward,
-    Composite,
-    DataflowReward,
-    FormatReward,
-    Grader,
-    LengthPenalty,
-    LLMJudgeReward,
-    OverlongPenalty,
-    RewardTerm,
-    Span,
-    TermScore,
-)
-from lit_rl.rewards.graders import Answer
+from lit_rl.rewards import ALL_TEXT, Composite, RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Program, StopReason, Turn
-
-REFERENCE = "x = 1\nprint(x)\n"
-PREFIX = "def f(a, b):\n    '''Día.'''\n"
-
-PROGRAMS = {
-    "a program alone": "⟦x = 1\nprint(x)\n⟧␄",
-    "a fenced program": "Sure:\n```python\n⟦x = 1\n⟧```\nDone.␄",
-    "carriage returns": "Here:\r\n```python\r\n⟦x = 1\r\nprint(x)\r\n⟧```\r\n␄",
-    "the last of two blocks": "```python\nx = 0\n```\nBetter:\n```python\n⟦y = 2\n⟧```␄",
-    "a face in the program": "```python\n⟦print('😀 é')\n⟧```␄",
-    "characters of several tokens": "```python\n⟦# 去\nx = 1  # 鬱\n⟧```\n去␄",
-    "cut inside a block": "```python\n⟦x = [1, 2,⟧",
-    "cut inside a character": "Voilà:\n```python\n⟦x = ' 去⟧␡",
-    "backticks inside": "````\n⟦s = '```'\nx = 1\n⟧````␄",
-    "a line end that fence and program share a token with": "```\n⟦\nx = 1\n⟧```␄",
-    "a block inside a list": "1. Do:\n   ```python\n⟦   x = 1\n⟧   ```\n2. End.␄",
-    "a blank last block": "```\n⟦x = 1\n⟧```\n```\n\n```␄",
-    "talk counts as a program": "⟦I do not know x. 🤷⟧␄",
-}
-NO_PROGRAMS = {
-    "nothing": "⟦␄⟧",
-    "a blank block": "⟦Nothing to do 🙏:\n```python\n```␄⟧",
-    "a block just opened, cut": "⟦Sure:\n```python\n⟧",
-}
-COMPLETIONS = PROGRAMS | NO_PROGRAMS
-
-
-class Seven(Grader):
-    def answer(self, prompts: Sequence[str]) -> list[Answer]:
-        return [Answer("Score: 7") for _ in prompts]
-
-
-@pytest.mark.parametrize("source", COMPLETIONS.values(), ids=COMPLETIONS)
-def test_length_likeness_and_a_judges_score_are_those_of_the_program_or_of_all(qwen: Any, source: str) -> None:
-    marked = read_marked(qwen, source)
-    judgement = judge_marked(marked, problem(ReferenceText(REFERENCE)))
-    check_credit(LengthPenalty(alpha=2.0), marked, judgement, -2.0 * marked.num_tokens / 100)
-    # With a buffer as long as the limit each of the 40 tokens costs 1/40.
-    overlong = OverlongPenalty(max_tokens=40, buffer_tokens=40)
-    check_credit(overlong, marked, judgement, -min(1.0, marked.num_tokens / 40))
-    has_program = source in PROGRAMS.values()
-    options = {"tokenize": "char", "use_effective_order": True}
-    likeness = sacrebleu.sentence_bleu(marked.inside, [REFERENCE], **options).score / 100 if has_program else 0.0
-    assert (likeness > 0) is has_program
-    check_credit(BleuReward(tokenize="char"), marked, judgement, likeness)
-    check_credit(LLMJudgeReward(Seven()), marked, judgement, 0.7 if has_program else 0.0)
-
-
-FORMAT = {
-    "a fenced program": ("Sure:\n```python\n⟦x = 1\n⟧```␄", 0.0),
-    "a block that never closes": ("```python\n⟦x = 1⟧", 0.0),
-    "no fence": ("⟦x = 1\n⟧␄", -1.0),
-    "no fence, cut inside a character": ("⟦x = 1  # 去⟧␡", -1.0),
-    "a fence inside a line is none": ("⟦Use ```x = 1``` here.⟧␄", -1.0),
-    "only talk": ("⟦I cannot do that. 🙏⟧␄", -1.0),
-    "nothing": ("⟦␄⟧", -1.0),
-    "a blank block": ("⟦```python\n```␄⟧", -1.0),
-    "a blank last block": ("```\n⟦x = 1\n⟧```\nNo:\n```\n```␄", 0.0),
-}
-
-
-@pytest.mark.parametrize(("source", "value"), FORMAT.values(), ids=FORMAT)
-def test_a_missing_fence_is_paid_by_the_program_or_by_all(qwen: Any, source: str, value: float) -> None:
-    marked = read_marked(qwen, source)
-    judgement = judge_marked(marked, problem(ReferenceText(REFERENCE)))
-    check_credit(FormatReward(weight=1.0), marked, judgement, value)
-
-
-# Edges of the references: a and b come to where they are read, c is computed from both and comes to the return.
-ADD = "def f(a, b):\n    c = a + b\n    return c\n"
-DATA_FLOW = {
-    "the reference": (f"```python\n⟦{ADD}⟧```␄", 1),
-    "other names, carriage returns": ("⟦def f(é, ß):\r\n    día = é + ß\r\n    return día\r\n⟧␄", 1),
-    "more than the reference": ("⟦def f(a, b):\n    c = a + b\n    print(c, c)\n    return c\n⟧␄", 1),
-    "without c: a and b are read": ("⟦def f(a, b):\n    return a + b\n⟧␄", 2 / 5),
-    "b unread: a, c from a, c": ("```\n⟦def f(a, b):\n    c = a + a\n    return c\n⟧```␄", 3 / 5),
-    "a variable in front shifts the numbers": ("⟦k = 0\ndef f(a, b):\n    c = a + b\n    return c\n⟧␄", 2 / 5),
-    "cut before the return's value": ("```python\n⟦def f(a, b):\n    c = a + b\n    return⟧", 4 / 5),
-    "cut inside a character": ("⟦def f(a, b):\n    c = a + b  # 去⟧␡", 4 / 5),
-    "nothing": ("⟦␄⟧", 0),
-    "a blank block": ("⟦Voilà:\r\n```python\r\n```␄⟧", 0),
-}
-
-
-@pytest.mark.parametrize("name", DATA_FLOW)
-def test_data_flow_is_earned_by_the_program(qwen: Any, name: str) -> None:
-    source, value = DATA_FLOW[name]
-    marked = read_marked(qwen, source)
-    check_credit(DataflowReward(), marked, judge_marked(marked, problem(ReferenceText(ADD, "python"))), value)
-
-
-def test_what_goes_on_from_a_prefix_is_paid_without_it(qwen: Any) -> None:
-    marked = read_marked(qwen, "⟦    c = a + b\n    return c  # é\n⟧␄")
-    judgement = judge_marked(marked, problem(ReferenceText(ADD, "python"), program_prefix=PREFIX))
-    check_credit(DataflowReward(), marked, judgement, 1)
-    check_credit(FormatReward(weight=1.0), marked, judgement, -1)
-    check_credit(LengthPenalty(alpha=2.0), marked, judgement, -2.0 * marked.num_tokens / 100)
-
 
 CHARACTERS = ("x", " ", "\n", "é", "去", "😀")
 
@@ -232,9 +112,3 @@ def test_rows_do_not_reach_into_each_other() -> None:
     output = Composite([FixedScores([far, TermScore(0.0)], 1.0, "far")])(completions, judgements)
     assert float(output.credit[0].sum()) == pytest.approx(1.0)
     assert not output.credit[1].any() and not output.decided[1].any()
-
-
-def test_a_rollout_without_rows_has_no_credit() -> None:
-    completions, judgements = rollout(random.Random(0), 1)
-    output = Composite([FixedScores([], 1.0, "none")])(completions.select([]), judgements[:0])
-    assert output.credit.shape == (0, completions.completion_ids.shape[1]) and len(output.rewards) == 0

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.completions import PASSED, batch, judged, reward_of
+from support.completions import PASSED, reward_of
 from support.small_runs import fit
 from support.two_turns import LastTurn, PlaysPPO, drawn, rows_of
 
@@ -22,7 +22,7 @@ from lit_rl.rewards import (
     TurnPenalty,
 )
 from lit_rl.rewards.places import Credit, place_rewards
-from lit_rl.types import Completions, Judgement, Problem
+from lit_rl.types import Completions, Judgement
 
 DIVISION = "def f(x):\n    return x / 0\n"
 
@@ -166,7 +166,6 @@ def test_more_values_than_turns_are_refused() -> None:
         ("```python\nx = 1\n```", 0.0),
         ("Here:\r\n```\r\nx = 1\r\n```", 0.0),
         ("x = 1", -0.1),
-        ("día", -0.1),
         ("", -0.1),
     ],
 )
@@ -174,24 +173,6 @@ def test_format_costs_a_tenth_without_a_fenced_program(text: str, value: float) 
     assert reward_of(FormatReward(), text).rewards.item() == pytest.approx(value)
     any_program = reward_of(FormatReward(fence=False), text).rewards.item()
     assert any_program == pytest.approx(0.0 if text else -0.1)
-
-
-def test_format_refuses_to_want_a_fence_inside_a_program() -> None:
-    begun = Problem("t", "Examples.\n\ndef f():\n", AssertTests("assert f()"), program_prefix="def f():\n")
-    with pytest.raises(ValueError, match="FormatReward wants a fenced block, but the completion continues"):
-        FormatReward().check_problem(begun)
-    FormatReward(fence=False).check_problem(begun)
-    for prompt in ("Write f.", ({"role": "user", "content": "import math\n"},)):  # a prefix of imports alone
-        FormatReward().check_problem(Problem("t", prompt, AssertTests("assert f()"), program_prefix="import math\n"))
-
-
-@pytest.mark.parametrize("term", [FormatReward(weight=1.0), LengthPenalty(alpha=20.0)])
-def test_without_a_program_the_penalty_is_spread_over_all_tokens_and_eos(term: RewardTerm) -> None:
-    judgement = judged("hi é")
-    none = type(judgement)(judgement.problem, None, judgement.outcome)
-    output = Composite([term])(batch(["hi é"]), [none])
-    # format: -1 over four letters and EOS; length: 5 tokens cost 20 * 5 / 100 = 1
-    assert output.credit[0].tolist() == pytest.approx([-0.2] * 5)
 
 
 @pytest.mark.parametrize(

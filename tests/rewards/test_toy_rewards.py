@@ -9,9 +9,6 @@ from support.sampling import sample
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy
 from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward, answers
 from lit_rl.data.toys.toy_tasks import (
-    PROMPTS,
-    Corridor,
-    Sorting,
     corridor_distances,
     corridor_problem,
     sort_distance,
@@ -82,22 +79,3 @@ def test_no_walk_leaves_the_corridor_or_the_goal(num_cells, data, actions):
     assert len(walk) == len(actions) + 1
     assert all(0 <= distance <= num_cells for distance in walk)
     assert 0 not in walk or set(walk[walk.index(0) :]) == {0}
-
-
-def test_sorting_measures_on_the_prompts_it_trains_on():
-    data = Sorting()
-    assert [problem.check.data for problem in data.problems("train")] == list(PROMPTS)
-    assert data.problems("train") == data.problems("validation") == data.problems("test")
-    assert [problem.reference for problem in data.problems("train")] == ["0 1 2", "2 3 4", "1 2 3"]
-
-
-@pytest.mark.parametrize("prompts", [[], [[1, 2], [1]], [[]], [[1, -2]]])
-def test_prompts_that_cannot_be_sorted_are_refused(prompts):
-    with pytest.raises(ValueError, match=r"prompts: expected|negative"):
-        Sorting(prompts=prompts)
-
-
-@pytest.mark.parametrize("starts", [[], [0], [4]])
-def test_a_start_outside_the_corridor_is_refused(starts):
-    with pytest.raises(ValueError, match="1 to num_cells"):
-        Corridor(num_cells=3, starts=starts)

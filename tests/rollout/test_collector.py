@@ -17,7 +17,6 @@ from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
 from lit_rl.rollout import FinishedRollout, Rollout, write_rows
-from lit_rl.training.progress import Progress
 from lit_rl.types import Problem, Sampling, StopReason
 
 KEY = StreamKey(0, "test", 0)
@@ -61,12 +60,6 @@ def test_the_last_turn_is_judged_under_the_hidden_check_and_every_turn_is_known(
     assert [j.outcome.passed for j in rollout.judgements] == [True, False], "the public check decides no reward"
     assert [[j.outcome.passed for j in of_row] for of_row in rollout.turn_judgements] == [[False, True], [False]]
     assert all(of_row[-1] is last for of_row, last in zip(rollout.turn_judgements, rollout.judgements, strict=True))
-
-
-def test_the_environment_ends_a_row_early_and_the_turn_limit_ends_it_late(tiny_policy: CausalLM) -> None:
-    engine = Scripted([["bad"] * 5, ["bad", "good"]])
-    rollout = play(tiny_policy, engine, Again(max_turns=3))
-    assert [len(turns) for turns in rollout.completions.turns] == [3, 2]
 
 
 def test_each_turn_has_a_stream_of_its_own_and_the_first_is_that_of_a_single_turn(tiny_policy: CausalLM) -> None:
@@ -147,43 +140,3 @@ def test_a_callback_sees_each_rollout_once_with_what_was_computed(
         assert experience.completions is rollout.completions and experience.rewards.equal(rewards.rewards)
         assert metrics["reward/mean"] == pytest.approx(float(rewards.rewards.mean()))
         assert metrics["optimizer/learning_rate"] == 0.5 and "loss" in metrics
-
-
-class Peek(Progress):
-    """Writes down what a reader would see, at each change of phase."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log: list[tuple[str, int, int, int]] = []
-
-    def enter(self, phase: Any) -> None:
-        if phase != self.phase:
-            self.log.append((phase, self.sampled, self.update, self.updates))
-        super().enter(phase)
-
-
-def test_a_training_step_goes_through_its_phases(byte_tokenizer: str, tmp_path: Path) -> None:
-    module = build_module(byte_tokenizer, max_rollouts=1, epochs=2, minibatches=3, microbatch_size=2)
-    progress = module.sampler.progress = Peek()
-    fit(module, tmp_path)
-    assert progress.log == [
-        ("sampling", 0, 0, 0),
-        ("judging", 12, 0, 0),
-        ("rewarding", 12, 0, 0),
-        ("preparing", 12, 0, 0),
-        ("updating", 12, 0, 0),
-        ("waiting", 12, 6, 6),
-    ]
-    assert progress.purpose == "training" and progress.rows == progress.turns == progress.judged == 12
-    assert progress.steps == 6 and progress.tokens > 12 and progress.part == progress.parts >= 1
-
-
-def test_rows_that_are_asked_again_stay_open(tiny_policy: CausalLM) -> None:
-    progress = Peek()
-    problem = Problem("t", "ab", AssertTests("best"), public_check=AssertTests("good"))
-    engine = Scripted([["bad", "good best"], ["good", "never said"]])
-    progress.begin("training")
-    sampling = Sampling(num_samples=2)
-    key, environment = StreamKey(0, "t", 0), Again(max_turns=2)
-    write_rows(tiny_policy, engine, Passing(), [problem], sampling, key, environment, progress).finish(progress)
-    assert (progress.rows, progress.sampled, progress.turns, progress.judged) == (2, 2, 3, 3)

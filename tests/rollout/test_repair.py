@@ -2,11 +2,10 @@
 
 import pytest
 
-from lit_rl.data.basics.basics_task import Basics
 from lit_rl.execution import AssertTests, CallTests, Outcome, ReferenceText, Sandbox, StdioTests, Verdict
 from lit_rl.rollout import find_program
 from lit_rl.rollout.environment import Attempt
-from lit_rl.rollout.repair import Repair
+from lit_rl.rollout.repair import Repair, describe_attempt
 from lit_rl.types import Problem, StopReason
 
 MARKER = "h1dd3n"
@@ -42,7 +41,6 @@ def failed(verdict=Verdict.TIMED_OUT):
 PROGRAMS = {
     "wrong": "def f(x): return x",
     "right in public, wrong in hidden": "def f(x): return 2 * x",
-    "raises": "def f(x): raise ValueError(x)",
     "prints all that it is called with": "import sys\ndef f(x):\n    print(x, file=sys.stderr)\n    return x",
     "tells its arguments": "seen = []\ndef f(x):\n    seen.append(x)\n    raise ValueError(seen)",
     "looks for what is not there": (
@@ -51,9 +49,6 @@ PROGRAMS = {
     ),
     "syntax": "def f(x) return x",
     "endless": "while True: pass",
-    "memory": "x = bytearray(1 << 40)",
-    "output": "import os\nos.write(1, b'x' * (2 << 20))",
-    "none": "```python\n```",
 }
 
 
@@ -109,11 +104,6 @@ def test_the_message_after_a_program_is_a_comment_and_its_beginning(sandbox):
     assert attempt(sandbox, repair, CONTINUED, "    return 2 * x\n").outcome.passed  # and so is the second turn judged
 
 
-def test_comments_are_those_of_the_language():
-    problem = Problem("p", CHAT, HIDDEN, public_check=StdioTests((("", ""),), language="cpp"))
-    assert Repair(template="{comment}").answer(problem, [failed()]) == "// Your program took too long and was stopped."
-
-
 def test_it_ends_when_the_public_check_passes_or_turns_are_used_up():
     repair = Repair(max_turns=3)
     assert repair.answer(PROBLEM, [failed(Verdict.PASSED)]) is None
@@ -144,15 +134,8 @@ def test_a_program_with_braces_fills_no_placeholder(sandbox):
     ("arguments", "message"),
     [
         ({"template": "{feedbak}"}, "unknown placeholder {feedbak}.*may use {feedback}, {comment}"),
-        ({"template": "{}"}, "unknown placeholder {}"),
-        ({"template": "{feedback!r}"}, "unknown placeholder {feedback!r}"),
         ({"template": "{feedback:>{turn}}"}, "unknown placeholder"),
-        ({"template": "{feedback.x}"}, "unknown placeholder"),
-        ({"template": "{feedback"}, "cannot be read"),
-        ({"template": "}"}, "cannot be read"),
         ({"max_turns": 1}, "Repair.max_turns: expected at least 2, got 1; use SingleTurn"),
-        ({"max_message_tokens": 0}, "max_message_tokens: expected at least 1, got 0"),
-        ({"max_row_tokens": -1}, "max_row_tokens: expected at least 1, got -1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(arguments, message):
@@ -161,28 +144,17 @@ def test_what_makes_no_sense_is_refused_in_one_line(arguments, message):
     assert "\n" not in str(raised.value)
 
 
-def test_braces_can_be_written():
-    assert Repair(template="{{x}} {turn}").answer(PROBLEM, [failed()]) == "{x} 2"
-
-
 @pytest.mark.parametrize(
     ("public", "message"),
     [
         (None, "problem double has no public_check to repair a program by"),
         (ReferenceText("2"), "has no cases .ReferenceText runs no program"),
-        (AssertTests("x = 1"), "has no cases .the tests of this problem assert nothing"),
-        (AssertTests("def check(candidate):\n    assert candidate(1) == 2"), "has no cases"),
     ],
 )
 def test_a_problem_without_public_cases_is_refused_in_one_line(public, message):
     with pytest.raises(ValueError, match=message) as raised:
         Repair().check_problem(Problem("double", CHAT, HIDDEN, public_check=public))
     assert "\n" not in str(raised.value) and "SingleTurn" in str(raised.value)
-
-
-def test_problems_with_public_cases_are_played():
-    for public in (PUBLIC, AssertTests("assert f(1) == 2"), StdioTests((("", ""),))):
-        Repair().check_problem(Problem("double", CHAT, HIDDEN, public_check=public))
 
 
 def test_a_template_must_bring_what_the_completion_goes_on_from():
@@ -192,9 +164,90 @@ def test_a_template_must_bring_what_the_completion_goes_on_from():
         Repair(template="{feedback}\n").check_problem(CONTINUED)
 
 
-def test_the_embedded_task_is_played(sandbox):
-    problem = Basics(num_train_problems=26, num_validation_problems=26, num_public_cases=2).problems("train")[0]
-    repair = Repair()
-    repair.check_problem(problem)
-    message = repair.answer(problem, [attempt(sandbox, repair, problem, "    return 'no'\n")])
-    assert "# Actual: 'no'\n" in message and message.endswith(problem.program_prefix)
+# -- what a program's run is described as ----------------------------------------------------------------------
+
+GRADED = AssertTests("x = 1\nwhile x < 4:\n    assert f(x) == 2 * x, 'twice'\n    x += 2")
+ECHO = StdioTests((("a\nb\n", "a\nb\n"),), timeout_seconds=0.5)
+C = StdioTests((("", "1"),), language="c")
+
+
+def described(sandbox, text, check=PUBLIC, prefix="", stop_reason=StopReason.EOS):
+    problem = Problem("p", "say", check, program_prefix=prefix, public_check=check)
+    return describe_attempt(attempt(sandbox, Repair(), problem, text, stop_reason), check.language)
+
+
+TEXTS = {
+    "passed": (PUBLIC, "def f(x): return 2 * x", "Your program passed the public tests."),
+    "wrong answer": (
+        PUBLIC,
+        "def f(x): return x + 1",
+        "Your program gave a wrong answer.\nCall: f(3)\nExpected: 6\nActual: 4",
+    ),
+    "wrong answer, graded": (
+        GRADED,
+        "def f(x): return x + 1",
+        "Your program gave a wrong answer. The test says: AssertionError: twice\n"
+        "Test: assert f(x) == 2 * x, 'twice'\nActual: 4",
+    ),
+    "wrong output": (
+        ECHO,
+        "print('a')",
+        "Your program gave a wrong answer.\nInput:\na\nb\nExpected output:\na\nb\nActual output: a",
+    ),
+    "exception": (
+        PUBLIC,
+        "def f(x):\n    if x > 1:\n        raise ValueError('too large')\n    return 2",
+        "Your program raised ValueError: too large\nLine 3 of your code: raise ValueError('too large')\n"
+        "Call: f(3)\nExpected: 6",
+    ),
+    "signal": (PUBLIC, "import ctypes\nctypes.string_at(0)", "Your program was ended by the signal SIGSEGV"),
+    "syntax": (
+        PUBLIC,
+        "x = 1\ndef f(x) return 1",
+        "Your program is not valid Python: SyntaxError: expected ':'\nLine 2 of your code: def f(x) return 1",
+    ),
+    "time": (
+        PUBLIC,
+        "def f(x):\n    while x > 1: pass\n    return 2",
+        "Your program took too long and was stopped.\nCall: f(3)\nExpected: 6",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_happened_is_told(sandbox, name):
+    check, text, expected = TEXTS[name]
+    assert described(sandbox, text, check) == expected
+
+
+def test_a_c_program_that_does_not_compile_is_told_what_the_compiler_said(sandbox):
+    text = described(sandbox, "int main() { return y; }", C)
+    assert text.startswith("Your C program does not compile:\n") and "undeclared" in text
+
+
+def test_an_answer_that_was_cut_is_told_so(sandbox):
+    for text, first in [("", "Your answer held no program."), ("def f(x", "Your program is not valid Python: ")]:
+        said = described(sandbox, text, stop_reason=StopReason.LENGTH)
+        assert said.startswith(first) and said.endswith("\nYour answer was cut off at the token limit.")
+    said = described(sandbox, "def f(x): return 2 * x", stop_reason=StopReason.LENGTH)
+    assert said == "Your program passed the public tests."
+
+
+def test_lines_are_counted_in_what_the_policy_wrote(sandbox):
+    prefix = "import math\nZERO = 0\ndef helper():\n    return 1 / ZERO\n"
+    own = "Look:\n\n```python\n\ndef f(x):\n    return x / 0\n```\n"
+    assert "\nLine 3 of your code: return x / 0\n" in described(sandbox, own, prefix=prefix)
+    helped = described(sandbox, "def f(x): return helper()", prefix=prefix)
+    assert "\nA line before your code: return 1 / ZERO\n" in helped
+
+
+def test_nothing_in_it_differs_between_runs(sandbox):
+    said = described(sandbox, "class A: pass\ndef f(x):\n    raise ValueError(f'{A()} {object()}')")
+    assert "<program.A object at 0x...> <object object at 0x...>" in said
+
+
+def test_hostile_words_stay_within_bounds(sandbox):
+    program = "def f(x):\n" + "    " + "x" * 5000 + " = 1; raise ValueError('\\x1b\\ud800' * 10**6)"
+    said = described(sandbox, program)
+    assert len(said) < 1500 and "\x1b" not in said
+    said.encode()

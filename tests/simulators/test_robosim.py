@@ -4,19 +4,10 @@ import pytest
 from hypothesis import strategies as st
 from support.few_examples import given
 
-from lit_rl.data.robots.robosim import PATIENCE, ROOMS, InventedWorld
+from lit_rl.data.robots.robosim import PATIENCE, InventedWorld
 from lit_rl.data.robots.service_robot import RobotError
 
 SEEDS = st.integers(0, 10_000)
-
-
-@given(SEEDS)
-def test_rooms_are_always_the_same_four_even_after_going_elsewhere(seed):
-    world = InventedWorld(seed)
-    assert world.get_current_location() == "start_loc"
-    world.go_to(" the moon ")
-    assert world.get_current_location() == "the moon"
-    assert world.get_all_rooms() == list(ROOMS)
 
 
 @given(SEEDS)
@@ -94,19 +85,13 @@ def test_a_name_keeps_its_type_but_a_person_may_be_named_as_a_place():
 
 
 WRONG_ARGUMENTS = (
-    ("is_in_room", (" ",), "RobotCheckEntityError"),
     ("is_in_room", (3,), "RobotCheckEntityError"),
     ("go_to", ("",), "RobotGoToError"),
-    ("go_to", (None,), "RobotGoToError"),
-    ("ask", ("ann", "", ["x"]), "RobotAskError"),
     ("ask", ("ann", "?", []), "RobotAskError"),
-    ("ask", ("ann", "?", [""]), "RobotAskError"),
     ("ask", ("ann", "?", [1]), "RobotAskError"),
-    ("ask", ("ann", "?", "yes"), "RobotAskError"),
     ("ask", (None, "?", ["x"]), "RobotAskError"),
     ("say", (4,), "RobotSayError"),
     ("pick", ("",), "RobotPickError"),
-    ("place", ("",), "RobotPlaceError"),
 )
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
+from lit_rl.models import CausalLM
+
 SMALL: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -185,3 +189,15 @@ SHORT = {
 def config_of(family: str) -> dict[str, Any]:
     """The fields for :class:`lit_rl.models.CausalLM`."""
     return {"model_type": family} | FAMILIES[family]
+
+
+def language_model(family: str, tokenizer: str) -> CausalLM:
+    """A loaded policy whose weights do not depend on transformers; it ends a completion after about 20 tokens."""
+    policy = CausalLM(config=config_of(family), tokenizer=tokenizer, probe=False)
+    policy.load()
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            generator = torch.Generator().manual_seed(sum(name.encode()))
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator))
+    policy.codec.eos_ids = frozenset(range(0, 256, 23))
+    return policy

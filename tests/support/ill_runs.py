@@ -12,13 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import GroupMean
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.engines.engine import Engine, Session
 from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
-from lit_rl.losses import Clipped, Tokens
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Generation, Judgement, Problem, Request, Sampling
@@ -45,20 +43,6 @@ class Falling(EvenBytes):
         self.calls += 1
         scale = 1.0 if self.calls <= self.after else 0.1
         return [TermScore(scale * (one.value or 0.0)) for one in super().score(completions, judgements)]
-
-
-class FlippedLoss(Clipped):
-    """Lost its minus sign."""
-
-    def token_losses(self, tokens: Tokens) -> Tensor:
-        return -super().token_losses(tokens)
-
-
-class FlippedAdvantages(GroupMean):
-    """The group's mean minus the reward."""
-
-    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        return -super().advantages(scores, valid, group_ids)
 
 
 # -- tasks and judges ----------------------------------------------------------------------------------------

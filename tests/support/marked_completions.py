@@ -38,13 +38,11 @@ class Marked:
         completions: a batch of this one row.
         even: tokens that overlap the inside of ``⟦ ⟧``.
         blamed: tokens that overlap the inside of ``⟪ ⟫``.
-        inside: the text between ``⟦`` and ``⟧``.
     """
 
     completions: Completions
     even: list[int]
     blamed: list[int]
-    inside: str
 
     @property
     def num_tokens(self) -> int:
@@ -71,9 +69,7 @@ def read_marked(tokenizer: Any, source: str) -> Marked:
     assert text == decoded
     completions = with_stop_reasons(batch([text], [spans]), StopReason.EOS if ended else StopReason.LENGTH)
     tokens = {name: [t for t in range(len(ids)) if places & set(range(*offsets[t]))] for name, places in inside.items()}
-    first = min(inside["even"], default=0)
-    last = len(text) if TAKEN in source else max(inside["even"], default=-1) + 1
-    return Marked(completions, tokens["even"], tokens["blamed"], text[first:last])
+    return Marked(completions, tokens["even"], tokens["blamed"])
 
 
 def _without_marks(source: str) -> tuple[str, dict[str, set[int]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -144,9 +143,3 @@ def _character(raw: bytes) -> tuple[int, bytes]:
             return error.end, "\N{REPLACEMENT CHARACTER}".encode()
         first = raw[: error.start].decode()[0]
     return len(first.encode()), first.encode()
-
-
-def plain_table(rows: Sequence[Sequence[Any]], fill: float, dtype: torch.dtype) -> Tensor:
-    """[N, T] of rows of unequal length, padded on the right."""
-    width = max((len(row) for row in rows), default=0)
-    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], dtype=dtype).view(len(rows), width)

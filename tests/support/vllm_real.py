@@ -17,15 +17,14 @@ class Server:
 
     Args:
         folder: of its model's description and tokenizer; its log goes there too.
-        most_tokens: of a row.
         adapters: run adapters up to this rank.
     """
 
-    def __init__(self, folder: Path, most_tokens: int = 128, adapters: int | None = None) -> None:
+    def __init__(self, folder: Path, adapters: int) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.folder, self.most_tokens, self.adapters = folder, most_tokens, adapters
+        self.folder, self.adapters = folder, adapters
         self.process: Any = None
         self.start()
 
@@ -36,7 +35,7 @@ class Server:
     def start(self) -> None:
         module = ["-m", "vllm.entrypoints.openai.api_server", "--model", self.folder, "--port", self.port]
         options = ["--enable-scale-out", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
-        small = ["--load-format", "dummy", "--dtype", "float32", "--enforce-eager", "--max-model-len", self.most_tokens]
+        small = ["--load-format", "dummy", "--dtype", "float32", "--enforce-eager", "--max-model-len", "128"]
         if self.adapters is not None:
             small += ["--enable-lora", "--max-lora-rank", self.adapters]
         tied = ["--max-num-seqs", 16, "--hf-overrides", '{"tie_word_embeddings": false}']

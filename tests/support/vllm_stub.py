@@ -18,12 +18,10 @@ class VLLMStub:
 
     Attributes:
         url: its address.
-        version: its release; empty for a server of something else.
+        version: its release.
         info: of the model, as ``/server_info`` tells it.
         label: of the weights it says it has; ``stuck`` leaves it as it is whatever it is sent.
-        adapters: largest rank of adapters that it runs; 0 for none.
         adapter: name of the one it was sent last; ``uploads`` has the tensors of each by name.
-        unreadable: what reading a folder fails with.
         failures: HTTP statuses that the next completions get instead of an answer.
         requests: bodies of the completions that were asked for, in order.
         most_at_once: most completions that were under way together.
@@ -35,23 +33,18 @@ class VLLMStub:
         self.info: dict[str, Any] = {"logprobs_mode": "processed_logprobs", "max_model_len": 128}
         self.label = "default"
         self.stuck = False
-        self.adapters = 0
         self.adapter = ""
         self.uploads: list[dict[str, Any]] = []
-        self.unreadable = ""
         self.failures: list[int] = []
         self.requests: list[dict[str, Any]] = []
         self.read: list[set[str]] = []
         self.steps: list[str] = []
-        self.text_only = False
         self.at_once = self.most_at_once = 0
         self.lock = threading.Lock()
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Status and content."""
         self.steps.append(path)
-        if not self.version:
-            return 404, {"detail": "Not Found"}
         if path == "/version":
             return 200, {"version": self.version}
         if path == "/server_info":
@@ -60,8 +53,6 @@ class VLLMStub:
             return self.work(body["method"], body["kwargs"])
         if path == "/update_weight_version" and not self.stuck:
             self.label = body["new_version"]
-        if path == "/v1/load_lora_adapter" and not self.adapters:
-            return 404, {"detail": "Not Found"}
         if path == "/v1/load_lora_adapter":
             self.adapter = body["lora_name"]
             self.uploads.append(load_file(Path(body["lora_path"]) / "adapter_model.safetensors"))
@@ -74,8 +65,6 @@ class VLLMStub:
     def work(self, method: str, kwargs: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Work of a worker."""
         if method == "reload_weights":
-            if self.unreadable:
-                return 500, {"error": {"message": self.unreadable}}
             files = Path(kwargs["weights_path"]).glob("*.safetensors")
             self.read.append({name for file in files for name in load_file(file)})
         return 200, {"results": [None]}
@@ -94,8 +83,6 @@ class VLLMStub:
             return failure, {"error": "out of\npatience"}
         if body.get("model", self.adapter) != self.adapter:
             return 404, {"error": {"message": f"The model `{body['model']}` does not exist."}}
-        if self.text_only:
-            return 200, {"choices": [{"text": "hello"}]}
         ids = [1 + i for i in range(body["sampling_params"]["max_tokens"])]
         choice = {
             "token_ids": ids,

@@ -1,4 +1,4 @@
-"""Threads of a run on a CPU: how they wait, how many there are, and that a resumed run has as many."""
+"""Threads, time and memory of a run: chosen, measured, and the same in a resumed run."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
 from support.saved_runs import run
-from support.small_runs import Words, adam, build_module, fit, quiet_trainer
-from support.tiny_models import TINY_QWEN2
+from support.small_runs import Words, adam, build_module, quiet_trainer
 
-import lit_rl.evaluation
 from lit_rl import evaluate
 from lit_rl.callbacks import Checkpointing
-from lit_rl.models import CausalLM
-from lit_rl.modules import Distil, Distillation
-from lit_rl.training.threads import LARGE, number_of_threads, threads_of_run
+from lit_rl.execution import Outcome, Verdict
+from lit_rl.modules.rollout_metrics import add_times
+from lit_rl.training import fixed_costs
+from lit_rl.training.progress import Progress
+from lit_rl.training.ranks import Means
+from lit_rl.training.threads import LARGE, number_of_threads
 
 ROOT = Path(__file__).parents[2]
 VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -55,35 +58,6 @@ def test_what_the_user_set_about_waiting_stands(name: str, value: str) -> None:
     assert started(code, **{name: value}).stdout.split() == expected
 
 
-NOTICE = "torch was imported before lit_rl"
-RUNS = f"""
-import {{first}}, lit_rl, torch
-torch.set_num_threads({{threads}})
-from lit_rl.training.threads import threads_of_run
-for _ in range(2):
-    with threads_of_run(torch.nn.Linear(1, {LARGE}, device="meta"), torch.device({{device!r}})):
-        pass
-"""
-
-
-@pytest.mark.parametrize(
-    ("first", "threads", "device", "variables", "times"),
-    [
-        ("torch", 3, "cpu", {}, 1),
-        ("torch", 1, "cpu", {}, 0),  # one thread waits for none
-        ("torch", 3, "cuda", {}, 0),
-        ("torch", 3, "cpu", {"GOMP_SPINCOUNT": "7"}, 0),
-        ("torch", 3, "cpu", {"OMP_WAIT_POLICY": "ACTIVE"}, 0),
-        ("lit_rl", 3, "cpu", {}, 0),
-    ],
-)
-def test_torch_imported_first_gets_one_notice_where_it_matters(
-    first: str, threads: int, device: str, variables: dict[str, str], times: int
-) -> None:
-    code = RUNS.format(first=first, threads=threads, device=device)
-    assert started(code, **variables).stderr.count(NOTICE) == times
-
-
 @pytest.mark.parametrize(
     ("parameters", "chosen", "expected"),
     [(0, False, 1), (LARGE - 1, False, 1), (LARGE, False, 6), (LARGE - 1, True, 6)],
@@ -106,8 +80,6 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 class Seen(pl.Callback):
-    """Numbers of threads while batches run."""
-
     def __init__(self) -> None:
         self.numbers: set[int] = set()
 
@@ -115,10 +87,9 @@ class Seen(pl.Callback):
         self.numbers.add(torch.get_num_threads())
 
     on_train_batch_start = on_train_batch_end = on_validation_batch_start = look
-    on_test_batch_start = on_predict_batch_start = look
 
 
-@pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict"])
+@pytest.mark.parametrize("verb", ["fit", "validate"])
 def test_every_verb_has_the_threads_of_its_policy_and_gives_them_back(
     verb: str, threads: Callable[[int], None], byte_tokenizer: str, tmp_path: Path
 ) -> None:
@@ -126,85 +97,103 @@ def test_every_verb_has_the_threads_of_its_policy_and_gives_them_back(
         threads(mine)
         seen = Seen()
         trainer = quiet_trainer(tmp_path, callbacks=[seen], limit_val_batches=1)
-        kept = {"return_predictions": False} if verb == "predict" else {}
-        getattr(trainer, verb)(build_module(byte_tokenizer, max_rollouts=1), datamodule=Words(batch_size=3), **kept)
+        getattr(trainer, verb)(build_module(byte_tokenizer, max_rollouts=1), datamodule=Words(batch_size=3))
         assert seen.numbers == {expected}
         assert torch.get_num_threads() == mine
 
 
-def test_evaluate_has_the_threads_of_its_policy_and_gives_them_back(
-    threads: Callable[[int], None], tiny_policy: CausalLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: Any) -> None:
-        seen.append(torch.get_num_threads())
-        raise InterruptedError
-
-    seen: list[int] = []
-    monkeypatch.setattr(lit_rl.evaluation, "write_rows", fails)
-    with pytest.raises(InterruptedError):
-        evaluate(tiny_policy, Words().problems("validation"))
-    assert (seen, torch.get_num_threads()) == ([1], 6)
-
-
-def test_a_large_teacher_of_a_small_policy_counts(
-    threads: Callable[[int], None], byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    teacher = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
-    made = build_module(byte_tokenizer, Distillation, teacher=teacher, distil=Distil(), max_rollouts=1)
-    seen = Seen()
-    made.policy.load()
-    monkeypatch.setattr("lit_rl.training.threads.LARGE", 1 + sum(p.numel() for p in made.policy.parameters()))
-    fit(made, tmp_path, callbacks=[seen])
-    assert seen.numbers == {6}
-
-
-def saved_and_resumed(
-    tokenizer: str, folder: Path, threads: Callable[[int], None], first: int, then: int
-) -> tuple[set[int], set[int]]:
-    """Numbers of threads of a run of one rollout, and of its continuation."""
-    found = []
-    for rollouts, number in ((1, first), (2, then)):
-        seen = Seen()
-        threads(number)
-        run(build_module(tokenizer, max_rollouts=rollouts, optimizer=adam), Checkpointing(str(folder), 1), seen)
-        assert torch.get_num_threads() == number
-        found.append(seen.numbers)
-    return found[0], found[1]
-
-
-@pytest.mark.parametrize(
-    ("first", "then", "expected", "lines"),
-    [(3, 2, {3}, 1), (6, 2, {1}, 1), (3, 6, {3}, 1), (3, 3, {3}, 0), (6, 6, {1}, 0)],
-)
+@pytest.mark.parametrize("case", [(3, 2, 3, 1), (6, 2, 1, 1), (3, 3, 3, 0)])
 def test_a_resumed_run_has_the_threads_of_its_checkpoint(
     threads: Callable[[int], None],
     byte_tokenizer: str,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    first: int,
-    then: int,
-    expected: set[int],
-    lines: int,
+    case: tuple[int, int, int, int],
 ) -> None:
-    with caplog.at_level("INFO"):
-        assert saved_and_resumed(byte_tokenizer, tmp_path, threads, first, then) == (expected, expected)
+    first, then, expected, lines = case
+    caplog.set_level("INFO")
+    for rollouts, number in ((1, first), (2, then)):
+        seen = Seen()
+        threads(number)
+        run(build_module(byte_tokenizer, max_rollouts=rollouts, optimizer=adam), Checkpointing(str(tmp_path), 1), seen)
+        assert (seen.numbers, torch.get_num_threads()) == ({expected}, number)
     assert sum("as before" in record.getMessage() for record in caplog.records) == lines
 
 
-def test_a_gpu_s_run_keeps_the_number_of_threads() -> None:
-    before = torch.get_num_threads()
-    with threads_of_run(torch.nn.Identity(), torch.device("cuda"), saved=before + 1) as number:
-        assert (number, torch.get_num_threads()) == (None, before)
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
 
 
-def test_a_checkpoint_that_is_saved_after_the_run_has_the_run_s_threads(
-    threads: Callable[[int], None], byte_tokenizer: str, tmp_path: Path
+def test_seconds_are_told_by_phase_and_add_up() -> None:
+    clock = Clock()
+    progress = Progress(clock)
+    clock.move(100)  # before the first rollout: nothing was waiting for it
+    progress.begin("training")
+    clock.move(3)
+    progress.enter("judging")
+    clock.move(1)
+    progress.enter("sampling")  # a second turn
+    clock.move(2)
+    progress.enter("updating")
+    clock.move(4)
+    assert progress.elapsed == 10
+    assert progress.end() == {"waiting": 0, "sampling": 5, "judging": 1, "updating": 4}
+    clock.move(7)
+    progress.begin("training")
+    clock.move(1)
+    assert progress.end() == {"waiting": 7, "sampling": 1}
+
+
+def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
+    clock = Clock()
+    progress = Progress(clock)
+    progress.begin("training")
+    waited, cached = Future[Outcome](), Future[Outcome]()
+    cached.set_result(Outcome(Verdict.PASSED, wall_seconds=9.0))
+    progress.add_turn(1, waited)
+    progress.add_turn(1, cached)
+    clock.move(3)
+    waited.set_result(Outcome(Verdict.PASSED, wall_seconds=1.0))
+    means = Means()
+    add_times(means, progress.end(), progress)
+    found = means.local()
+    assert found["sandbox/queue_seconds"] == 2.0 and progress.judged == 2
+    assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0
+    assert found["memory/peak_gigabytes"] > 0.01
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
+    """Options that the C library is told, by number."""
+    options: dict[int, int] = {}
+    libc = SimpleNamespace(mallopt=options.__setitem__)
+    monkeypatch.setattr(fixed_costs, "ctypes", SimpleNamespace(CDLL=lambda _: libc))
+    for name in [one for one in os.environ if one.startswith("MALLOC_") or one == "GLIBC_TUNABLES"]:
+        monkeypatch.delenv(name)
+    return options
+
+
+@pytest.mark.parametrize(("verb", "user_set"), [("fit", False), ("validate", True), ("evaluate", False)])
+def test_memory_of_freed_tensors_is_kept_unless_the_user_set_the_allocator(
+    verb: str,
+    user_set: bool,
+    told: dict[int, int],
+    byte_tokenizer: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    trainer = fit(build_module(byte_tokenizer, max_rollouts=1), tmp_path)
-    trainer.save_checkpoint(tmp_path / "after.ckpt")
-    seen = Seen()
-    threads(4)
-    fit(
-        build_module(byte_tokenizer, max_rollouts=2), tmp_path, ckpt_path=str(tmp_path / "after.ckpt"), callbacks=[seen]
-    )
-    assert seen.numbers == {1}
+    if user_set:
+        monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    module = build_module(byte_tokenizer, max_rollouts=1)
+    if verb == "evaluate":
+        evaluate(module.policy, Words().problems("validation"))
+    else:
+        getattr(quiet_trainer(tmp_path, limit_val_batches=1), verb)(module, datamodule=Words())
+    assert told == ({} if user_set else {-3: 32 * 2**20, -1: 512 * 2**20})

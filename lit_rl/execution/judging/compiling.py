@@ -22,7 +22,7 @@ from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.supervising.child_files import TAIL_BYTES, Child, read_tail, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import how_it_ended
-from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_install, java_main, toolchain
+from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_install, toolchain
 from lit_rl.execution.spawning import ZygoteSettings
 
 COMPILE_MEMORY = 768 << 20
@@ -142,7 +142,6 @@ class Compiler:
             "commands": commands,
             "artefact": spec.artefact,
             "environment": environment_of(language),
-            "main": java_main(files) if language == "java" else "",
         }
         with Child(job) as child:
             report = client.run([child], COMPILE_SECONDS)

@@ -21,6 +21,7 @@ from lit_rl.execution.judging.runtimes import (
     build,
     included,
     not_built,
+    only_code,
     outcome_of_end,
     prepared,
     started,
@@ -30,7 +31,7 @@ from lit_rl.execution.judging.runtimes import (
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import with_cause
-from lit_rl.execution.languages import LANGUAGES, Language, only_code
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse
 from lit_rl.execution.wire.program_messages import Description
 

@@ -16,7 +16,7 @@ from lit_rl.execution.judging.supervising.child_files import Child, executable, 
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
-from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language, blank, only_code
+from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
 from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE
 
@@ -25,6 +25,9 @@ _PARSE_SECONDS = 10.0
 _JAVA_PLACES = re.compile(r"[{}]|\bpublic\b|\bpackage\b[^;{}]{0,500};")
 _RUST_INNER = re.compile(r"^[ \t]*#!\[[^\]]{0,2000}\]", re.M)  # what only a crate's root may have
 _RUST_INNER_DOC = re.compile(r"^([ \t]*/[/*])!", re.M)
+_COMMENT_OR_TEXT = re.compile(
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|'(?:\\.|[^'\\\n])'""", re.S
+)  # to the end if it is left open, so that no text is searched twice
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
@@ -44,7 +47,7 @@ def _in_one_file(program: str) -> str:
         if found[0] in "{}":
             depth += 1 if found[0] == "{" else -1
         elif not depth:
-            kept += [program[end : found.start()], blank(found)]
+            kept += [program[end : found.start()], _blank(found)]
             end = found.end()
     return "".join([*kept, program[end:]])
 
@@ -55,9 +58,18 @@ def without_main(program: str) -> str:
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
 
 
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
+
+
+def only_code(program: str) -> str:
+    """A program in a language like C without its comments and texts, each letter in its place."""
+    return _COMMENT_OR_TEXT.sub(_blank, program)
+
+
 def without_inner(program: str) -> str:
     """A program of Rust without the attributes that only a crate's root may have."""
-    return _RUST_INNER.sub(blank, program)
+    return _RUST_INNER.sub(_blank, program)
 
 
 def included(program: str) -> str:

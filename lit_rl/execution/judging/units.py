@@ -17,6 +17,7 @@ from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
     not_built,
+    only_code,
     outcome_of_end,
     prepared,
     started,
@@ -25,7 +26,7 @@ from lit_rl.execution.judging.runtimes import (
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.languages import Language, only_code
+from lit_rl.execution.languages import Language
 
 _GO_PACKAGES = (
     "bytes crypto/md5 encoding/hex encoding/json errors fmt math math/big math/bits math/rand reflect regexp sort "
