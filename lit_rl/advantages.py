@@ -98,12 +98,7 @@ class RowAdvantages(TypedArguments, ABC):
         return result
 
     def require_samples(self, num_samples: int, argument: str) -> None:
-        """Check whether a problem has enough completions to compare.
-
-        Args:
-            num_samples: completions of each problem in training.
-            argument: what the user calls this object.
-        """
+        """Check whether a problem has enough completions to compare."""
         if num_samples < self.smallest_group:
             raise UsageError(
                 f"{argument} {type(self).__name__} compares completions of one problem: num_samples must be "

@@ -236,12 +236,7 @@ class ByteSpans(Sequence[ByteSpan]):
         return cls(pairs[:, 0], pairs[:, 1])
 
     def within(self, start: int, size: int) -> ByteSpans:
-        """The same tokens in a part of the text: tokens after it are empty at its end.
-
-        Args:
-            start: byte of the text at which the part begins, not after the first token.
-            size: bytes of the part.
-        """
+        """The same tokens in a part of the text: tokens after it are empty at its end."""
         return ByteSpans((self.starts - start).clamp(max=size), (self.ends - start).clamp(max=size))
 
     def followed_by(self, count: int, place: int) -> ByteSpans:
@@ -358,21 +353,7 @@ class Completions:
         group_size: int = 1,
         weights_versions: tuple[int, ...] = (),
     ) -> Completions:
-        """Rows of one turn each, prompt-major: the rows of a prompt are adjacent.
-
-        Args:
-            problems: N problems, one per row.
-            prompt_ids: [N, P] int64, padded on the left.
-            prompt_mask: [N, P] bool.
-            completion_ids: [N, T] int64, padded on the right.
-            completion_mask: [N, T] bool; covers the EOS token, nothing after it.
-            sampler_logprobs: [N, T] nats, 0 outside the mask.
-            stop_reasons: N reasons.
-            texts: N decoded completions, without EOS and cut at the stop string.
-            token_bytes: N sequences of byte spans, see :class:`Turn`.
-            group_size: rows of each prompt.
-            weights_versions: see above.
-        """
+        """Rows of one turn each, prompt-major: the rows of a prompt are adjacent."""
         rows = zip(completion_mask.sum(-1).tolist(), texts, token_bytes, stop_reasons, strict=True)
         return cls(
             problems=problems,

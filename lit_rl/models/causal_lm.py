@@ -128,7 +128,6 @@ class CausalLM(Policy):
         self._decoding: type[Decoding] | None = None
 
     def load(self) -> None:
-        """Build the model and its tokenizer; see :mod:`lit_rl.models.loading`."""
         if self.model is not None:
             return
         self.load_tokenizer()
@@ -235,7 +234,6 @@ class CausalLM(Policy):
     def compare(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """A chunk of tokens at a time; see :meth:`Policy.compare`."""
 
         def head(hidden: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
             return completion_divergences(
@@ -269,7 +267,6 @@ class CausalLM(Policy):
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 
     def make_room(self, names: Collection[str]) -> None:
-        """Add what a checkpoint holds of refreshed references."""
         if any(f".{REFERENCE}." in name for name in names) and not has_adapter(self.model, REFERENCE):
             add_reference_adapter(self.model, self.init_seed)
         if any(".frozen_reference." in f".{name}" for name in names):

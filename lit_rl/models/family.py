@@ -136,9 +136,6 @@ def projection(model: Any) -> Projection:
 
     An output layer with adapters, hooks or quantized weights, and that of a sharded model, is called as it is.
 
-    Args:
-        model: a causal LM of transformers (inside PEFT or not).
-
     Returns:
         From last hidden states [M, H], after the final norm, to logits [M, V] in the dtype of the output matrix.
     """

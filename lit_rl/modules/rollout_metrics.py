@@ -35,16 +35,7 @@ def metrics_of_rollout(
     seconds: Mapping[Phase, float],
     progress: Progress,
 ) -> Means:
-    """Measure a rollout and the time it took; all ranks call together.
-
-    Args:
-        rollout: N judged rows.
-        rewards: of the same rows.
-        experience: what was made of them.
-        seen: what the update's forward passes found, [N, T], NaN where they did not come.
-        seconds: of each phase.
-        progress: with the waits for the sandbox.
-    """
+    """Measure a rollout and the time it took; all ranks call together."""
     means = summarise(rollout, rewards)
     degenerate_share(means, rollout, rewards)
     spread_of_rewards(means, rewards)
@@ -119,13 +110,7 @@ def by_verdict(means: Means, rollout: Rollout) -> None:
 
 
 def ratios_of(means: Means, experience: Experience, logprobs: Tensor) -> None:
-    """Add ratios of the last pass's policy to the old one, and the old one's mismatch with the sampler.
-
-    Args:
-        means: added to.
-        experience: N rows.
-        logprobs: [N, T] nats of the last forward pass over each row, NaN where there was none.
-    """
+    """Add ratios of the last pass's policy to the old one, and the old one's mismatch with the sampler."""
     mask = experience.loss_mask & ~logprobs.isnan()
     if not mask.any():
         return

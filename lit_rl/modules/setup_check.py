@@ -28,12 +28,7 @@ _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "
 
 
 def check_setup(module: Any, stage: str) -> None:
-    """Refuse what cannot work in a stage; warn of what is hardly meant.
-
-    Args:
-        module: a :class:`~lit_rl.modules.PolicyModule` with its trainer.
-        stage: of the run.
-    """
+    """Refuse what cannot work in a stage; warn of what is hardly meant."""
     stage = next(name for name in _SPLITS if name == stage)  # Lightning's is a member of an enumeration
     for find in REFUSED:
         if fault := find(module, stage):
@@ -170,13 +165,7 @@ def doubt_rates(optimizer: optim.Optimizer) -> None:
 
 
 def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
-    """List whose problems, of which split, are sampled in a stage; none without a task.
-
-    Args:
-        trainer: with the task.
-        stage: of the run.
-        train: whether training samples too.
-    """
+    """List whose problems, of which split, are sampled in a stage; none without a task."""
     task = task_of(trainer)
     found: list[tuple[TaskDataModule, Split]] = []
     if task is not None and (stage == "validate" or (stage == "fit" and trainer.limit_val_batches)):
@@ -190,12 +179,6 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
     """Check whether an environment can play the problems of this stage.
 
     A problem that it cannot play gets one turn; a task of which it can play none is refused.
-
-    Args:
-        environment: answers the policy.
-        trainer: with the task.
-        stage: of the run.
-        train: whether training samples too.
     """
     for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
         problems = of.problems(split)

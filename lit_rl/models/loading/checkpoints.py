@@ -33,12 +33,7 @@ _MOST_KEYS = 5
 
 
 def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
-    """The content of a checkpoint that is one file, on the CPU.
-
-    Args:
-        path: of the file.
-        lazily: read tensors when they are used, so that asking what the file is costs nothing.
-    """
+    """The content of a checkpoint that is one file, on the CPU."""
     _require_archive(path)
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
@@ -111,12 +106,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
-    """Put a checkpoint's weights into a policy that was loaded from the same configuration.
-
-    Args:
-        policy: loaded.
-        weights: of the whole module; a critic's are left out, also those of its adapter in the policy's model.
-    """
+    """Put a checkpoint's weights into a policy that was loaded from the same configuration."""
     own = {
         name.removeprefix("policy."): value
         for name, value in weights.items()
@@ -143,18 +133,9 @@ def write_model(
     overwrite: bool = False,
     stop_strings: Sequence[str] = (),
 ) -> str:
-    """Write a policy as a folder of its own.
+    """Write a policy as a folder of its own; return ``model`` or ``adapter``, which it then holds.
 
-    Args:
-        policy: loaded.
-        folder: must not exist, or be empty.
-        merge: add adapters to the base, so that ``transformers`` alone loads the result.
-        dtype: of the written weights; ``None`` for the policy's own.
-        overwrite: replace the folder if it holds a model or an adapter.
-        stop_strings: what ends a completion beside EOS, for the generation config.
-
-    Returns:
-        ``model`` or ``adapter``: what the folder holds.
+    Adapters are added to their base if ``merge``, so that ``transformers`` alone loads the result.
     """
     replaces = overwrite and any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
     if folder.exists() and any(folder.iterdir()) and not replaces:

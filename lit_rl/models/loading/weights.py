@@ -46,18 +46,7 @@ _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A causal language model and its adapters, described before anything is loaded.
-
-    Args:
-        source: hub id, folder of a model or a PEFT adapter, or a model of transformers; ``None`` builds a model from
-            ``config``.
-        config: fields of a new model's configuration, ``model_type`` among them.
-        lora: shape of new adapters; ``None`` for none.
-        dtype: of the weights, by torch's name.
-        attention: attention implementation of transformers; ``None`` lets it choose.
-        init_seed: seed of the initial weights of a new model and of new adapters.
-        quantization: ``4bit`` loads the base in 4 bits.
-    """
+    """A causal language model and its adapters, described before anything is loaded."""
 
     source: Any = None
     config: Mapping[str, Any] | None = None
@@ -74,10 +63,6 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     For some model types (``qwen2`` among them in transformers 5) ``AutoTokenizer`` ignores the tokenizer that a folder
     declares and splits text by another one's rules: the model would silently read other tokens than it was trained
     on. A folder that declares the generic class is therefore read by that class.
-
-    Args:
-        source: hub id or folder.
-        key: the configuration's key under which the source was given.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -97,10 +82,6 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     """Build or load the model that ``spec`` describes, with adapters where it has them.
 
     The global random state is left as it was: initial weights depend on ``spec.init_seed`` alone.
-
-    Args:
-        spec: what to build.
-        tokenizer: the policy's; gives a new model its vocabulary size and special tokens.
 
     Returns:
         A causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
