@@ -7,11 +7,11 @@ from lit_rl.lazy import load_when_used
 if TYPE_CHECKING:
     from lit_rl.engines.engine import Engine as Engine
     from lit_rl.engines.engine import EngineError as EngineError
-    from lit_rl.engines.engine import Generation as Generation
-    from lit_rl.engines.engine import Request as Request
     from lit_rl.engines.engine import Session as Session
     from lit_rl.engines.in_process import InProcess as InProcess
     from lit_rl.engines.vllm import VLLM as VLLM
     from lit_rl.engines.vllm_server import VLLMServer as VLLMServer
+    from lit_rl.types import Generation as Generation
+    from lit_rl.types import Request as Request
 
 __getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate
@@ -435,7 +435,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         frozen = {name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad}
         dropped = {name for name in frozen if not self.policy.keeps(name)}
         # Scales of a 4-bit weight are named after it: base.weight.absmax goes with base.weight.
-        return {name: value for name, value in state.items() if dropped.isdisjoint(_and_owners(name))}
+        return {
+            name: value
+            for name, value in state.items()
+            if dropped.isdisjoint(accumulate(name.split("."), "{}.{}".format))  # a, a.b, a.b.c of a.b.c
+        }
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         self.prepare_to_load({name: tuple(value.shape) for name, value in state_dict.items()})
@@ -475,8 +479,3 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         module.on_load_checkpoint(checkpoint)
         module.load_state_dict(checkpoint["state_dict"])
         return module
-
-
-def _and_owners(name: str) -> Iterator[str]:
-    """``a``, ``a.b``, ``a.b.c`` of the name ``a.b.c``."""
-    return accumulate(name.split("."), "{}.{}".format)

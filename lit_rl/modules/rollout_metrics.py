@@ -38,7 +38,11 @@ def metrics_of_rollout(
     """Measure a rollout and the time it took; all ranks call together."""
     means = summarise(rollout, rewards)
     degenerate_share(means, rollout, rewards)
-    spread_of_rewards(means, rewards)
+    known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
+    every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)
+    if len(every):
+        low, high = every.quantile(torch.tensor([_LOW, _HIGH], dtype=torch.float64)).tolist()
+        means.add({"reward/std": float(every.std(correction=0)), "reward/p10": low, "reward/p90": high})
     by_verdict(means, rollout)
     mask = experience.loss_mask
     moving = experience.advantages != 0
@@ -85,15 +89,6 @@ def measure_entropy(means: Means, policy: Policy, completions: Completions, temp
     some = completions.select(order[: max(1, num_rows // _ENTROPY_ROWS)]).trim()
     mask = some.completion_mask
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
-
-
-def spread_of_rewards(means: Means, rewards: RewardOutput) -> None:
-    """Standard deviation, and the rewards below which a tenth and nine tenths of all rows lie, over all ranks."""
-    known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
-    every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)
-    if len(every):
-        low, high = every.quantile(torch.tensor([_LOW, _HIGH], dtype=torch.float64)).tolist()
-        means.add({"reward/std": float(every.std(correction=0)), "reward/p10": low, "reward/p90": high})
 
 
 def by_verdict(means: Means, rollout: Rollout) -> None:

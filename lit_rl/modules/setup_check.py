@@ -38,16 +38,11 @@ def check_setup(module: Any, stage: str) -> None:
             rank_zero_warn(doubt)
 
 
-def _no_training(module: Any, stage: str) -> str:
-    names = ("max_epochs", "max_steps", "limit_train_batches") if stage == "fit" else ()
-    name = next((name for name in names if getattr(module.trainer, name) == 0), "")
-    return f"trainer.{name} is 0, so there is nothing to train: leave it out, or raise it" if name else ""
-
-
-def _no_validation(module: Any, stage: str) -> str:
-    if stage != "validate" or module.trainer.limit_val_batches != 0:
-        return ""
-    return "trainer.limit_val_batches is 0, so there is nothing to validate: leave it out, or raise it"
+def _nothing_to_do(module: Any, stage: str) -> str:
+    names = {"fit": ("max_epochs", "max_steps", "limit_train_batches"), "validate": ("limit_val_batches",)}
+    name = next((name for name in names.get(stage, ()) if getattr(module.trainer, name) == 0), "")
+    verb = "train" if stage == "fit" else stage
+    return f"trainer.{name} is 0, so there is nothing to {verb}: leave it out, or raise it" if name else ""
 
 
 def _strange_tasks(module: Any, stage: str) -> str:
@@ -146,9 +141,7 @@ def _own(callbacks: list[pl.Callback]) -> bool:
 
 
 Check = Callable[[Any, str], str]
-REFUSED: tuple[Check, ...] = (
-    _no_training, _no_validation, _strange_tasks, _no_problems, _scaled_precision, _no_sandbox
-)  # fmt: skip
+REFUSED: tuple[Check, ...] = (_nothing_to_do, _strange_tasks, _no_problems, _scaled_precision, _no_sandbox)
 DOUBTED: tuple[Check, ...] = (_trained_on, _nothing_measured, _no_end)
 
 
