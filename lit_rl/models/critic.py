@@ -162,11 +162,6 @@ class SharedCritic(Critic):
 def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tensor, Tensor]:
     """Values from hidden states.
 
-    Args:
-        hidden: [N, 1 + T, H] last hidden states, from the prompt's last token on.
-        head: the linear layer from H to 1.
-        completions: the same N rows.
-
     Returns:
         values [N, T] and tail values [N] (the state after the last token of each row that the policy chose).
     """

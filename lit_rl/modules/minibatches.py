@@ -64,15 +64,8 @@ def microbatches_of(
     """Divide rows into cheap micro-batches; the gradient is the same however they are divided.
 
     Rows of similar length need little padding together; rows of one group read one prompt. The order that reads fewer
-    tokens is used.
-
-    Args:
-        completions: all rows.
-        rows: [n] numbers of those to divide.
-        size: most rows of a micro-batch; ``None`` for any number.
-        max_tokens: most tokens of a micro-batch, padding included, a prompt counted once for rows that share it; a row
-            with more goes alone. ``None`` for any number.
-        shares_prompts: whether rows of a micro-batch that have the same prompt read it once.
+    tokens is used. A micro-batch has at most ``size`` rows and ``max_tokens`` tokens, padding included, a prompt
+    counted once for rows that share it; a row with more goes alone.
 
     Returns:
         Row numbers of each micro-batch; none is empty.

@@ -388,14 +388,6 @@ class RolloutModule(PolicyModule):
             measure_entropy(means, self.policy, completions, self.sampling.temperature, key)
         return means
 
-    def gap_of(self, completions: Completions) -> Means:
-        """Gap between sampler and policy, if the update's forward passes did not measure it."""
-        if max_over_ranks(int("logprobs" in self.trace.found), self.device):
-            return Means()
-        if self.sampler.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
-            self.sampler.compare(completions, self.sampling)
-        return self.sampler.gap
-
     def log_rollout(
         self,
         means: Means,
@@ -412,7 +404,10 @@ class RolloutModule(PolicyModule):
         means.merge(self.algorithm_metrics(batch, rollout, experience))
         if self.sampler.settings.max_resamples:
             measure_resampled(means, batch, rollout)
-        means.merge(self.gap_of(rollout.completions))
+        if not max_over_ranks(int("logprobs" in self.trace.found), self.device):
+            if self.sampler.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
+                self.sampler.compare(rollout.completions, self.sampling)
+            means.merge(self.sampler.gap)
         update_seconds = time.perf_counter() - collected
         tokens = float(rollout.completions.completion_mask.sum())
         means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})

@@ -124,11 +124,6 @@ class Codec(ABC):
     def completions(self, prompts: PromptBatch, rows: Sequence[Generation], group_size: int) -> Completions:
         """Padded tensors and texts of rows of one turn.
 
-        Args:
-            prompts: B prompts.
-            rows: N = B * group_size rows, prompt-major.
-            group_size: rows of each prompt.
-
         Returns:
             N completions on the prompts' device.
         """
@@ -156,11 +151,6 @@ class Codec(ABC):
         self, problems: Sequence[Problem], texts: Sequence[str], device: torch.device | str = "cpu"
     ) -> Completions:
         """Given texts as if the policy had written them to their end: demonstrations and preference pairs.
-
-        Args:
-            problems: N problems.
-            texts: N completions, each ended here as the policy would end it and cut at its positions.
-            device: of the tensors.
 
         Returns:
             N completions; the sampler's log-probabilities are 0.
