@@ -170,7 +170,7 @@ def check(value: Any, hint: Any, path: str, *, config: bool = False, default: An
         ArgumentError: the value fits no type of the annotation; of several reasons the one about the innermost part.
     """
     kinds, reasons, remedies = list(alternatives(hint)), list[UsageError](), list[str]()
-    for kind in kinds:
+    for kind in sorted(kinds, key=lambda kind: get_origin(kind) is not Literal):  # a word is no hub id
         try:
             return _as(value, kind, path, config, default)
         except _Misfit as misfit:

@@ -7,7 +7,7 @@ from typing import Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.arguments import UsageError
-from lit_rl.data.local_files import local_path
+from lit_rl.data.rows import local_path
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.reports.run_files import RecordedRow, read_rollouts
@@ -48,15 +48,13 @@ class CompletionFile(TaskDataModule):
         self.name = name
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """One problem per distinct completion, in the order of the file; all are trained on.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: it holds no completion to keep.
-        """
+        """One problem per distinct completion, in the order of the file; all are trained on."""
         if split != "train":
             return []
-        rows = self._rows()
+        path = local_path(self.path)
+        if not path.is_file():
+            raise FileNotFoundError(f"no completions at {path}: lit-rl predict with CompletionWriter writes them")
+        rows = [row for rollout in read_rollouts(path) for row in rollout.rows]
         kept: dict[tuple[str, ...], RecordedRow] = {}
         for row in rows:
             if row.tokens and (self.keep == "all" or row.verdict == "passed"):  # others were cut to fit a file
@@ -69,24 +67,11 @@ class CompletionFile(TaskDataModule):
         rank_zero_info(
             f"{self.path}: {len(kept)} distinct completions kept ({self.keep}) of {len(rows)}; {tokens} sampled tokens"
         )
-        return [self._problem(row, number) for number, row in enumerate(kept.values())]
-
-    def _rows(self) -> list[RecordedRow]:
-        path = local_path(self.path)
-        if not path.is_file():
-            raise FileNotFoundError(f"no completions at {path}: lit-rl predict with CompletionWriter writes them")
-        rows = [row for rollout in read_rollouts(path) for row in rollout.rows]
-        if not rows:
-            raise UsageError(f"{path} holds no completions: give a file that CompletionWriter wrote")
-        return rows
-
-    def _problem(self, row: RecordedRow, number: int) -> Problem:
-        prompt = row.prompt if isinstance(row.prompt, str) else tuple(dict(message) for message in row.prompt)
-        text = row.turns[-1].text
-        learned_from = row.turns[-1].start if self.keep == "passed" else 0
-        return Problem(
-            f"{row.task_id}/{number}",
-            prompt,
-            ReferenceText(text),
-            fields={"demonstration": text, "row": row, "learned_from": learned_from},
-        )
+        problems = []
+        for number, row in enumerate(kept.values()):
+            prompt = row.prompt if isinstance(row.prompt, str) else tuple(dict(message) for message in row.prompt)
+            text = row.turns[-1].text
+            learned_from = row.turns[-1].start if self.keep == "passed" else 0
+            fields = {"demonstration": text, "row": row, "learned_from": learned_from}
+            problems.append(Problem(f"{row.task_id}/{number}", prompt, ReferenceText(text), fields=fields))
+        return problems

@@ -68,9 +68,6 @@ def find_overlaps(
     Returns:
         The overlaps, the largest share first.
 
-    Raises:
-        ValueError: ``ngram_words`` below 1 or ``min_share`` outside (0, 1].
-
     Source:
         Brown et al. 2020, appendix C, https://arxiv.org/abs/2005.14165
     """

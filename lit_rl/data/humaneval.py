@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.data.mbpp_plus import comparing_test, written_check
 from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
-from lit_rl.data.task import TaskOptions
+from lit_rl.data.task import Cut, CutTask, TaskOptions
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
 

@@ -54,9 +54,6 @@ class Mixture(TaskDataModule):
         tasks: at least one, each with training problems.
         weights: shares of each rollout, in the order of the tasks; normalised. By default all alike.
         **options: of :class:`TaskDataModule`; ``validation_tasks`` are by default the tasks.
-
-    Raises:
-        ValueError: no tasks, weights that do not fit them, or a task that is a mixture.
     """
 
     name = "mixture"
@@ -86,11 +83,7 @@ class Mixture(TaskDataModule):
         self.weights = dict(zip(names, given, strict=True))
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of all tasks, the tasks taking turns; those of validation are in ``validation_tasks``.
-
-        Raises:
-            ValueError: a task has nothing to train on or another task's problems.
-        """
+        """The problems of all tasks, the tasks taking turns; those of validation are in ``validation_tasks``."""
         if split == "validation":
             return []
         columns = []

@@ -74,16 +74,13 @@ class OpenCodeInstruct(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         """The first ``num_problems`` of the draw to train on, those after them to validate and test on."""
         if not self._drawn:
-            self._drawn = self._draw()
+            kept = parse_rows(read_rows(self.path), self._kept, self.bad_rows)
+            count = self.num_problems + self.num_validation_problems
+            rows = draw_rows((row for row in kept if row is not None), count, self.subset_seed)
+            self._drawn = list(parse_rows(rows, self._problem, self.bad_rows))
         if split == "train":
             return self._drawn[: self.num_problems]
         return self._drawn[self.num_problems :]
-
-    def _draw(self) -> list[Problem]:
-        kept = parse_rows(read_rows(self.path), self._kept, self.bad_rows)
-        count = self.num_problems + self.num_validation_problems
-        rows = draw_rows((row for row in kept if row is not None), count, self.subset_seed)
-        return list(parse_rows(rows, self._problem, self.bad_rows))
 
     def _kept(self, row: Row) -> Row | None:
         if row.number_of("average_test_score") < self.min_test_score:
@@ -110,13 +107,7 @@ class OpenCodeInstruct(TaskDataModule):
 
 
 def draw_rows(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
-    """A random subset that depends on the seed and the rows' ``id`` only, in a random but fixed order.
-
-    Args:
-        rows: each with an ``id``; read once.
-        count: size of the subset; all rows if there are fewer.
-        seed: another seed, another subset.
-    """
+    """A random subset that depends on the seed and the rows' ``id`` only, in a random but fixed order."""
 
     def lot(row: Row) -> bytes:
         return hashlib.sha256(f"{seed}/{row.text('id')}".encode()).digest()

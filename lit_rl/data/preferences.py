@@ -58,9 +58,6 @@ def make_pairs(
         margin: smallest difference of rewards, reward units, above 0.
         max_pairs: pairs at most; all if not given.
 
-    Raises:
-        ValueError: a margin that is not above 0, or not one reward per completion.
-
     Example:
         >>> from lit_rl.execution.checks import TokenTarget
         >>> problem = Problem("p", "2 + 2 =", TokenTarget())
@@ -92,18 +89,7 @@ def make_pairs(
 
 
 def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
-    """Write pairs as JSON lines, whole or not at all; folders are made.
-
-    Args:
-        path: ends in ``.jsonl``.
-        pairs: what to write.
-
-    Returns:
-        Number of pairs written.
-
-    Raises:
-        ValueError: another ending, which :class:`PreferencePairs` would not read.
-    """
+    """Write pairs as JSON lines, whole or not at all, to a path that ends in ``.jsonl``; return their number."""
     path = Path(path)
     if path.suffix != ".jsonl":
         raise UsageError(f"preference pairs are JSON lines: the path needs to end in .jsonl, got {path}")
@@ -116,25 +102,15 @@ def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
 
 
 def parse_pair(row: Row) -> PreferencePair:
-    """A row as a pair.
-
-    Raises:
-        RowError: a field is missing or of a wrong type, the chosen reward not the larger one, or the two texts equal.
-    """
+    """A row as a pair: the chosen reward is the larger one, and the two texts differ."""
     chosen_reward, rejected_reward = row.number_of("chosen_reward"), row.number_of("rejected_reward")
     if not chosen_reward > rejected_reward:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)
     if row.text("chosen") == row.text("rejected"):
         raise row.error("rejected", "is the same text as chosen, which teaches nothing")
-    return PreferencePair(
-        row.text("task_id"),
-        _prompt(row),
-        row.text("chosen"),
-        row.text("rejected"),
-        chosen_reward,
-        rejected_reward,
-    )
+    chosen, rejected = row.text("chosen"), row.text("rejected")
+    return PreferencePair(row.text("task_id"), _prompt(row), chosen, rejected, chosen_reward, rejected_reward)
 
 
 def pair_of(problem: Problem) -> PreferencePair:

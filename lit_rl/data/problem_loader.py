@@ -121,14 +121,9 @@ class ProblemLoader:
         return int.from_bytes(digest.digest())
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue from a saved position; after a finished epoch, with the next one.
-
-        Raises:
-            ValueError: the position was counted in global batches of another size.
-        """
+        """Continue from a saved position; after a finished epoch, with the next one."""
         here = self.batch_size * self.world_size
-        saved = state.get("global_batch", here)
-        if saved != here:
+        if (saved := state["global_batch"]) != here:
             fits = saved % self.world_size == 0
             advice = f"set batch_size to {saved // self.world_size}" if fits else "take a number of ranks that divides"
             raise UsageError(
@@ -141,12 +136,12 @@ class ProblemLoader:
 
     def doubt_order(self, state: dict[str, int]) -> None:
         """Warn where a saved position counts problems that are others now, or in another order."""
-        before = f"{state.get('problems', len(self.problems))} problems and seed {state.get('seed', self.seed)}"
+        before = f"{state['problems']} problems and seed {state['seed']}"
         now = f"{len(self.problems)} problems and seed {self.seed}"
         twice = ": some problems of this epoch come twice and some not at all" if state["position"] else ""
         if before != now and self.shuffle and twice:
             rank_zero_warn(f"the checkpoint's order was that of {before}, now it is that of {now}{twice}")
-        elif before == now and state.get("digest", self._digest) != self._digest:  # older ones have none
+        elif before == now and state["digest"] != self._digest:
             rank_zero_warn(
                 f"the training problems are others than the checkpoint's, or in another order{twice}; unless that is "
                 "meant, have load_problems return the same list at each start"

@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from traceback import extract_tb
-from typing import Any, Literal, TextIO, TypeVar
+from typing import Any, Literal, TypeVar
 
-from lit_rl.arguments import ArgumentError, UsageError, shown
-from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
+from lit_rl.arguments import ArgumentError, UsageError, shown, with_variables
 from lit_rl.foreign_files import open_text
 from lit_rl.lazy import load_extra
 
 BadRows = Literal["error", "skip"]
-_MISSING = object()
 REMEDY = "fix or remove the row"
-_OF_FIELD = re.compile(r"field .* (is missing|is null|needs)\b")
 Value = TypeVar("Value")
+
+JSON_LINES = (".jsonl", ".jsonl.gz")
+SUFFIXES = (*JSON_LINES, ".json", ".json.gz", ".parquet")
+_SPLIT = re.compile(r"(train|test|validation|prompt)(?=[-_.]|$)", re.IGNORECASE)
 
 
 class RowError(UsageError):
@@ -34,7 +33,9 @@ class RowError(UsageError):
         kind: what is wrong, the same for all rows with that fault.
     """
 
-    kind = ""
+    def __init__(self, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 _collected: ContextVar[list[RowError] | None] = ContextVar("collected", default=None)
@@ -58,7 +59,7 @@ def collecting(errors: list[RowError]) -> Iterator[None]:
 def _refuse(error: RowError) -> None:
     errors = _collected.get()
     if errors is None:
-        raise error from None
+        raise error
     errors.append(error)
 
 
@@ -84,15 +85,7 @@ class Row:
         return self._present(field, None)
 
     def text(self, field: str, default: str | None = None) -> str:
-        """The field's text.
-
-        Args:
-            field: its name.
-            default: for a field that is missing or null; without it that is an error.
-
-        Raises:
-            RowError: missing, or not text.
-        """
+        """The field's text; the default where it is missing or null."""
         value: str = self._typed(field, str, "text", default)
         return value
 
@@ -108,7 +101,7 @@ class Row:
             try:
                 return float(value)
             except ValueError:
-                raise self.error(field, f"needs a number, got {_typed(value)}") from None
+                raise self.error(field, f"needs a number, got {_described(value)}") from None
         return float(self._typed(field, (int, float), "a number", default))
 
     def texts(self, field: str, default: list[str] | None = None) -> list[str]:
@@ -116,18 +109,18 @@ class Row:
         items = self._typed(field, list, "a list of texts", default)
         for index, item in enumerate(items):
             if not isinstance(item, str):
-                raise self.error(field, f"needs a list of texts, got {_typed(item)} as item {index}")
+                raise self.error(field, f"needs a list of texts, got {_described(item)} as item {index}")
         return list(items)
 
-    def json(self, field: str, default: Any = _MISSING) -> Any:
+    def json(self, field: str, default: Any = None) -> Any:
         """The field's value; text is read as JSON first, since many data sets store JSON in text."""
-        value = self._present(field, None if default is _MISSING else default)
+        value = self._present(field, default)
         if not isinstance(value, str):
             return value
         try:
             return json.loads(value)
         except ValueError as fault:
-            raise self.error(field, f"needs JSON, got {_typed(value)} ({fault})") from None
+            raise self.error(field, f"needs JSON, got {_described(value)} ({fault})") from None
 
     def error(self, field: str, fault: str, remedy: str = REMEDY) -> RowError:
         """An error about this row, for the caller to raise."""
@@ -135,8 +128,7 @@ class Row:
 
     def _present(self, field: str, default: Any) -> Any:
         value = self.values.get(field)
-        if value is None:
-            value = default
+        value = default if value is None else value
         if value is None:
             there = ", ".join(sorted(self.values)) or "no fields"
             raise self.error(field, f"is {'null' if field in self.values else 'missing'} (the row has {there})")
@@ -145,7 +137,7 @@ class Row:
     def _typed(self, field: str, kind: Any, words: str, default: Any) -> Any:
         value = self._present(field, default)
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise self.error(field, f"needs {words}, got {_typed(value)}")
+            raise self.error(field, f"needs {words}, got {_described(value)}")
         return value
 
 
@@ -162,32 +154,17 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
             ``openai/openai_humaneval``.
         subset: the data set's configuration; a single file has none.
         split: the data set's split or several joined by ``+``; a single file has none, and a folder's are found by
-            names, see :func:`lit_rl.data.local_files.data_files`.
-
-    Raises:
-        FileNotFoundError: no such file, a folder without data files or without the split, a variable that is not set.
-        ModuleNotFoundError: Parquet, saved folders or the hub without the extra ``data``.
-        RowError: a row that is not a JSON object.
-        ValueError: another ending, or a file that cannot be read to its end.
+            names, see :func:`data_files`.
     """
     empty = True
-    for row in _rows_of(source, subset, split):
+    for origin, number, values in _values_of(source, subset, split):
         empty = False
-        yield row
+        if isinstance(values, Mapping):
+            yield Row(origin, number, values)
+        else:
+            _refuse(_row_error(origin, number, f"needs a JSON object, got {_described(values)}"))
     if empty:
         warnings.warn(f"{source} has no rows", stacklevel=2)
-
-
-def _rows_of(source: str, subset: str | None, split: str | None) -> Iterator[Row]:
-    path = local_path(source)
-    if path.is_dir():
-        for file in data_files(path, subset, split):
-            yield from _read_file(file)
-    elif path.exists() or source.endswith(SUFFIXES) or source.startswith((".", "/", "~", "$")):
-        yield from _read_file(path)
-    else:
-        for part in (split or "train").split("+"):
-            yield from _read_hub(source, subset, part)
 
 
 def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: BadRows = "error") -> Iterator[Value]:
@@ -200,20 +177,17 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
             warns at the end with their number and the first error.
 
     Raises:
-        RowError: from ``parse``, or in place of a ``KeyError``, ``TypeError`` or other ``ValueError`` of it.
-        NameError: from ``parse``, with ``skip``.
+        RowError: from ``parse``, or in place of an ``AttributeError``, ``KeyError``, ``TypeError`` or ``ValueError``
+            of it.
     """
     skipped: list[RowError] = []
-    rows = iter(rows)
     for row in rows:
         try:
             value = parse(row)
-        except (AttributeError, LookupError, NameError, TypeError, ValueError, SyntaxError) as fault:
-            error = fault if isinstance(fault, RowError) else _stumbled(row, fault)
+        except (AttributeError, LookupError, TypeError, ValueError, SyntaxError) as fault:
+            error = fault if isinstance(fault, RowError) else _unforeseen(row, fault)
             if bad_rows == "error":
-                _refuse(_about_all(error, rows, parse) if row.number == 1 and _collected.get() is None else error)
-            elif isinstance(fault, NameError):  # a mistake in the code, whatever the row
-                raise
+                _refuse(error)
             else:
                 skipped.append(error)
             continue
@@ -222,32 +196,76 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         warnings.warn(f"left out {len(skipped)} rows that cannot be read; the first: {skipped[0]}", stacklevel=2)
 
 
-def _about_all(error: RowError, rows: Iterator[Row], parse: Callable[[Row], Any]) -> RowError:
-    """The error of a first row, which blames the file's fields if they are at fault in the next rows too."""
-    if not _OF_FIELD.match(error.kind):
-        return error
-    others: list[RowError] = []
-    try:
-        with collecting(others):
-            good = list(parse_rows(islice(rows, 20), parse))
-    except Exception:  # what goes wrong further on must not hide this error
-        return error
-    if good or {one.kind for one in others} != {error.kind}:
-        return error
-    remedy = "the rows after it fail alike: give this task's own file, or rename its fields"
-    return RowError(str(error).replace(REMEDY, remedy))
+_Values = Iterator[tuple[str, int, Any]]  # file or data set id, number of the row, its values
 
 
-def _read_file(path: Path) -> Iterator[Row]:
+def _values_of(source: str, subset: str | None, split: str | None) -> _Values:
+    path = local_path(source)
+    if path.is_dir():
+        for file in data_files(path, subset, split):
+            yield from _read_file(file)
+    elif path.exists() or source.endswith(SUFFIXES) or source.startswith((".", "/", "~", "$")):
+        yield from _read_file(path)
+    else:
+        for part in (split or "train").split("+"):
+            yield from _read_hub(source, subset, part)
+
+
+def local_path(source: str) -> Path:
+    """A path with its variables and its ``~`` expanded."""
+    return Path(with_variables(source)).expanduser()
+
+
+def data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:
+    """The files of a folder that hold a split, in the order of their names.
+
+    A split is named at the start of a file's name (``train-00000-of-00001.parquet``) or by the folder around it. If
+    the files belong to several splits, only those of the wanted one are read; if to one or to none, all. The same goes
+    for ``subset`` and the folders beneath.
+
+    Args:
+        folder: holds files as they come from the hub, written by hand, or by ``save_to_disk``.
+        subset: configuration of the data set.
+        split: name or names joined by ``+``.
+    """
+    if subset is not None and (folder / subset).is_dir():
+        folder = folder / subset
+    files = _saved_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
+    if not files:
+        raise FileNotFoundError(f"{folder} holds no data files: put files there that end in {', '.join(SUFFIXES)}")
+    if subset is not None and any(path.name.startswith(subset) for path in files):
+        files = [path for path in files if path.name.startswith(subset)]
+    # The innermost part of a path that begins with the name of a split.
+    parts = (map(_SPLIT.match, reversed(path.relative_to(folder).parts)) for path in files)
+    names = [next((found[1].lower() for found in matches if found), None) for matches in parts]
+    if split is None or len(set(names)) < 2:
+        return files
+    chosen = [path for part in split.split("+") for path, name in zip(files, names, strict=True) if name == part]
+    if not chosen:
+        found = " and ".join(sorted(name or "others" for name in set(names)))
+        raise FileNotFoundError(f"{folder} has no {split} files, only {found}: name one of these splits")
+    return chosen
+
+
+def _saved_files(folder: Path) -> list[Path]:
+    """Arrow files of a folder that ``save_to_disk`` wrote: of one data set, or of one in a folder for each split."""
+    if (folder / "dataset_dict.json").is_file():
+        splits = json.loads((folder / "dataset_dict.json").read_text())["splits"]
+        return [file for name in splits for file in _saved_files(folder / name)]
+    state = folder / "state.json"
+    if not state.is_file() or not (folder / "dataset_info.json").is_file():
+        return []
+    return [folder / entry["filename"] for entry in json.loads(state.read_text())["_data_files"]]
+
+
+def _read_file(path: Path) -> _Values:
     if not path.is_file():
         raise FileNotFoundError(f"no data file at {path}: correct `path` or put the file there")
     try:
-        if path.name.endswith(JSON_LINES):
-            yield from _read_lines(path)
-        elif path.name.endswith(JSON_LISTS):
-            yield from _read_list(path)
-        elif path.name.endswith((".parquet", ".arrow")):
+        if path.name.endswith((".parquet", ".arrow")):
             yield from _read_batches(path)
+        elif path.name.endswith(SUFFIXES):
+            yield from _read_json(path)
         else:
             raise UsageError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as fault:
@@ -255,38 +273,28 @@ def _read_file(path: Path) -> Iterator[Row]:
         raise UsageError(f"{path} cannot be read to its end ({fault}): {advice}") from None
 
 
-def _open(path: Path) -> TextIO:
-    return open_text(path, "utf-8-sig")  # a byte order mark, as some editors write, is no part of the first row
-
-
-def _read_lines(path: Path) -> Iterator[Row]:
-    with _open(path) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                values = json.loads(line)
-            except ValueError as fault:
-                _refuse(_row_error(str(path), number, f"broken JSON ({fault})"))
-                continue
-            yield from _rows(str(path), number, values)
-
-
-def _read_list(path: Path) -> Iterator[Row]:
-    with _open(path) as file:
+def _read_json(path: Path) -> _Values:
+    """JSON lines, or one list."""
+    with open_text(path, "utf-8-sig") as file:  # a byte order mark is no part of the first row
+        if path.name.endswith(JSON_LINES):
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    yield str(path), number, json.loads(line)
+                except ValueError as fault:
+                    _refuse(_row_error(str(path), number, f"broken JSON ({fault})"))
+            return
         try:
             rows = json.load(file)
-        except UnicodeDecodeError:
-            raise
-        except ValueError as fault:
+        except json.JSONDecodeError as fault:
             raise UsageError(f"{path} is broken JSON ({fault}): fix it, or name JSON lines .jsonl") from None
     if not isinstance(rows, list):
-        raise ArgumentError(str(path), "one JSON list of rows", _typed(rows))
-    for number, values in enumerate(rows, 1):
-        yield from _rows(str(path), number, values)
+        raise ArgumentError(str(path), "one JSON list of rows", _described(rows))
+    yield from ((str(path), number, values) for number, values in enumerate(rows, 1))
 
 
-def _read_batches(path: Path) -> Iterator[Row]:
+def _read_batches(path: Path) -> _Values:
     """Rows of Parquet, or of a stream of record batches, as ``save_to_disk`` writes."""
     pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     try:
@@ -297,12 +305,12 @@ def _read_batches(path: Path) -> Iterator[Row]:
                 file = files.enter_context(pyarrow.memory_map(str(path)))
                 batches = files.enter_context(pyarrow.ipc.open_stream(file))
             for number, values in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
-                yield from _rows(str(path), number, values)
+                yield str(path), number, values
     except pyarrow.ArrowInvalid as fault:
         raise UsageError(f"{path} cannot be read ({fault}): fetch it again") from None
 
 
-def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
+def _read_hub(name: str, subset: str | None, split: str) -> _Values:
     datasets = load_extra("datasets", name, "data")
     try:
         rows = datasets.load_dataset(name, subset, split=split, streaming=True)
@@ -313,36 +321,21 @@ def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
             f"data set {name} (subset {subset}, split {split}) cannot be loaded from the hub "
             f"({type(fault).__name__}: {first_line}): correct the id or give a local file as `path`"
         ) from fault
-    for number, values in enumerate(rows, 1):
-        yield from _rows(name, number, values)
+    yield from ((name, number, values) for number, values in enumerate(rows, 1))
 
 
-def _rows(source: str, number: int, values: Any) -> Iterator[Row]:
-    """The row of some values; none where they are no object and errors are collected."""
-    if isinstance(values, Mapping):
-        yield Row(source, number, values)
-    else:
-        _refuse(_row_error(source, number, f"needs a JSON object, got {_typed(values)}"))
-
-
-def _stumbled(row: Row, fault: Exception) -> RowError:
-    """The error in place of another that parsing raised; of a task outside this package it names the line."""
+def _unforeseen(row: Row, fault: Exception) -> RowError:
     if isinstance(fault, UsageError):  # a setting, say: it has a remedy of its own
         return _row_error(row.source, row.number, str(fault), "")
-    frames, remedy, at = extract_tb(fault.__traceback__)[1:], REMEDY, ""
-    if frames and not Path(frames[0].filename).is_relative_to(Path(__file__).parents[1]):
-        own = [one for one in frames if one.filename == frames[0].filename][-1]
-        remedy, at = "correct that line, or the row", f" ({Path(own.filename).name}, line {own.lineno})"
-    return _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}{at}", remedy)
+    return _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
 
 
 def _row_error(source: str, where: int | str, fault: str, remedy: str = REMEDY) -> RowError:
-    error = RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""))
     place = str(where).partition(", ")[2]
-    error.kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
-    return error
+    kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
+    return RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""), kind)
 
 
-def _typed(value: Any) -> str:
+def _described(value: Any) -> str:
     """The type and the beginning of a value, for a message."""
     return f"{type(value).__name__} {shown(value, 60)}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeVar
 
 import lightning.pytorch as pl
 
@@ -26,6 +27,11 @@ from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
 Keep = Callable[[list[Problem], str, Split], list[Problem]]
+
+TRAIN_SHARE = 0.8  # of HumanEval 131 of 164
+
+Cut = Literal["all", "train", "test"]
+Item = TypeVar("Item")
 
 PLACEHOLDER = "{prompt}"
 """Stands for a problem's prompt in the messages of ``chat``."""
@@ -101,11 +107,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
 
     @typed_arguments
     def problems(self, split: Split) -> list[Problem]:
-        """The problems of a split: loaded once, those that do not fit left out, cut to the maximum.
-
-        Raises:
-            ValueError: two problems have one ``task_id``.
-        """
+        """The problems of a split: loaded once, those that do not fit left out, cut to the maximum."""
         if split not in self._problems:
             limit = self.max_train_problems if split == "train" else self.max_validation_problems
             loaded = self._load_once(split)
@@ -130,28 +132,20 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def _load_once(self, split: Split) -> list[Problem]:
         """All problems of a split, read once: reading can take minutes, and the problems left out can change."""
         if split not in self._loaded:
-            loaded = self._require_problems(split)
-            self._require_names(loaded, split)
+            loaded: Any = self.load_problems(split)
+            loaded = list(loaded) if isinstance(loaded, Iterator) else loaded
+            others = [one for one in loaded if not isinstance(one, Problem)] if isinstance(loaded, list) else [loaded]
+            if others:
+                who, got = f"{type(self).__name__}.load_problems", f"{others[0]!r:.80} for {split}"
+                raise ArgumentError(who, "a list of Problem", got)
+            # They name random streams, and verdicts and pass@k are kept by them.
+            for task_id, count in Counter(problem.task_id for problem in loaded).most_common(1):
+                if count > 1:
+                    raise UsageError(
+                        f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
+                    )
             self._loaded[split] = [self._with_options(problem) for problem in loaded]
         return self._loaded[split]
-
-    def _require_problems(self, split: Split) -> list[Problem]:
-        """The problems that :meth:`load_problems` returns, checked."""
-        who = f"{type(self).__name__}.load_problems"
-        loaded: Any = self.load_problems(split)
-        loaded = list(loaded) if isinstance(loaded, Iterator) else loaded
-        wrong = loaded if not isinstance(loaded, list) else next((p for p in loaded if not isinstance(p, Problem)), ())
-        if wrong != ():
-            raise ArgumentError(who, "a list of Problem", f"{wrong!r:.80} for {split}")
-        return list(loaded)
-
-    def _require_names(self, problems: Sequence[Problem], split: Split) -> None:
-        """Require distinct task ids: they name random streams, and verdicts and pass@k are kept by them."""
-        for task_id, count in Counter(problem.task_id for problem in problems).most_common(1):
-            if count > 1:
-                raise UsageError(
-                    f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
-                )
 
     def keep_only(self, keep: Keep) -> None:
         """Leave out problems that do not fit, such as those whose prompts are too long.
@@ -193,21 +187,12 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                 "take a policy with more positions, or raise the environment's max_row_tokens"
             )
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
-        return self._loader(problems, self.batch_size, training=True, shuffle=not overfits)
+        return self._loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
 
-    def _loader(
-        self, problems: list[Problem], batch_size: int, *, training: bool = False, shuffle: bool = False
-    ) -> ProblemLoader:
+    def _loader(self, problems: list[Problem], batch_size: int, **order: Any) -> ProblemLoader:
         trainer: Any = self.trainer
-        return ProblemLoader(
-            problems,
-            batch_size,
-            shuffle=shuffle,
-            drop_last=training,
-            seed=self.seed,
-            rank=trainer.global_rank if trainer else 0,
-            world_size=trainer.world_size if trainer else 1,
-        )
+        rank, world_size = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        return ProblemLoader(problems, batch_size, seed=self.seed, rank=rank, world_size=world_size, **order)
 
 
 def told_apart(names: Sequence[str]) -> tuple[str, ...]:
@@ -262,3 +247,60 @@ def show_all_arguments(cls: type) -> None:
         parameters.remove(handed_on)
         parameters += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in inherited]
     cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+
+
+class CutTask(TaskDataModule):
+    """Base of tasks of one file of problems: a subclass sets ``split`` and implements :meth:`read_problems`.
+
+    ==========  ===============  ================================
+    ``split``   trained on       validated, tested on
+    ==========  ===============  ================================
+    ``all``     nothing          all problems
+    ``train``   four fifths      the others
+    ``test``    nothing          the same others
+    ==========  ===============  ================================
+    """
+
+    split: Cut
+
+    def read_problems(self) -> list[Problem]:
+        """All problems, in the order of the file."""
+        raise NotImplementedError
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The problems of a split, in the order of the file; see the table in the class."""
+        if split == "train" and self.split != "train":
+            return []
+        problems = self.read_problems()
+        if self.split == "all":
+            return problems
+        indices = range(len(problems))
+        train = set(random.Random(0).sample(indices, round(TRAIN_SHARE * len(problems))))
+        return [problems[index] for index in indices if (index in train) == (split == "train")]
+
+    def train_dataloader(self) -> ProblemLoader:
+        """Shuffled batches of the training part."""
+        if self.split != "train":
+            raise UsageError(
+                f"{type(self).__name__} with split={self.split!r} is only measured on: split='train' trains on four "
+                "fifths of it and measures on the others"
+            )
+        return super().train_dataloader()
+
+
+def held_out(items: Iterable[Item], share: float) -> set[Item]:
+    """Return the part of some items to validate on, the same in every run.
+
+    Args:
+        items: the same order gives the same part.
+        share: of them, in [0, 1).
+    """
+    shuffled = list(items)
+    random.Random(0).shuffle(shuffled)
+    return set(shuffled[: round(share * len(shuffled))])
+
+
+def require_some_to_train_on(validation_share: float) -> None:
+    """Raise ArgumentError unless a share leaves something to train on."""
+    if not 0 <= validation_share < 1:
+        raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))

@@ -9,10 +9,9 @@ from typing import ClassVar, Unpack
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, shown
-from lit_rl.data.cut_task import Cut, CutTask
 from lit_rl.data.prompts import Form, chat, fenced
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.task import TaskOptions
+from lit_rl.data.task import Cut, CutTask, TaskOptions
 from lit_rl.execution.checks import UNIT_TESTS, Language, UnitTests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.types import Problem
@@ -84,12 +83,7 @@ class TranslatedTask(CutTask):
     ) -> None:
         super().__init__(**options)
         if language not in UNIT_TESTS:
-            raise ArgumentError(
-                f"{type(self).__name__}.language",
-                f"one of {', '.join(UNIT_TESTS)}",
-                str(shown(language)),
-                "tests in other languages have no driver; HumanEval and MBPP are Python's",
-            )
+            raise ArgumentError(f"{type(self).__name__}.language", f"one of {', '.join(UNIT_TESTS)}", shown(language))
         self.path = path
         self.language: Language = language
         self.split: Cut = split
@@ -117,11 +111,14 @@ class TranslatedTask(CutTask):
             raise row.error(field, fault, "give the file of that language, or set `language`")
 
     def _problem(self, row: _Translation) -> Problem:
-        instruct = self.form == "instruct"
-        beginning = row.beginning
+        instruct, beginning = self.form == "instruct", row.beginning
+        request = (
+            f"Finish this {LANGUAGES[self.language].title} function. Answer with the whole source, with imports and "
+            f"all that is given here, in one fenced block.\n\n{fenced(beginning, self.language)}"
+        )
         return Problem(
             task_id=row.task_id,
-            prompt=chat(_request(beginning, self.language)) if instruct else beginning,
+            prompt=chat(request) if instruct else beginning,
             check=UnitTests(row.test, self.language, row.setup, row.entry_point, self.timeout_seconds),
             program_prefix="" if instruct else beginning,
             starter_code=beginning,
@@ -200,10 +197,3 @@ def _function(beginning: str, row: Row) -> str:
     if found is None:
         raise row.error("prompt", f"needs a function that begins on the last line, got {line!r:.60}")
     return found[1] or found[2]
-
-
-def _request(beginning: str, language: Language) -> str:
-    return (
-        f"Finish this {LANGUAGES[language].title} function. Answer with the whole source, with imports and all that is "
-        f"given here, in one fenced block.\n\n{fenced(beginning, language)}"
-    )

@@ -333,6 +333,8 @@ def _require(check: Any, field: str, is_right: bool, expected: str, remedy: str 
 
 
 def _require_cases(check: Any) -> None:
+    if isinstance(check.cases, list):
+        object.__setattr__(check, "cases", tuple(check.cases))
     is_right = isinstance(check.cases, tuple) and len(check.cases) > 0
     _require(check, "cases", is_right, "a tuple of at least one", "without any, every program would pass")
 

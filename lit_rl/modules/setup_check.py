@@ -16,8 +16,7 @@ from lightning.pytorch.callbacks import EarlyStopping, Timer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import optim
 
-from lit_rl.data.cut_task import CutTask
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import CutTask, Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.reports.diagnosis.history import MAX_ADAM_LR

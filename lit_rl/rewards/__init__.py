@@ -12,7 +12,6 @@ from lit_rl.rewards.llm_judge import LLMJudgeReward as LLMJudgeReward
 from lit_rl.rewards.penalties import FormatReward as FormatReward
 from lit_rl.rewards.penalties import LengthPenalty as LengthPenalty
 from lit_rl.rewards.penalties import OverlongPenalty as OverlongPenalty
-from lit_rl.rewards.penalties import TurnPenalty as TurnPenalty
 from lit_rl.rewards.program_tests import TestsReward as TestsReward
 from lit_rl.rewards.similarity import BleuReward as BleuReward
 from lit_rl.rewards.similarity import DataflowReward as DataflowReward

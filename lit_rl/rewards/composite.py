@@ -14,9 +14,6 @@ from lit_rl.rewards.places import Parts, TokenPlaces, utf8
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
-_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
-"""Exceptions that mistakes in a term's own code raise."""
-
 
 class Composite(TypedArguments):
     """Weighted sum of reward terms.

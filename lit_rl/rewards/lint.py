@@ -22,7 +22,6 @@ Finding = Mapping[str, Any]
 SYNTAX: Final = "invalid-syntax"
 SEVERITIES: Final = {"": 0.1, "E": 0.05, "W": 0.05, "F": 0.2, "B": 0.1, "S": 0.3}
 
-_PLAIN = "x = 1\n"
 _START: Final = {"row": 1, "column": 1}
 _NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location": _START}
 
@@ -43,14 +42,10 @@ class LintReward(RewardTerm):
     nothing but comments in it, gets -1. Findings in a prefix that was given do not count.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         select: rules or prefixes of rules to look for.
         ignore: rules or prefixes to leave out of them. By default asserts and line lengths.
         severities: cost of a finding by the longest prefix of its rule that is named here, at least 0;
             added to the defaults. The empty prefix means all other rules.
-        per_lines: divide costs by the program's length: a finding then costs its severity in a program of
-            up to this many lines that are not blank, and less in a longer one. ``None`` for no division.
         timeout_seconds: limit for one batch; beyond it the batch has no values.
     """
 
@@ -63,7 +58,6 @@ class LintReward(RewardTerm):
         select: Sequence[str] = ("E", "F", "B", "S"),
         ignore: Sequence[str] = ("S101", "E501"),
         severities: dict[str, float] | None = None,
-        per_lines: int | None = None,
         timeout_seconds: float = 30.0,
     ) -> None:
         super().__init__(weight, name)
@@ -73,7 +67,6 @@ class LintReward(RewardTerm):
         for rule, severity in (severities or {}).items():
             require_number(self, f"severities[{rule}]", severity, low=0.0)
         self.severities = {**SEVERITIES, **(severities or {})}
-        self.per_lines = None if per_lines is None else require_number(self, "per_lines", per_lines, low=1)
         self.timeout_seconds = require_number(self, "timeout_seconds", timeout_seconds, low=0.0)
 
     def setup(self) -> None:
@@ -104,25 +97,19 @@ class LintReward(RewardTerm):
         """Findings of each source, in order of their places; sources on which ruff fails, with its message.
 
         One run reads them all. Where it ends badly the sources are read by halves, so that one of them does not take
-        the others' values with it; unless ruff does not work at all.
+        the others' values with it.
         """
         if not sources:
             return
         try:
             findings |= self._findings(sources)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, _RuffEndedBadly) and len(sources) > 1 and self._works():
+            if isinstance(error, _RuffEndedBadly) and len(sources) > 1:
                 half = len(sources) // 2
                 self._lint(sources[:half], findings, failed)
                 self._lint(sources[half:], findings, failed)
             else:
                 failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
-
-    def _works(self) -> bool:
-        try:
-            return bool(self._findings([_PLAIN]))
-        except (OSError, subprocess.SubprocessError, ValueError):
-            return False
 
     def _findings(self, sources: list[str]) -> dict[str, list[Finding]]:
         """One run of ruff."""
@@ -166,11 +153,8 @@ class LintReward(RewardTerm):
             return TermScore(-1.0, () if span is None else (span,))
         costs = [self._cost(finding, places) for finding in found]
         kept = [(cost, span) for cost, span in costs if cost]
-        total = counted = sum(cost for cost, _ in kept)
-        if self.per_lines:
-            lines = sum(bool(line.strip()) for line in program.source.splitlines())
-            counted *= self.per_lines / max(lines, self.per_lines)
-        value = min(counted, 1.0)
+        total = sum(cost for cost, _ in kept)
+        value = min(total, 1.0)
         scale = value / total if kept else 0.0
         spans = [replace(span, value=-cost * scale) for cost, span in kept if span is not None]
         return TermScore(-value, tuple(spans))

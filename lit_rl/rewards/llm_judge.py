@@ -48,8 +48,6 @@ class LLMJudgeReward(RewardTerm):
 
     Args:
         grader: answers the prompts.
-        weight: factor in the reward.
-        name: name in logs.
         template: the prompt, with ``{prompt}``, ``{reference}``, ``{program}`` and ``{completion}`` where the
             task's prompt, its reference, the program and the whole completion go, the last three between fences. Write
             its other braces twice.
@@ -69,7 +67,13 @@ class LLMJudgeReward(RewardTerm):
         max_score: float = 10.0,
     ) -> None:
         super().__init__(weight, name)
-        self._fields = _fields_of(template)
+        try:
+            self._fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+        except ValueError as error:
+            raise UsageError(f"LLMJudgeReward.template has a brace of its own: double it ({error})") from error
+        if self._fields - FIELDS or not self._fields & {"completion", "program"}:
+            known, got = ", ".join(sorted(FIELDS)), sorted(self._fields)
+            raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {got}")
         self.grader, self.template = grader, template
         self.max_score = require_number(self, "max_score", max_score, low=1e-9)
         self.pattern = re.compile(pattern, re.MULTILINE)
@@ -144,14 +148,3 @@ def fenced(code: str) -> str:
     mark = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
     inside = code.strip("\n")
     return f"{mark}\n{inside}\n{mark}"
-
-
-def _fields_of(template: str) -> set[str]:
-    try:
-        names = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
-    except ValueError as error:
-        raise UsageError(f"LLMJudgeReward.template has a brace of its own: double it ({error})") from error
-    if names - FIELDS or not names & {"completion", "program"}:
-        known = ", ".join(sorted(FIELDS))
-        raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {sorted(names)}")
-    return names

@@ -1,4 +1,4 @@
-"""Penalties for the form of an answer: no program, many tokens, many turns.
+"""Penalties for the form of an answer: no program, many tokens.
 
 Tokens are those that the policy chose, EOS included. A row of several turns costs what all its turns cost together:
 else a policy could write as much as it likes in one turn and hand in a short program in the next. What the environment
@@ -23,8 +23,6 @@ class FormatReward(RewardTerm):
     one that fails its tests.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         fence: whether the program must be in a fenced block; with False any program will do.
     """
 
@@ -52,8 +50,6 @@ class LengthPenalty(RewardTerm):
     """``-alpha * tokens / 100``: each hundred tokens cost ``alpha``.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         alpha: cost of 100 tokens, at least 0.
     """
 
@@ -78,8 +74,6 @@ class OverlongPenalty(RewardTerm):
     Args:
         max_tokens: the sampler's token limit; with several turns, what all of them together may take.
         buffer_tokens: tokens before the limit in which the penalty grows, in [1, max_tokens].
-        weight: factor in the reward.
-        name: name in logs.
 
     Source:
         Yu et al. 2025 (DAPO), eq. 13, https://arxiv.org/abs/2503.14476
@@ -92,34 +86,7 @@ class OverlongPenalty(RewardTerm):
         self.max_tokens = int(require_number(self, "max_tokens", max_tokens, low=1))
         self.buffer_tokens = int(require_number(self, "buffer_tokens", buffer_tokens, 1, max_tokens))
 
-    @property
-    def free_tokens(self) -> int:
-        """Length up to which nothing is taken off."""
-        return self.max_tokens - self.buffer_tokens
-
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
-        values = (self.free_tokens - completions.lengths).to(torch.float32) / self.buffer_tokens
+        values = (self.max_tokens - self.buffer_tokens - completions.lengths).to(torch.float32) / self.buffer_tokens
         return [TermScore(value) for value in values.clamp(-1.0, 0.0).tolist()]
-
-
-class TurnPenalty(RewardTerm):
-    """-1 for every turn before the last, which the environment rejected; each is charged to its own turn.
-
-    Under ``credit: spans`` a turn's penalty goes to its last token: later turns do not learn from it.
-
-    Args:
-        weight: cost of a turn in the reward.
-        name: name in logs.
-
-    Source:
-        Gehring et al. 2024 (RLEF), section 2.2, https://arxiv.org/abs/2410.02089, which penalises with 0.2, and only
-        turns without valid code
-    """
-
-    default_name = "turn_penalty"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions."""
-        failed = [len(turns) - 1 for turns in completions.turns]
-        return [TermScore(-float(count), turn_values=(-1.0,) * count) for count in failed]

@@ -39,8 +39,6 @@ class TestsReward(RewardTerm):
     the rest is spread evenly. Otherwise the value is spread evenly.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         mode: ``all``, ``fraction`` or ``graded``.
         grades: grades by verdict that replace the default ones; read by ``graded`` only.
 

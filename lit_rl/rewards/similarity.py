@@ -41,8 +41,6 @@ class BleuReward(RewardTerm):
     four words, exponential smoothing, orders longer than the program left out.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         tokenize: sacrebleu's tokenizer: ``13a`` splits off punctuation, ``char`` compares characters, ``none`` words
             between spaces.
 
@@ -102,10 +100,6 @@ class DataflowReward(RewardTerm):
     the order of their first appearance: renaming all changes nothing, one more in front renumbers those after it.
     Any program matches a reference without edges. A completion without program gets 0, and so does a text on which
     the walk would work far longer than on a program of its length.
-
-    Args:
-        weight: factor in the reward.
-        name: name in logs.
 
     Source:
         the third part of CodeBLEU, Ren et al. 2020, https://arxiv.org/abs/2009.10297; the graph is our own.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -28,7 +29,6 @@ from lit_rl.rollout.environment import (
     Environment,
     SingleTurn,
     check_before_answer,
-    next_message,
 )
 from lit_rl.rollout.records import Judge, Rollout, find_program
 from lit_rl.training.progress import Progress
@@ -36,13 +36,7 @@ from lit_rl.types import Completions, Generation, Problem, Request, Sampling, St
 
 
 def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
-    """N finished rows: prompts padded on the left, what follows them on the right.
-
-    Args:
-        conversations: N rows.
-        pad_id: id of the padding.
-        device: where the tensors go.
-    """
+    """N finished rows: prompts padded on the left, what follows them on the right."""
     prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in conversations], pad_id, device)
     lengths = torch.tensor([len(row.ids) for row in conversations], dtype=torch.long)
     ids = pad_right([row.ids for row in conversations], pad_id, torch.long)
@@ -64,6 +58,7 @@ StoredRow = Mapping[str, Any]
 """Sampled data of a row, as plain data, without verdicts: resuming runs its programs again."""
 
 
+@dataclass(eq=False)
 class PendingRollout:
     """N rows to which the policy adds nothing more; :meth:`finish` waits for their verdicts.
 
@@ -74,23 +69,13 @@ class PendingRollout:
         device: where the tensors go.
     """
 
-    def __init__(
-        self, conversations: Sequence[Conversation], max_turns: int, pad_id: int, device: torch.device
-    ) -> None:
-        self.conversations = conversations
-        self.max_turns = max_turns
-        self.pad_id = pad_id
-        self.device = device
+    conversations: Sequence[Conversation]
+    max_turns: int
+    pad_id: int
+    device: torch.device
 
     def finish(self, progress: Progress | None = None) -> Rollout:
-        """Wait for the verdicts.
-
-        Args:
-            progress: told of the wait.
-
-        Returns:
-            N rows and their judgements, in the same order.
-        """
+        """Wait for the verdicts: N rows and their judgements, in the same order."""
         if progress is not None:
             progress.enter("judging")
         judgements = tuple(conversation.judgements() for conversation in self.conversations)
@@ -107,7 +92,19 @@ class PendingRollout:
 
     def rows(self) -> list[StoredRow]:
         """N rows to store."""
-        return [stored(conversation) for conversation in self.conversations]
+        return [
+            {
+                "task_id": row.problem.task_id,
+                "sample": row.sample,
+                "prompt_ids": list(row.prompt_ids),
+                "ids": torch.tensor(row.ids.tolist()),
+                "chosen": list(row.chosen),
+                "logprobs": torch.tensor(row.logprobs.tolist(), dtype=torch.float64),
+                "turns": [(turn.start, turn.end, str(turn.stop_reason)) for turn in row.turns],
+                "versions": list(row.versions),
+            }
+            for row in self.conversations
+        ]
 
     def drop_verdicts(self) -> None:
         """Forget programs and verdicts, as when the sandbox ends; :meth:`judge_again` brings them back."""
@@ -123,31 +120,10 @@ class PendingRollout:
                 row.outcomes = [judge.start(row.problem, program, row.problem.check) for program in row.programs]
 
 
-def stored(row: Conversation) -> StoredRow:
-    """Return the sampled data of a row as plain data."""
-    return {
-        "task_id": row.problem.task_id,
-        "sample": row.sample,
-        "prompt_ids": list(row.prompt_ids),
-        "ids": torch.tensor(row.ids.tolist()),
-        "chosen": list(row.chosen),
-        "logprobs": torch.tensor(row.logprobs.tolist(), dtype=torch.float64),
-        "turns": [(turn.start, turn.end, str(turn.stop_reason)) for turn in row.turns],
-        "versions": list(row.versions),
-    }
-
-
 def restore_rows(
     rows: Sequence[StoredRow], problems: Sequence[Problem], num_samples: int, codec: Codec
 ) -> list[Conversation] | None:
-    """Stored rows of some problems, prompt-major; ``None`` if some are missing, or have another prompt now.
-
-    Args:
-        rows: of any problems, in any order.
-        problems: those wanted.
-        num_samples: rows of each.
-        codec: decodes the turns.
-    """
+    """Stored rows of some problems, in any order, prompt-major; ``None`` if some are missing or have another prompt."""
     found = {(row["task_id"], row["sample"]): row for row in rows}
     conversations = []
     for group, problem in enumerate(problems):
@@ -217,35 +193,25 @@ def write_rows(
         turns = 1 if environment.refusal(problem) else environment.max_turns
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
     with engine.session(policy, sampling) as session:
-        loop = _Loop(policy, session, Judge(runner), sampling, key, environment, conversations, progress)
+        loop = _Loop(policy.codec, session, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
 
 
+@dataclass(eq=False)
 class _Loop:
     """Keeps an engine busy until every row has ended."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        session: Session,
-        judge: Judge,
-        sampling: Sampling,
-        key: StreamKey,
-        environment: Environment,
-        conversations: Sequence[Conversation],
-        progress: Progress,
-    ) -> None:
-        self.codec = policy.codec
-        self.session = session
-        self.judge = judge
-        self.sampling = sampling
-        self.key = key
-        self.environment = environment
-        self.conversations = conversations
-        self.open: dict[int, Request] = {}
-        self.unanswered: list[int] = []
-        self.progress = progress
+    codec: Codec
+    session: Session
+    judge: Judge
+    sampling: Sampling
+    key: StreamKey
+    environment: Environment
+    conversations: Sequence[Conversation]
+    progress: Progress
+    open: dict[int, Request] = field(default_factory=dict)
+    unanswered: list[int] = field(default_factory=list)
 
     def run(self, in_rounds: bool) -> None:
         """Sample, judge and answer until nothing is left to say.
@@ -260,7 +226,12 @@ class _Loop:
         while self.open or self.unanswered:
             for generation in self.session.step() if self.open else ():
                 self.append_turn(generation)
-            self.require_count()
+            if self.session.num_unfinished != len(self.open):  # other callers wait for it
+                raise UsageError(
+                    f"{type(self.session).__name__}.num_unfinished is {self.session.num_unfinished}, but "
+                    f"{len(self.open)} requests are not answered yet (rows {[*self.open][:5]}): answer each, and count "
+                    "those that wait"
+                )
             self.progress.steps += 1
             self.progress.open_rows = len(self.open) + len(self.unanswered)
             if self.open and in_rounds:
@@ -278,14 +249,6 @@ class _Loop:
         if requests:
             self.session.submit(requests)
             self.open |= {request.row: request for request in requests}
-
-    def require_count(self) -> None:
-        """Check the session's own count of open requests, which other callers wait for."""
-        if self.session.num_unfinished != len(self.open):
-            raise UsageError(
-                f"{type(self.session).__name__}.num_unfinished is {self.session.num_unfinished}, but {len(self.open)} "
-                f"requests are not answered yet (rows {[*self.open][:5]}): answer each, and count those that wait"
-            )
 
     def request(self, row: int) -> Request:
         """The request for the next turn of a row."""
@@ -334,10 +297,14 @@ class _Loop:
 
     def answer(self, conversation: Conversation) -> bool:
         """Append the environment's next message; False if it has none, or if no turn would fit after it."""
-        message = next_message(self.environment, conversation.problem, conversation.attempts())
+        message = self.environment.answer(conversation.problem, conversation.attempts())
         if not message:
             return False
-        message = self.shorten(message)
+        limit = self.environment.max_message_tokens
+        try:
+            message = message if limit is None else self.codec.shorten(message, limit)
+        except ValueError as error:
+            raise UsageError(f"max_message_tokens of {type(self.environment).__name__}: {error}") from error
         last = conversation.turns[-1]
         ids = self.codec.extend(
             conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message
@@ -346,11 +313,3 @@ class _Loop:
             return False
         conversation.add_message(ids)
         return True
-
-    def shorten(self, message: str) -> str:
-        """A message within the environment's limit."""
-        limit = self.environment.max_message_tokens
-        try:
-            return message if limit is None else self.codec.shorten(message, limit)
-        except ValueError as error:
-            raise UsageError(f"max_message_tokens of {type(self.environment).__name__}: {error}") from error

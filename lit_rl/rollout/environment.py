@@ -6,17 +6,13 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lit_rl.arguments import TypedArguments, UsageError, require_at_least
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
-
-_LIMITS = ("max_turns", "max_message_tokens", "max_row_tokens")
-_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
-"""Exceptions that mistakes in an environment's own code raise."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +63,7 @@ class Environment(TypedArguments, ABC):
         return None
 
     def check_problem(self, problem: Problem) -> None:
-        """Check whether this problem can be played.
-
-        Raises:
-            ValueError: it cannot; the message is one line that says what to do.
-        """
+        """Raise a ValueError of one line, which says what to do, if this problem cannot be played."""
         return
 
     def refusal(self, problem: Problem) -> str:
@@ -102,31 +94,21 @@ class Environment(TypedArguments, ABC):
 
 
 def check_before_answer(environment: Environment, problem: Problem) -> Check | None:
-    """Return the check that judges a program before the environment answers.
+    """Return the check that judges a program before the environment answers; never the problem's hidden tests."""
 
-    Raises:
-        UsageError: :meth:`Environment.check` returns the problem's hidden tests.
-    """
+    def asked(check: Check | None) -> dict[str, Any]:
+        return {} if check is None else {"kind": type(check), **vars(check), "timeout_seconds": None}
+
     check = environment.check(problem)
-    name = type(environment).__name__
     if check is None or check is problem.public_check:
         return check
-    if _asked(check) == _asked(problem.check) != _asked(problem.public_check):
+    if asked(check) == asked(problem.check) != asked(problem.public_check):
         raise UsageError(
-            f"{name}.check returns the hidden tests of problem {problem.task_id}, and the policy would read in the "
-            "feedback what rewards it: return problem.public_check, or a check made of what the prompt shows"
+            f"{type(environment).__name__}.check returns the hidden tests of problem {problem.task_id}, and the policy "
+            "would read in the feedback what rewards it: return problem.public_check, or a check made of what the "
+            "prompt shows"
         )
     return check
-
-
-def next_message(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> str:
-    """The environment's next message; empty if it has none."""
-    return environment.answer(problem, attempts) or ""
-
-
-def _asked(check: Check | None) -> dict[str, Any]:
-    """Return a check's fields without its timeout: what it asks of a program."""
-    return {} if check is None else {"kind": type(check), **vars(check), "timeout_seconds": None}
 
 
 class SingleTurn(Environment):
@@ -140,6 +122,7 @@ class SingleTurn(Environment):
         return None
 
 
+@dataclass(eq=False)
 class Conversation:
     """A row of the rollout that is being written.
 
@@ -151,22 +134,19 @@ class Conversation:
         max_turns: turns that the policy may have.
     """
 
-    def __init__(
-        self, problem: Problem, group: int, sample: int, prompt_ids: tuple[int, ...], max_turns: int = 1
-    ) -> None:
-        self.problem = problem
-        self.group = group
-        self.sample = sample
-        self.prompt_ids = prompt_ids
-        self.max_turns = max_turns
-        self.ids = array("q")
-        self.chosen = bytearray()  # 1 for what the policy chose
-        self.logprobs = array("d")
-        self.turns: list[Turn] = []
-        self.programs: list[Program | None] = []
-        self.outcomes: list[Future[Outcome]] = []
-        self.shown: list[Future[Outcome] | None] = []
-        self.versions: list[int] = []
+    problem: Problem
+    group: int
+    sample: int
+    prompt_ids: tuple[int, ...]
+    max_turns: int = 1
+    ids: array[int] = field(default_factory=lambda: array("q"))
+    chosen: bytearray = field(default_factory=bytearray)  # 1 for what the policy chose
+    logprobs: array[float] = field(default_factory=lambda: array("d"))
+    turns: list[Turn] = field(default_factory=list)
+    programs: list[Program | None] = field(default_factory=list)
+    outcomes: list[Future[Outcome]] = field(default_factory=list)
+    shown: list[Future[Outcome] | None] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
 
     @property
     def num_tokens(self) -> int:

@@ -5,7 +5,7 @@ Letters: N rows, P prompt tokens, T completion tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Literal
@@ -20,7 +20,7 @@ from lit_rl.models.padding import pad_left
 from lit_rl.rollout.environment import Attempt
 from lit_rl.rollout.records import Judge, Rollout
 from lit_rl.rollout.repair import feedback_values, require_placeholders
-from lit_rl.types import Completions, Judgement, Message, Problem
+from lit_rl.types import Completions, Message, Problem
 
 FEEDBACK = "{prompt}\n\nAn earlier answer failed:\n{feedback}\n\nGive a correct answer."
 FEEDBACK_BEFORE_A_PROGRAM = "{comment}\n{prompt}"
@@ -48,9 +48,6 @@ class Hindsight(TypedArguments):
         solution_template: likewise, with ``{solution}`` (the other row's last turn), ``{program}`` (its whole program),
             ``{language}``, ``{prompt}`` and ``{program_prefix}``.
 
-    Raises:
-        ValueError: a placeholder that is not known.
-
     Source:
         Hübotter et al. 2026 (SDPO), https://arxiv.org/abs/2601.20802
     """
@@ -69,16 +66,9 @@ class Hindsight(TypedArguments):
             require_placeholders("Hindsight.solution_template", solution_template, _OF_SOLUTION)
 
     def require_something(self, problems: Sequence[Problem], num_samples: int) -> None:
-        """Check whether there can be something to show.
-
-        Args:
-            problems: to train on.
-            num_samples: rows of a group.
-
-        Raises:
-            ValueError: no problem has a public check that runs programs, and groups have one row.
-        """
-        tells = self.shows != "solution" and any(map(_tells, problems))
+        """Refuse problems of which none has a public check that runs programs, with groups of one row."""
+        checks = (problem.public_check for problem in problems)
+        tells = self.shows != "solution" and any(check is not None and check.runs_program for check in checks)
         if not tells and (self.shows == "feedback" or num_samples < 2):
             raise UsageError(
                 "hindsight has nothing to show: no training problem has a public_check that runs programs; have the "
@@ -97,7 +87,13 @@ class Hindsight(TypedArguments):
         Returns:
             N rows of the same tokens after other prompts, and [N] bool, those whose prompts tell more.
         """
-        rows, outcomes = rollout.completions, self._public_outcomes(rollout, runner)
+        rows, judge, running = rollout.completions, Judge(runner), dict[int, Future[Outcome]]()
+        for row, judgement in enumerate(rollout.judgements):
+            public, verdict = judgement.problem.public_check, judgement.outcome.verdict
+            failed = verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
+            if self.shows != "solution" and public is not None and public.runs_program and failed:
+                running[row] = judge.start(judgement.problem, judgement.program, public)
+        outcomes = {row: outcome.result() for row, outcome in running.items()}
         lengths = rows.on_host.num_tokens.tolist()
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
         prompts, shown = [], []
@@ -109,15 +105,6 @@ class Hindsight(TypedArguments):
         prompt_ids, prompt_mask = pad_left(prompts, codec.pad_id, rows.prompt_ids.device)
         view = replace(rows, prompt_ids=prompt_ids, prompt_mask=prompt_mask)
         return view, torch.tensor(shown, dtype=torch.bool, device=rows.prompt_ids.device)
-
-    def _public_outcomes(self, rollout: Rollout, runner: ProgramRunner | None) -> Mapping[int, Outcome]:
-        """Outcomes of failed rows' programs under their public checks."""
-        judge, running = Judge(runner), dict[int, Future[Outcome]]()
-        for row, judgement in enumerate(rollout.judgements):
-            public = judgement.problem.public_check
-            if self.shows != "solution" and public is not None and _tells(judgement.problem) and _failed(judgement):
-                running[row] = judge.start(judgement.problem, judgement.program, public)
-        return {row: outcome.result() for row, outcome in running.items()}
 
     def _told(self, rollout: Rollout, row: int, outcome: Outcome | None, codec: Codec) -> Prompt | None:
         """The prompt that tells more; ``None`` if there is nothing to tell."""
@@ -157,15 +144,6 @@ def _written(rollout: Rollout, row: int) -> str:
     """A row's program; its last turn if there is none."""
     program = rollout.judgements[row].program
     return (rollout.completions.turns[row][-1].text if program is None else program.source).strip()
-
-
-def _tells(problem: Problem) -> bool:
-    """Return whether a program of this problem can be run under its public check."""
-    return problem.public_check is not None and problem.public_check.runs_program
-
-
-def _failed(judgement: Judgement) -> bool:
-    return judgement.outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
 
 
 def _filled(template: str, prompt: Prompt, codec: Codec, **values: str) -> Prompt:

@@ -123,9 +123,6 @@ class Judge:
 
         Returns:
             the outcome to come; ``no_program`` at once if nothing runs.
-
-        Raises:
-            InfrastructureError: there is a program to run and no sandbox.
         """
         if program is None or not check.runs_program:
             return _done(Outcome(Verdict.NO_PROGRAM))
@@ -205,9 +202,6 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
     """Stop when too many programs could not be judged: the rows that are left would be a biased sample.
 
     A single failure is allowed unless ``largest_share`` is 0, because in a small rollout one is a large share.
-
-    Raises:
-        InfrastructureError: the share of infrastructure failures is above ``largest_share``.
     """
     outcomes = [judgement.outcome for judgement in rollout.judgements]
     lost = [outcome for outcome in outcomes if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE]

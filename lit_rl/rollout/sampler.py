@@ -7,10 +7,6 @@ With staleness 1 programs of rollout k run while the policy is updated on rollou
 trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
 updates old, which a correction has to make up for. Sampling and updating share one device and never run side by side.
 
-Groups that teach nothing may be replaced (dynamic sampling). A group is judged by its verdicts, not by its rewards:
-with a shaped reward a group that never passes still has unequal rewards, and a filter on them would keep it.
-Source: Yu et al. 2025, section 3.2, https://arxiv.org/abs/2503.14476
-
 Letters: B problems of one rank, G completions per problem, N = B * G rows.
 """
 
@@ -18,12 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
-from torch.nn.functional import pad
 
 from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share, typed_group
 from lit_rl.engines.engine import Engine
@@ -34,101 +28,11 @@ from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout.collector import PendingRollout, StoredRow, restore_rows, write_rows
 from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import Rollout
-from lit_rl.rollout.sampler_check import SamplerCheck, compare, judge
+from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
+from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, rank
 from lit_rl.types import Completions, Problem, Sampling
-
-
-def one_sided_groups(rollout: Rollout) -> list[int]:
-    """Numbers of the groups whose judged completions all passed or all did not."""
-    found = []
-    for number, rows in rollout.completions.groups().items():
-        verdicts = [rollout.judgements[row].outcome.verdict for row in rows]
-        passed, failed = verdicts.count(Verdict.PASSED), verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
-        if passed in (0, len(verdicts) - failed):
-            found.append(number)
-    return found
-
-
-class FreshProblems:
-    """Training problems that are not in this rollout, in an order drawn once per rollout, dealt out to ranks.
-
-    Args:
-        problems: all training problems, the same on every rank.
-        batch: the problems this rank has already.
-        key: names the random stream.
-        rank: this process.
-    """
-
-    def __init__(self, problems: Sequence[Problem], batch: Sequence[Problem], key: StreamKey, rank: int) -> None:
-        taken = {task_id for ids in gather_over_ranks([p.task_id for p in batch]) for task_id in ids}
-        left = [problem for problem in problems if problem.task_id not in taken]
-        generator = torch.Generator().manual_seed(key.seed_of("problems", 0))
-        self._left = [left[i] for i in torch.randperm(len(left), generator=generator).tolist()]
-        self._rank = rank
-
-    def take(self, count: int) -> list[Problem]:
-        """The next problems, fewer when they run out; all ranks call it equally often.
-
-        Args:
-            count: how many this rank wants.
-        """
-        counts = [wanted for of_rank in gather_over_ranks([count]) for wanted in of_rank]
-        start = sum(counts[: self._rank])
-        mine = self._left[start : start + count]
-        self._left = self._left[sum(counts) :]
-        return mine
-
-
-def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> Rollout:
-    """The rollout with some groups replaced by those of another rollout, which take over position and number.
-
-    Args:
-        rollout: N rows.
-        groups: numbers of the groups to replace, as many as ``fresh`` has.
-        fresh: other groups; they may have more rows or fewer.
-    """
-    new = dict(zip(groups, fresh.completions.groups().values(), strict=True))
-    source: list[int] = []
-    numbers: list[int] = []
-    for number, rows in rollout.completions.groups().items():
-        rows = [len(rollout.judgements) + row for row in new[number]] if number in new else rows
-        source += rows
-        numbers += [number] * len(rows)
-    both = concatenate(rollout.completions, fresh.completions).select(source).trim()
-    judgements = rollout.judgements + fresh.judgements
-    named = replace(both, group_ids=both.group_ids.new_tensor(numbers))
-    turn_judgements = (*rollout.turn_judgements, *fresh.turn_judgements)
-    return Rollout(
-        named,
-        tuple(judgements[row] for row in source),
-        tuple(turn_judgements[row] for row in source),
-        rollout.max_turns,
-    )
-
-
-def concatenate(first: Completions, second: Completions) -> Completions:
-    """Rows of both, padded to the same widths: prompts on the left, completions on the right.
-
-    The second's groups are numbered after the first's.
-    """
-    offset = int(first.group_ids.max()) + 1 if len(first) else 0
-    joined: dict[str, Any] = {}
-    for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "token_mask", "sampler_logprobs"):
-        parts = [getattr(part, name) for part in (first, second)]
-        gaps = [max(part.shape[1] for part in parts) - part.shape[1] for part in parts]
-        places = [(gap, 0) if name.startswith("prompt") else (0, gap) for gap in gaps]
-        joined[name] = torch.cat([pad(part, place) for part, place in zip(parts, places, strict=True)])
-    return replace(
-        first,
-        problems=first.problems + second.problems,
-        turns=first.turns + second.turns,
-        group_ids=torch.cat([first.group_ids, second.group_ids + offset]),
-        weights_versions=first.weights_versions + second.weights_versions,
-        **joined,
-    )
-
 
 RunnerFactory = Callable[[], ProgramRunner]
 
@@ -248,9 +152,11 @@ class Sampler:
 
         Rows of :attr:`known_rows` are not sampled again.
         """
-        known = self._recalled(problems, sampling, key)
-        if known is not None:
-            return known.finish(self.progress)
+        if key.purpose in self.known_rows:
+            known = self._as_pending(self.known_rows[key.purpose], problems, sampling)
+            if self._everywhere(known is not None) and known is not None:
+                known.judge_again(self.runner)
+                return known.finish(self.progress)
         rollout = self._write(problems, sampling, key).finish(self.progress)
         if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
             self.compare(rollout.completions, sampling)
@@ -285,15 +191,9 @@ class Sampler:
         self.pending = None if following is None else self._write_ahead(following, sampling, number + 1)
         return pending.finish(self.progress)
 
-    def _recalled(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout | None:
-        """The known rows of all these problems, judged again; ``None`` on all ranks if some rank lacks one."""
-        if key.purpose not in self.known_rows:
-            return None
-        pending = self._as_pending(self.known_rows[key.purpose], problems, sampling)
-        if max_over_ranks(int(pending is None), self.policy.device) or pending is None:
-            return None
-        pending.judge_again(self.runner)
-        return pending
+    def _everywhere(self, fits: bool) -> bool:
+        """Return whether something fits on every rank."""
+        return not max_over_ranks(int(not fits), self.policy.device)
 
     def _as_pending(
         self, rows: Sequence[StoredRow], problems: Sequence[Problem], sampling: Sampling
@@ -338,27 +238,22 @@ class Sampler:
 
     def _take_pending(self, batch: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout | None:
         """Rows sampled ahead for these problems; ``None`` on all ranks together if some rank has none."""
-        expected = self.pending is not None or self._stored is not None
-        pending, self.pending = self.pending or self._restored(batch, sampling, number), None
-        self._stored = None
+        pending, stored = self.pending, self._stored
+        self.pending = self._stored = None
+        expected = pending is not None or stored is not None
+        # A checkpoint's rows, if they are of this rollout and sampled with the present settings.
+        if pending is None and stored and (stored["rollout"], stored["sampling"]) == (number, asdict(sampling)):
+            pending = self._as_pending(stored["rows"], batch, sampling)
         fits = pending is not None and pending.task_ids == [problem.task_id for problem in batch]
-        if max_over_ranks(int(not fits), self.policy.device):
-            if expected:
-                rank_zero_warn(
-                    f"the rows sampled ahead for rollout {number + 1} do not match this run's problems, prompts or "
-                    "settings; sampling them again"
-                )
-            return None
-        assert pending is not None
-        pending.judge_again(self.runner)
-        return pending
-
-    def _restored(self, batch: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout | None:
-        """This rank's rows of a checkpoint's rollout, if that is this one, sampled with the present settings."""
-        stored = self._stored
-        if stored is None or (stored["rollout"], stored["sampling"]) != (number, asdict(sampling)):
-            return None
-        return self._as_pending(stored["rows"], batch, sampling)
+        if self._everywhere(fits) and pending is not None:
+            pending.judge_again(self.runner)
+            return pending
+        if expected:
+            rank_zero_warn(
+                f"the rows sampled ahead for rollout {number + 1} do not match this run's problems, prompts or "
+                "settings; sampling them again"
+            )
+        return None
 
     def save(self, checkpoint: dict[str, Any], sampling: Sampling, number: int) -> None:
         """Store the rows that were sampled ahead for this rollout; all ranks call."""
@@ -377,15 +272,14 @@ class Sampler:
 
     def compare(self, completions: Completions, sampling: Sampling) -> None:
         """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together."""
-        check = self.settings.sampler_check
-        if check is None:
+        if (check := self.settings.sampler_check) is None:
             return
         self._compared = self.policy.version
         fresh = [i for i, version in enumerate(completions.weights_versions) if version == self.policy.version]
         with evaluating(self.policy):
-            self.gap, some = compare(self.policy, completions.select(fresh), sampling, check.rows)
             warn = not self._warned_of_gap
-            self._warned_of_gap |= judge(check, self.policy, self.gap, some, sampling, warn=warn)
+            self.gap, is_large = check_gap(check, self.policy, completions.select(fresh), sampling, warn=warn)
+        self._warned_of_gap |= is_large
 
     def judge_silence(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
         """Judge the empty program under checks with stages, once per problem: the score of an empty answer.

@@ -1,10 +1,11 @@
-"""Gap between sampler and trainer: measured on every rollout, and examined where it is too large.
+"""Gap between sampler and trainer: measured on every rollout, with a warning where it is too large.
 
 Letters: N rows, T completion tokens, n rows that are compared.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -15,15 +16,12 @@ from torch.distributed.fsdp import FSDPModule
 from lit_rl.arguments import LitRLError, require_above, require_at_least, typed_group
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.policy import Policy
-from lit_rl.training.ranks import Means, world_size
+from lit_rl.training.ranks import Means
 from lit_rl.types import Completions, Problem, Sampling
 
 GAP, LARGEST = "sampling/logprob_gap/mean", "sampling/logprob_gap/max"
 _RATIO = "sampling/importance_ratio/mean"
 _SQUARE = "sampling/importance_ratio/mean_square"  # not logged: it becomes the effective sample size
-_FILTERED = 0.99
-_LEFT = 0.1
-"""A cause fits if less than this share of the gap is left without it."""
 
 
 class SamplerMismatchError(LitRLError, RuntimeError):
@@ -87,80 +85,45 @@ def with_effective_size(values: dict[str, float]) -> dict[str, float]:
     return values
 
 
-def compare(policy: Policy, completions: Completions, sampling: Sampling, num_rows: int) -> tuple[Means, Completions]:
-    """Compare some rows, evenly spread, with the policy as it is; all ranks call together.
+def check_gap(
+    check: SamplerCheck, policy: Policy, completions: Completions, sampling: Sampling, *, warn: bool
+) -> tuple[Means, bool]:
+    """Compare some rows, evenly spread, with the policy as it is; warn or stop if the gap is too large.
+
+    All ranks call together.
 
     Args:
+        check: how many rows, what is too large, and what follows.
         policy: in eval mode.
         completions: N rows; N may be 0.
         sampling: how they were sampled.
-        num_rows: rows to compare.
+        warn: whether to warn; not a second time.
 
     Returns:
-        What was found, and the n rows.
+        What was found, and whether the gap is too large.
     """
-    means = Means()
-    chosen = sorted({i * len(completions) // num_rows for i in range(num_rows)}) if len(completions) else []
-    some = completions.select(chosen).trim()
+    means, count = Means(), len(completions)
+    some = completions.select(sorted({i * count // check.rows for i in range(check.rows)}) if count else []).trim()
     with torch.no_grad():
-        if chosen:
+        if count:
             logprobs = policy.logprobs(some, sampling.temperature)
             add_mismatch(means, logprobs, some.sampler_logprobs, some.completion_mask)
         elif isinstance(policy, FSDPModule):  # the others wait for this rank's share of the weights
             policy.logprobs(
                 policy.codec.as_completions([Problem("probe", "a", ReferenceText(""))], ["a"], policy.device)
             )
-    return means, some
-
-
-def judge(
-    check: SamplerCheck, policy: Policy, means: Means, some: Completions, sampling: Sampling, *, warn: bool
-) -> bool:
-    """Warn or stop if the gap is too large; all ranks call together.
-
-    Args:
-        check: what is too large, and what follows.
-        policy: as it was compared.
-        means: what :func:`compare` found.
-        some: the rows that were compared.
-        sampling: how they were sampled.
-        warn: whether to warn; not a second time.
-
-    Returns:
-        Whether the gap is too large.
-
-    Raises:
-        SamplerMismatchError: it is, and ``check.stop`` is set.
-    """
     gap = means.reduce(policy.device).get(GAP, 0.0)
     if gap <= check.largest_gap or sampling.top_k or sampling.top_p < 1:
-        return False
-    if not (warn or check.stop):
-        return True
+        return means, False
+    cause = "likely other weights (stale, another model), another dtype, temperature or filter, or other prompt ids"
+    if math.isnan(gap):
+        cause = "the policy's own log-probabilities are not finite: start again with a lower learning rate"
     said = (
-        f"sampler and trainer differ by {gap:.2g} nats a token (at most {check.largest_gap:g} is rounding): "
-        f"{likely_cause_of_gap(policy, some, sampling, gap)}; see lit-rl docs engines#when-sampler-and-trainer-differ"
+        f"sampler and trainer differ by {gap:.2g} nats a token (at most {check.largest_gap:g} is rounding): {cause}; "
+        "see lit-rl docs engines#when-sampler-and-trainer-differ"
     )
     if check.stop:
         raise SamplerMismatchError(said)
-    warnings.warn(said, stacklevel=2)
-    return True
-
-
-def likely_cause_of_gap(policy: Policy, some: Completions, sampling: Sampling, gap: float) -> str:
-    """Name the cause of a gap if one fits: broken weights, another temperature, a filter."""
-    left = "other weights (stale, another model), another dtype, or other prompt ids (chat template)"
-    if not len(some) or world_size() > 1:
-        return f"likely {left}"
-    mask, reported = some.completion_mask, some.sampler_logprobs
-    with torch.no_grad():
-        own = policy.logprobs(some, sampling.temperature)
-        if not own[mask].isfinite().all():
-            return "the policy's own log-probabilities are not finite: start again with a lower learning rate"
-        if sampling.temperature not in (0, 1):
-            at_one = (policy.logprobs(some, 1.0) - reported.to(own))[mask].abs().mean()
-            if float(at_one) < _LEFT * gap:
-                return f"the engine reports log-probabilities at temperature 1 instead of {sampling.temperature:g}"
-    if float((reported >= own)[mask].float().mean()) > _FILTERED and int(mask.sum()) > 16:
-        return "every token is likelier to the sampler, as under a filter of its own (top-p, top-k, min-p)"
-    return f"no other temperature or filter explains it; that leaves {left}, or numbers of other tokens or rows"
+    if warn:
+        warnings.warn(said, stacklevel=2)
+    return means, True

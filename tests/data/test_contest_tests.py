@@ -138,10 +138,14 @@ GRANTED = {
     "Your answer is correct if the relative or absolute error does not exceed $10^{-6}$.": 1e-6,
     "an absolute error of at most 10^{ - 9} is allowed": 1e-9,
     "Answers within 10-5 of the actual answer will be accepted.": 1e-5,
+    "Print it with an error of at most 10\u2212 4.": 1e-4,
+    "accepted if it differs from the correct answer by at most 1e-7": 1e-7,
     "The absolute error should be less than 0.001.": 1e-3,
+    "a tolerance of 10**(-3) is granted": 1e-3,
     "Answers within 10-20 apples of each other do not differ.": None,
     "There are 10-20 apples. Print how many are red.": None,
     "Each of 1000000 numbers is a multiple of 0.01.": None,
+    "An error is printed as ERROR 10^6.": None,
 }
 
 

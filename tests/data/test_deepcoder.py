@@ -266,15 +266,3 @@ def test_a_local_folder_has_a_folder_per_configuration_and_files_per_split(tmp_p
         "validation": ["codeforces test", "lcbv5 test"],
         "test": ["codeforces test", "lcbv5 test"],
     }
-
-
-def test_fewer_problems_than_a_batch_are_repeated_under_their_own_ids(tmp_path):
-    rows = [ROWS["codeforces"] | {"problem": name} for name in "abc"]
-    data = DeepCoder(train=[write_rows(tmp_path, *rows)], batch_size=8)
-    loader = data.train_dataloader()
-    (batch,) = list(loader)
-    assert len(loader) == 1
-    assert sorted(p.task_id for p in batch) == sorted(
-        ["rows/0", "rows/1", "rows/2", "rows/0#2", "rows/1#2", "rows/2#2", "rows/0#3", "rows/1#3"]
-    )
-    assert len(data.problems("train")) == 3, "only the loader repeats"

@@ -44,13 +44,6 @@ def test_only_the_files_of_the_split_are_read(tmp_path: Path, files: tuple[str, 
         names(tmp_path, split="validation")
 
 
-@pytest.mark.parametrize("alias", ["validation", "dev"])
-def test_validation_has_several_names(tmp_path: Path, alias: str) -> None:
-    for name in ("train", alias):
-        write(tmp_path / f"{name}.jsonl", name)
-    assert names(tmp_path, split="validation") == [alias]
-
-
 def test_files_that_name_one_split_or_none_are_all_read(tmp_path: Path) -> None:
     write(tmp_path / "one" / "train.jsonl", "a")
     assert names(tmp_path / "one", split="test") == ["a"]

@@ -82,6 +82,19 @@ def test_a_broken_line_or_a_cut_archive_is_named(tmp_path, name, content, messag
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("bad_rows", ["error", "skip"])
+def test_a_name_that_does_not_exist_is_no_bad_row(bad_rows):
+    with pytest.raises(NameError):
+        list(parse_rows([Row("file", 1, {})], lambda row: undefined, bad_rows))  # noqa: F821
+
+
+@pytest.mark.parametrize("parse", [lambda row: row.txt("a"), lambda row: int(row["a"]), lambda row: row["a"]["b"]])
+def test_another_error_of_a_parser_names_the_row_and_keeps_its_cause(parse):
+    with pytest.raises(RowError, match=r"^file, row 1: \w+Error: .*; fix or remove the row$") as error:
+        list(parse_rows([Row("file", 1, {"a": "x"})], parse))
+    assert isinstance(error.value.__context__, AttributeError | ValueError | TypeError)
+
+
 def test_rows_that_cannot_be_read_are_skipped_with_a_warning_if_asked():
     rows = [Row("file", number, {"a": value}) for number, value in enumerate(["x", 1, "y", 2], 1)]
     with pytest.warns(UserWarning, match="left out 2 rows .* the first: file, row 2, field 'a'"):

@@ -136,8 +136,7 @@ def test_other_problems_of_the_same_number_are_told(taken: int, twice: bool, rec
     first = ProblemLoader(given, 3, shuffle=True, drop_last=True)
     list(islice(first, taken))
     state = first.state_dict() | ({} if twice else {"epoch": 1, "position": 0})
-    for older in (state, {name: value for name, value in state.items() if name != "digest"}):
-        ProblemLoader(problems(12), 3, shuffle=True, drop_last=True).load_state_dict(older)
+    ProblemLoader(problems(12), 3, shuffle=True, drop_last=True).load_state_dict(state)
     for others in (given[::-1], [*given[:-1], replace(given[-1], prompt="another")]):
         with pytest.warns(UserWarning, match="others than the checkpoint's, or in another order") as told:
             ProblemLoader(others, 3, shuffle=True, drop_last=True).load_state_dict(state)

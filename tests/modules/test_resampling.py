@@ -17,7 +17,7 @@ from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.sampler import FreshProblems, one_sided_groups, replace_groups
+from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.types import Experience, Judgement, Problem
 
 Make = Callable[..., RolloutModule]
@@ -123,7 +123,7 @@ def test_ranks_draw_different_fresh_problems(monkeypatch: pytest.MonkeyPatch) ->
     batches, drawn = [problems[:2], problems[2:5]], []
     for rank, wanted in ((0, (2, 1)), (1, (3, 1))):
         answers = iter([[[problem.task_id for problem in batch] for batch in batches], [[2], [3]], [[1], [1]]])
-        monkeypatch.setattr("lit_rl.rollout.sampler.gather_over_ranks", lambda value, answers=answers: next(answers))
+        monkeypatch.setattr("lit_rl.rollout.resampling.gather_over_ranks", lambda value, answers=answers: next(answers))
         fresh = FreshProblems(problems, batches[rank], StreamKey(0, "resample", 0), rank)
         drawn += [problem.task_id for count in wanted for problem in fresh.take(count)]
     assert sorted(drawn, key=int) == [f"{i}" for i in range(5, 12)]

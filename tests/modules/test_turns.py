@@ -13,7 +13,7 @@ from support.asking import AsksAgain, CrashesAt, Watches
 from support.saved_runs import run
 from support.small_runs import Brief, adam, everything, fit
 from support.tiny_models import TINY_QWEN2
-from support.two_turns import LastTurn, PlaysPPO, apart, cut_out, drawn, rows_of
+from support.two_turns import LastTurn, PerTurn, PlaysPPO, apart, cut_out, drawn, rows_of
 from torch import Tensor
 
 from lit_rl.callbacks import Checkpointing
@@ -24,7 +24,6 @@ from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.family import projection
 from lit_rl.models.padding import completion_states
 from lit_rl.modules import GRPO, PPO, RolloutModule
-from lit_rl.rewards import TurnPenalty
 from lit_rl.types import Completions, Experience, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -177,7 +176,7 @@ def module_of(make: Callable[..., RolloutModule], tokenizer: str, cls: Any, **mo
     lora = None
     if cls is TwoTurnPPO:
         common["critic"], lora = SharedCritic(), LoRA(rank=2)
-    module = make(cls, rewards=[LastTurn(), TurnPenalty(0.1)], **(common | more))
+    module = make(cls, rewards=[LastTurn(), PerTurn(0.1)], **(common | more))
     module.policy = Brief(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=lora)
     return module
 

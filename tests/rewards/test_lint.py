@@ -37,9 +37,6 @@ def test_severities_add_up_by_the_longest_prefix() -> None:
     assert value(LintReward(), text) == pytest.approx(-0.4)
     assert value(LintReward(severities={"F8": 0.5}), text) == pytest.approx(-0.7)
     assert value(LintReward(severities={"F401": 0.0}), text) == pytest.approx(-0.2)
-    a_tenth = LintReward(select=["F401"], severities={"F": 0.4}, per_lines=10)
-    assert value(a_tenth, "import os\n" + "x = 1\n" * 9) == pytest.approx(-0.4)
-    assert value(a_tenth, "import os\n" + "\nx = 1\n" * 19) == pytest.approx(-0.2), "long programs are spared"
 
 
 def test_more_than_one_is_scaled_down_in_proportion() -> None:

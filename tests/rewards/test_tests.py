@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.completions import PASSED, reward_of
 from support.small_runs import fit
-from support.two_turns import LastTurn, PlaysPPO, drawn, rows_of
+from support.two_turns import LastTurn, PerTurn, PlaysPPO, drawn, rows_of
 
 from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
@@ -19,7 +19,6 @@ from lit_rl.rewards import (
     RewardTerm,
     TermScore,
     TestsReward,
-    TurnPenalty,
 )
 from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.types import Completions, Judgement
@@ -102,7 +101,7 @@ JUDGEMENTS = [Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem 
 @pytest.mark.parametrize("limits", [{}, {"clip_low": -0.1}, {"clip_high": 0.3}])
 @pytest.mark.parametrize("credit", ["spans", "tokens", "terminal"])
 def test_credit_sums_to_the_reward(credit: Credit, limits: dict[str, float]) -> None:
-    rewards = Composite([LastTurn(), TurnPenalty(weight=0.2)], **limits)(ROWS, JUDGEMENTS)
+    rewards = Composite([LastTurn(), PerTurn(weight=0.2)], **limits)(ROWS, JUDGEMENTS)
     placed = place_rewards(rewards, ROWS.completion_mask, credit)
     assert torch.allclose(placed.sum(-1), rewards.rewards, atol=1e-6)
     assert torch.allclose(rewards.credit.sum(-1), rewards.rewards, atol=1e-6)
@@ -111,12 +110,12 @@ def test_credit_sums_to_the_reward(credit: Credit, limits: dict[str, float]) -> 
 
 def test_each_penalty_stands_on_its_own_turn() -> None:
     assert sorted({len(turns) for turns in ROWS.turns}) == [1, 2, 3]
-    rewards = Composite([LastTurn(), TurnPenalty(weight=0.2)])(ROWS, JUDGEMENTS)
+    rewards = Composite([LastTurn(), PerTurn(weight=0.2)])(ROWS, JUDGEMENTS)
     without = Composite([LastTurn()])(ROWS, JUDGEMENTS)
     spans = place_rewards(rewards, ROWS.completion_mask, "spans").tolist()
     for i, turns in enumerate(ROWS.turns):
         assert rewards.rewards[i] == pytest.approx(float(without.rewards[i]) - 0.2 * (len(turns) - 1), abs=1e-6)
-        assert rewards.term_values["turn_penalty"][i] == 1 - len(turns)
+        assert rewards.term_values["per_turn"][i] == 1 - len(turns)
         for turn in turns[:-1]:
             length = turn.end - turn.start
             assert spans[i][turn.start : turn.end] == pytest.approx([0.0] * (length - 1) + [-0.2])
@@ -131,7 +130,7 @@ def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any],
     """With gamma and lambda 1 an advantage is what is rewarded from the token on, less its value."""
     module = make_module(
         PlaysPPO,
-        rewards=[LastTurn(), TurnPenalty(weight=0.2)],
+        rewards=[LastTurn(), PerTurn(weight=0.2)],
         critic=SeparateCritic(),
         gae_lambda=1.0,
         whiten=False,

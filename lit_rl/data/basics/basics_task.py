@@ -14,9 +14,8 @@ from typing import Any, Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError, require_at_least
-from lit_rl.data.basics.cases import MAX_PUBLIC_CASES
 from lit_rl.data.basics.families import FAMILIES
-from lit_rl.data.basics.problems import Rendering, problems_of
+from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, Rendering, problems_of
 from lit_rl.data.prompts import Form, chat, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import CallTests
@@ -71,10 +70,6 @@ class Basics(TaskDataModule):
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.
         **options: as for every task, see :class:`TaskDataModule`.
-
-    Raises:
-        ValueError: a share outside [0, 1], more public cases than a problem can spare, or more problems than a
-            family has distinct programs.
 
     Example:
         >>> problem = Basics(num_train_problems=26).problems("train")[0]

@@ -19,7 +19,8 @@ from typing import Any
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.shown_examples import shown_examples
-from lit_rl.execution.checks import CallTests, Check, Checker, Compare, StdioTests
+from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
+from lit_rl.execution.interface import Check
 
 MAX_HIDDEN_BYTES = 1 << 30
 """Hidden tests that unpack to more are refused: a short text can unpack to anything."""
@@ -28,10 +29,6 @@ FLOAT_TOLERANCE = 1e-6
 """Floats that functions return count as equal within this, absolute or relative, as contests allow."""
 
 _DIALOGUE = re.compile(r"\binteractive (?:problem|task)\b", re.IGNORECASE)
-_NEEDS_CHECKER = re.compile(r"\b(?:print|output|find|return) any\b|\bany of (?:them|those)\b", re.IGNORECASE)
-_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-_INTEGER = re.compile(r"-?\d{1,100}")
-_FRACTION = re.compile(r"\d\.\d")
 _POWER = re.compile(
     r"\b10\s*(?:\^|\*\*|\\\^)?\s*[{(]*\s*[-\u2212\u2013]\s*(?P<power>[1-9]|1[0-2])\b"
     r"|\b1(?:\.0)?[eE][-\u2212](?P<exponent>\d{1,2})\b|\b0\.(?P<zeros>0+)1\b"
@@ -39,7 +36,10 @@ _POWER = re.compile(
 _ERROR = re.compile(
     r"\berrors?\b|\btoleran|\bprecision\b|\baccura|\bdiffer|\bwithin\b|\bconsidered correct\b", re.IGNORECASE
 )
-_FUNCTIONAL = ("functional", "function_call")
+_FRACTION = re.compile(r"\d\.\d")
+_NEEDS_CHECKER = re.compile(r"\b(?:print|output|find|return) any\b|\bany of (?:them|those)\b", re.IGNORECASE)
+_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+_INTEGER = re.compile(r"-?\d{1,100}")
 _STRING_CODES = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE")
 _FRAME_CODES = ("PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "STOP")
 
@@ -86,48 +86,39 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
         what trainers make of functions: https://github.com/hendrycks/apps/blob/main/eval/testing_util.py, and verl's
         ``prime_code``
     """
-    if isinstance(tests, Mapping):
-        tests = _rows_of_columns(tests) if "inputs" in tests else [tests]
+    if isinstance(tests, Mapping) and "inputs" in tests:
+        inputs, outputs = (list(tests.get(name) or ()) for name in ("inputs", "outputs"))
+        count = max(len(inputs), len(outputs)) if inputs and outputs else 0
+        filled = (part[:count] + part[:1] * (count - len(part)) for part in (inputs, outputs))
+        name = tests.get("fn_name")
+        tests = [{"input": given, "output": output, "fn_name": name} for given, output in zip(*filled, strict=True)]
+    elif isinstance(tests, Mapping):
+        tests = [tests]
     if not isinstance(tests, Sequence) or isinstance(tests, str):
         raise UsageError(f"tests need a list or a dictionary, got {type(tests).__name__}")
     try:
-        return [_from_dictionary(test, function, json.loads) for test in tests]
+        return [_test_of(test, function, json.loads) for test in tests]
     except json.JSONDecodeError:  # of a value: those of this row are texts
-        return [_from_dictionary(test, function, str) for test in tests]
+        return [_test_of(test, function, str) for test in tests]
 
 
-def _rows_of_columns(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
-    inputs, outputs = (list(tests.get(name) or ()) for name in ("inputs", "outputs"))
-    if not inputs or not outputs:
-        return []
-    count = max(len(inputs), len(outputs))
-    inputs += inputs[:1] * (count - len(inputs))
-    outputs += outputs[:1] * (count - len(outputs))
-    name = tests.get("fn_name")
-    return [{"input": i, "output": o, "fn_name": name} for i, o in zip(inputs, outputs, strict=True)]
-
-
-def _from_dictionary(test: Any, function: str | None, read: Callable[[str], Any]) -> ContestTest:
+def _test_of(test: Any, function: str | None, read: Callable[[str], Any]) -> ContestTest:
     if not isinstance(test, Mapping) or "input" not in test or not {"output", "accepted_outputs"} & set(test):
         raise UsageError(f"a test needs input and output, got {str(test)[:60]}")
     kind = test.get("testtype") or test.get("type") or "stdin"
-    if test.get("fn_name") or kind in _FUNCTIONAL:
+    if test.get("fn_name") or kind in ("functional", "function_call"):
         name = test.get("fn_name") or (test.get("metadata") or {}).get("func_name") or function
         if not name:
             raise UsageError("a functional test needs a function name (fn_name or metadata.func_name), got none")
         return _call(test["input"], test["output"], name, read)
-    return ContestTest(_text(test["input"]), _expected(test), grade=str(test.get("grade") or ""))
-
-
-def _expected(test: Mapping[str, Any]) -> str | tuple[str, ...]:
-    """The expected output of a test on stdin, or all that it accepts."""
-    accepted = test.get("accepted_outputs")
+    accepted, expected = test.get("accepted_outputs"), test.get("output")
     if accepted is None:
-        return _text(test["output"])
-    if not isinstance(accepted, list) or not accepted:
+        right: str | tuple[str, ...] = _text(expected)
+    elif not isinstance(accepted, list) or not accepted:
         raise ArgumentError("accepted_outputs", "a list with at least one output", f"{str(accepted)[:60]}")
-    listed = [test["output"]] if test.get("output") is not None else []
-    return tuple(dict.fromkeys(_text(output) for output in (*listed, *accepted)))
+    else:
+        right = tuple(dict.fromkeys(map(_text, accepted if expected is None else (expected, *accepted))))
+    return ContestTest(_text(test["input"]), right, grade=str(test.get("grade") or ""))
 
 
 def _call(given: Any, expected: Any, function: str, read: Callable[[str], Any]) -> ContestTest:
@@ -140,14 +131,14 @@ def _call(given: Any, expected: Any, function: str, read: Callable[[str], Any]) 
             raise UsageError(
                 f"an input of {function} needs one JSON value a line, got {given[:60]!r} ({fault})"
             ) from None
-    return ContestTest(tuple(map(_with_int_keys, given)), expected, function, wraps=wraps)
-
-
-def _with_int_keys(argument: Any) -> Any:
-    """A dictionary with the integers for keys that JSON made texts; anything else as it is."""
-    if not isinstance(argument, dict) or not all(map(_INTEGER.fullmatch, argument)):
-        return argument
-    return {int(key): value for key, value in argument.items()}
+    arguments = (
+        # JSON made texts of integers as keys.
+        {int(key): value for key, value in one.items()}
+        if isinstance(one, dict) and all(map(_INTEGER.fullmatch, one))
+        else one
+        for one in given
+    )
+    return ContestTest(tuple(arguments), expected, function, wraps=wraps)
 
 
 class TextMissing(UsageError):
@@ -310,10 +301,8 @@ def read_hidden_tests(stored: str) -> Any:
         raise UsageError(f"hidden tests are neither JSON nor packed JSON ({fault})") from None
     if not unpacker.eof:
         raise UsageError(f"hidden tests are cut off or unpack to more than {MAX_HIDDEN_BYTES} bytes")
-    return json.loads(_pickled_text(content) if content.startswith(b"\x80") else content)
-
-
-def _pickled_text(content: bytes) -> str:
+    if not content.startswith(b"\x80"):
+        return json.loads(content)
     texts = []
     try:
         for code, argument, _ in pickletools.genops(content):
@@ -325,11 +314,11 @@ def _pickled_text(content: bytes) -> str:
         raise UsageError(f"hidden tests need a pickle of one text, got another ({fault})") from None
     if len(texts) != 1:
         raise UsageError(f"hidden tests need a pickle of one text, got {len(texts)} texts")
-    return str(texts[0])
+    return json.loads(str(texts[0]))
 
 
 # A line that says "Input", "Sample Input 1", "-----Sample Output-----", "Examples Input" and the like, and no more.
-_LABEL = re.compile(r"[\W_]*(?:(?:sample|examples?|standard)[\W_]*)?{word}s?[\W_]*(?:\d+|#\d+)?[\W_]*", re.IGNORECASE)
+_LABEL = r"[\W_]*(?:(?:sample|examples?|standard)[\W_]*)?{word}s?[\W_]*(?:\d+|#\d+)?[\W_]*"
 
 
 def shown_tests(statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()) -> list[ContestTest]:
@@ -384,29 +373,23 @@ def _stored(value: object) -> object:
 
 def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:
     """Return whether lines of a statement show the input and output of a test, each below its label."""
+
+    def says(line: str, word: str) -> bool:
+        return re.fullmatch(_LABEL.format(word=word), line, re.IGNORECASE) is not None
+
     for expected in test.expected if isinstance(test.expected, tuple) else (test.expected,):
-        given, printed = _block(str(test.given)), _block(str(expected))
+        given, printed = (
+            [line.strip() for line in str(text).split("\n") if line.strip()] for text in (test.given, expected)
+        )
         if not given or not printed:  # an empty block is found anywhere
             continue
         wanted = (*given, None, *printed)
-        if any(_follows(lines, start + 1, wanted) for start, line in enumerate(lines) if _says(line, "input")):
-            return True
+        for start, label in enumerate(lines):
+            if says(label, "input"):
+                found = [line for line in lines[start + 1 :] if line not in ("", "```")][: len(wanted)]
+                if len(found) == len(wanted) and all(
+                    says(line, "output") if want is None else line == want
+                    for line, want in zip(found, wanted, strict=True)
+                ):
+                    return True
     return False
-
-
-def _follows(lines: Sequence[str], start: int, wanted: Sequence[str | None]) -> bool:
-    """Return whether the lines from ``start`` on begin with those wanted, ignoring empty ones."""
-    found = [line for line in lines[start:] if line not in ("", "```")][: len(wanted)]
-    if len(found) < len(wanted):
-        return False
-    return all(
-        _says(line, "output") if want is None else line == want for line, want in zip(found, wanted, strict=True)
-    )
-
-
-def _block(text: str) -> list[str]:
-    return [line.strip() for line in text.split("\n") if line.strip()]
-
-
-def _says(line: str, word: str) -> bool:
-    return re.fullmatch(_LABEL.pattern.replace("{word}", word), line, re.IGNORECASE) is not None

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Unpack, cast
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.contests.contest_tests import (
@@ -28,10 +28,8 @@ from lit_rl.data.contests.contest_tests import (
     read_hidden_tests,
     shown_tests,
 )
-from lit_rl.data.local_files import local_path
-from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.prompts import contest_prompt
-from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
+from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program
@@ -65,7 +63,6 @@ from builtins import *
 """
 """Imports that judges such as LeetCode's put before a program; the last line restores ``pow`` and ``abs``."""
 
-ALL_DAYS = (datetime.min, datetime.max)
 _MODULES = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json"
 )
@@ -102,19 +99,15 @@ class DeepCoder(TaskDataModule):
 
     Where a row's field ``checker`` or ``generated_checker`` holds a program, that judges the output, see
     :func:`~lit_rl.data.contests.contest_tests.contest_checker`. Without one, problems on stdin whose statements ask
-    for any of several answers stay, and are counted when loaded; so are those that grant an error (10^-6) which their
-    check denies. Values of functions are compared as APPS and TACO do: a key of a dict may be a number or its text, and
-    where all of a row's values are stored in lists of one, that list or its item is right.
+    for any of several answers stay, and are counted when loaded. Values of functions are compared as APPS and TACO do:
+    a key of a dict may be a number or its text, and where all of a row's values are stored in lists of one, that list
+    or its item is right.
 
     ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
     the statement as an example; a row without either has none.
 
     The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
     ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
-
-    An epoch is one pass over the problems in a new order, in full batches; problems that do not fill one wait for
-    another epoch. With fewer problems than one batch takes, problems are repeated to fill it, under task ids of
-    their own (``...#2``), so that repeats are sampled from random streams of their own.
 
     ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement asks for
     any of several answers and the row brings no checker).
@@ -167,8 +160,10 @@ class DeepCoder(TaskDataModule):
         # A rule that makes no sense is refused now, not at the first row.
         self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
         self.checker_files = tuple(checker_files)
-        first, last = ALL_DAYS
-        self.days = (_day("start_date", start_date, first), _day("end_date", end_date, last))
+        self.days = (
+            datetime.min if start_date is None else _day(start_date),
+            datetime.max if end_date is None else _day(end_date),
+        )
         if self.days[0] > self.days[1]:
             raise ArgumentError("start_date", f"a day up to end_date, {end_date}", str(start_date), "swap the two")
         self.bad_rows: BadRows = bad_rows
@@ -183,55 +178,41 @@ class DeepCoder(TaskDataModule):
                     )
 
     def load_problems(self, split: Split) -> list[Problem]:
-        """The problems of all sources of a split, one source after the other."""
+        """The problems of all sources of a split, one source after the other; rows that are left out are counted."""
         problems = []
         files = {path.name: path.read_text() for path in map(local_path, self.checker_files)}
         for source in self.sources[split]:
-            rows = self._rows(source, _stored_split(split))
-            found = list(parse_rows(rows, partial(self._problem, files), self.bad_rows))
-            label = Path(source).name.split(".")[0]
+            rows, label = f"{split} rows of {source}", Path(source).name.split(".")[0]
+            parsed = parse_rows(self._rows(source, _stored_split(split)), partial(self._problem, files), self.bad_rows)
+            found = list(parsed)
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
-            self._tell_about_rows(f"{split} rows of {source}", Counter(p for p in found if isinstance(p, _Left)), kept)
+            left_out = Counter(reason for reason in found if isinstance(reason, _Left))
+            if left_out[_Left.OUTSIDE] == len(found) > 0:
+                raise UsageError(f"{self.name}: all {len(found)} {rows} are left out, {_Left.OUTSIDE.value}")
+            if left_out[_Left.EMPTY] == len(found):
+                statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
+                raise UsageError(
+                    f"{self.name}: none of the {len(found)} {rows} has a statement ({statement}) and "
+                    f"tests ({tests}): rename the fields, or take another source"
+                )
+            for reason, count in left_out.items():
+                warnings.warn(f"left out {count} of {len(found)} {rows} {reason.value}", stacklevel=2)
+            if asking := sum(problem.fields["needs_checker"] for problem in kept):
+                warnings.warn(
+                    f"{asking} of {len(kept)} problems in the {rows} ask for any of several answers; without a checker "
+                    "program an answer passes only if it is the one output listed",
+                    stacklevel=2,
+                )
+            denied = [(one, denied_error(one.fields["statement"], one.check)) for one in kept]
+            strict = [f"{one.task_id} ({error:g})" for one, error in denied if error is not None]
+            if strict:
+                warnings.warn(
+                    f"{len(strict)} of {len(kept)} problems in the {rows} grant an error that their check does not, "
+                    f"such as {', '.join(strict[:3])}: set tolerance to it, and for printed numbers compare: tokens",
+                    stacklevel=2,
+                )
             problems += kept
         return problems
-
-    def _tell_about_rows(self, rows: str, left_out: Counter[_Left], kept: Sequence[Problem]) -> None:
-        """Warn of rows that are left out, and of problems that only a checker could judge.
-
-        Args:
-            rows: what they are, for messages.
-            left_out: how many, by reason.
-            kept: the others.
-        """
-        num_rows = len(kept) + left_out.total()
-        if left_out[_Left.OUTSIDE] == num_rows > 0:
-            raise UsageError(f"{self.name}: expected rows in the window, got {num_rows} {rows} {_Left.OUTSIDE.value}")
-        if left_out[_Left.EMPTY] == num_rows:
-            statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
-            raise UsageError(
-                f"{self.name}: none of the {num_rows} {rows} has a statement ({statement}) and "
-                f"tests ({tests}): rename the fields, or take another source"
-            )
-        for reason, count in left_out.items():
-            warnings.warn(f"left out {count} of {num_rows} {rows} {reason.value}", stacklevel=3)
-        if asking := sum(problem.fields["needs_checker"] for problem in kept):
-            warnings.warn(
-                f"{asking} of {len(kept)} problems in the {rows} ask for any of several answers; without a checker "
-                "program an answer passes only if it is the one output listed",
-                stacklevel=3,
-            )
-        if denied := sum(denied_error(problem.fields["statement"], problem.check) is not None for problem in kept):
-            warnings.warn(
-                f"{denied} of {len(kept)} problems in the {rows} grant an error that their check does not, such as "
-                "10^-6; lit-rl check-data names them and the tolerance",
-                stacklevel=3,
-            )
-
-    def train_dataloader(self) -> ProblemLoader:
-        """Shuffled batches; problems are repeated if they do not fill one batch on every rank."""
-        ranks = self.trainer.world_size if self.trainer else 1
-        filled = wrap_around(self.problems("train"), self.batch_size * ranks)
-        return self._training_loader(filled)
 
     def _rows(self, source: str, split: str) -> Iterator[Row]:
         if source not in CONFIGURATIONS:
@@ -243,10 +224,10 @@ class DeepCoder(TaskDataModule):
 
     def _problem(self, files: Mapping[str, str], row: Row) -> Problem | _Left:
         first, last = self.days
-        if self.days != ALL_DAYS and not first <= _date(row) <= last:
+        if (first, last) != (datetime.min, datetime.max) and not first <= _day(row.text("contest_date")) <= last:
             return _Left.OUTSIDE
         question, messages = _question(row)
-        metadata = _metadata(row)
+        metadata = row.json("metadata") if row.values.get("metadata") else {}
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
             tests, public = _tests(row, metadata.get("func_name"))
@@ -260,7 +241,11 @@ class DeepCoder(TaskDataModule):
             checker = contest_checker(rules.values, files)
         except HeaderMissing:
             return _Left.HEADER
-        starter, solution = row.text("starter_code", default=""), _reference(row)
+        solutions = row.json("solutions") if row.values.get("solutions") else []
+        if not isinstance(solutions, list) or not all(isinstance(one, str) for one in solutions):
+            raise row.error("solutions", "needs a list of texts, or one as JSON")
+        found = extract_program(solutions[0]) if solutions else None
+        starter, solution = row.text("starter_code", default=""), found.source if found else None
         function = tests[0].function
         public = public or shown_tests(question, tests, parameters_of(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
@@ -291,35 +276,8 @@ class DeepCoder(TaskDataModule):
         )
 
 
-def wrap_around(problems: Sequence[Problem], count: int) -> list[Problem]:
-    """At least ``count`` problems: the given ones, then repeats of them in order under new task ids.
-
-    Example:
-        >>> from lit_rl.execution.checks import TokenTarget
-        >>> two = [Problem("a", "", TokenTarget()), Problem("b", "", TokenTarget())]
-        >>> [problem.task_id for problem in wrap_around(two, 5)]
-        ['a', 'b', 'a#2', 'b#2', 'a#3']
-    """
-    filled = list(problems)
-    for index in range(len(problems), count if problems else 0):
-        turn, original = index // len(problems) + 1, problems[index % len(problems)]
-        filled.append(replace(original, task_id=f"{original.task_id}#{turn}"))
-    return filled
-
-
-def _date(row: Row) -> datetime:
-    day = row.text("contest_date")
-    try:
-        return datetime.fromisoformat(day).replace(tzinfo=None)
-    except ValueError:
-        raise row.error("contest_date", "needs a date such as 2024-08-01T00:00:00") from None
-
-
-def _day(name: str, day: str | None, default: datetime) -> datetime:
-    try:
-        return default if day is None else datetime.fromisoformat(day).replace(tzinfo=None)
-    except ValueError:
-        raise ArgumentError(name, "a day such as 2024-08-01", repr(day)) from None
+def _day(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=None)
 
 
 def _stored_split(split: Split) -> str:
@@ -339,13 +297,6 @@ def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
     return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
 
 
-def _metadata(row: Row) -> Mapping[str, Any]:
-    metadata = row.json("metadata") if row.values.get("metadata") else {}
-    if not isinstance(metadata, Mapping):
-        raise row.error("metadata", f"needs a JSON object, got {type(metadata).__name__}")
-    return metadata
-
-
 def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
     """All tests of a row, and those of them that the row itself calls public."""
     for name in _ALL_TESTS:
@@ -357,11 +308,3 @@ def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[Cont
     public = normalise_tests(row.json("public_test_cases", default=[]), function)
     hidden = row.text("private_test_cases", default="")
     return public + (normalise_tests(read_hidden_tests(hidden), function) if hidden else []), public
-
-
-def _reference(row: Row) -> str | None:
-    solutions = row.json("solutions", default=[]) if row.values.get("solutions") else []
-    if not isinstance(solutions, list) or not all(isinstance(solution, str) for solution in solutions):
-        raise row.error("solutions", "needs a list of texts, or one as JSON")
-    program = extract_program(solutions[0]) if solutions else None
-    return program.source if program else None

@@ -18,7 +18,7 @@ import stat
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,24 +51,28 @@ _VERSIONS = (".git", ".hg", ".svn")
 def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRun) -> Outcome:
     """Put the completion in place of the masked lines; build, run, compare.
 
-    Args:
-        client: its settings say where copies are made.
-        completion: source of the missing lines; may be empty.
-        check: tree, commands, limits.
-
-    Returns:
-        An outcome whose ``scores`` hold the four stages and ``total``, their weighted mean.
+    The outcome's ``scores`` hold the four stages and ``total``, their weighted mean.
     """
     started = time.monotonic()
     temporary_folder = client.settings.temporary_folder
     try:
-        reference = _reference_of(check, temporary_folder)
+        # The output of the unchanged tree is computed once per worker, whatever lines are masked.
+        built = _what_is_built(check)
+        if built not in _references:
+            _references[built] = _run_reference(check, temporary_folder)
         masked = _masked_tree(check, temporary_folder)
     except BoxError as error:
         raise BuildError(str(error)) from error
     for _ in range(2):
         try:
-            outcome = _judge_copy(client, _copy(masked, temporary_folder), completion, check, reference)
+            folder = _copy(masked, temporary_folder)
+            try:
+                # The masked tree lacks the lines: what is filled in goes before the line that followed them.
+                fill_lines(folder / check.file, check.first_line, check.first_line - 1, completion)
+                outcome = _stages(client, folder, check, _references[built])
+            finally:
+                with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
+                    _remove(folder)
             break
         except MemoryError:
             raise  # of the supervisor, at its own limit
@@ -77,18 +81,6 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
             log = f"the completion could not be judged, the unchanged tree could: {error!r}"
             outcome = _outcome(Verdict.EXCEPTION, dict.fromkeys(STAGES, 0.0), log, check)
     return replace(outcome, wall_seconds=time.monotonic() - started)
-
-
-def _judge_copy(
-    client: ZygoteClient, folder: Path, completion: str, check: BuildAndRun, reference: tuple[Output, ...]
-) -> Outcome:
-    try:
-        # The masked tree lacks the lines: what is filled in goes before the line that followed them.
-        fill_lines(folder / check.file, check.first_line, check.first_line - 1, completion)
-        return _stages(client, folder, check, reference)
-    finally:
-        with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
-            _remove(folder)
 
 
 def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
@@ -149,14 +141,6 @@ def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: Bui
 # --- the unchanged tree -----------------------------------------------------------------------------------
 
 
-def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
-    """Return the output of the unchanged tree; computed once per worker, whatever lines are masked."""
-    key = _what_is_built(check)
-    if key not in _references:
-        _references[key] = _run_reference(check, temporary_folder)
-    return _references[key]
-
-
 def _what_is_built(check: BuildAndRun) -> tuple[Any, ...]:
     """The part of a check that determines build and output: all but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
@@ -175,7 +159,10 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
         report = _boxed(check.run, folder, check, check.run_seconds)
         if report.status != 0:
             raise BuildError(f"{tree} does not run as it is ({check.run!r}): {report.log[-1000:]}")
-        return tuple(_output(folder / name, check) for name in check.outputs)
+        outputs = tuple((_header(folder / name), _variable(folder / name, check)) for name in check.outputs)
+        if any(similarity(variable, variable) != 1.0 for _, variable in outputs):
+            raise PlotfileError(f"{check.variable} has values that are not finite")
+        return outputs
     except (OSError, PlotfileError) as error:
         raise BuildError(f"{tree} does not write what is compared: {error}") from error
     finally:
@@ -199,13 +186,6 @@ def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
     return _masked[key]
 
 
-def _output(folder: Path, check: BuildAndRun) -> Output:
-    variable = _variable(folder, check)
-    if similarity(variable, variable) != 1.0:
-        raise PlotfileError(f"{check.variable} in {folder.name} has values that are not finite")
-    return _header(folder), variable
-
-
 def _forget() -> None:
     for folder in _masked.values():
         _remove(folder)
@@ -226,14 +206,11 @@ def _boxed(
     limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
     variables = {**dict(check.environment), **(environment or {})}
     os.chmod(folder, 0o700)  # the command before may have closed it
-    hidden = (*_originals(check.tree), str(folder.parent))
+    # The tree, and the histories of version control in which its masked lines may be found.
+    tree = Path(check.tree).resolve()
+    originals = (str(tree), *(str(above / name) for above in tree.parents for name in _VERSIONS))
+    hidden = (*originals, str(folder.parent))
     return run_boxed(command, folder, limits, readable=check.readable, hidden=hidden, environment=variables)
-
-
-def _originals(tree: str) -> list[str]:
-    """The tree, and the histories of version control in which its masked lines may be found."""
-    path = Path(tree).resolve()
-    return [str(path), *(str(folder / name) for folder in path.parents for name in _VERSIONS)]
 
 
 def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
@@ -313,8 +290,13 @@ def text_bleu(text: str, reference: str) -> float:
         return float(words == expected)
     logs, halvings = [], 1.0
     for order in range(1, min(_ORDER, len(words)) + 1):
-        total = len(words) - order + 1
-        matched = _count_matches(words, expected, order)
+        total, matched = len(words) - order + 1, 0
+        # Only n-grams of the reference are kept: the text may be long on purpose.
+        left = Counter(zip(*(expected[i:] for i in range(order)), strict=False))
+        for ngram in zip(*(itertools.islice(words, i, None) for i in range(order)), strict=False):
+            if left.get(ngram, 0) > 0:
+                left[ngram] -= 1
+                matched += 1
         if not matched:
             if order == 1:
                 return 0.0
@@ -322,14 +304,3 @@ def text_bleu(text: str, reference: str) -> float:
         logs.append(math.log((matched or 1 / halvings) / total))
     brevity = min(0.0, 1 - len(expected) / len(words))
     return math.exp(brevity + sum(logs) / len(logs))
-
-
-def _count_matches(words: Sequence[str], expected: Sequence[str], order: int) -> int:
-    """Count shared n-grams. Only those of the reference are kept: the text may be long on purpose."""
-    left = Counter(zip(*(expected[i:] for i in range(order)), strict=False))
-    matched = 0
-    for ngram in zip(*(itertools.islice(words, i, None) for i in range(order)), strict=False):
-        if left.get(ngram, 0) > 0:
-            left[ngram] -= 1
-            matched += 1
-    return matched

@@ -63,34 +63,29 @@ def read_thorns(root: Path) -> Iterator[ThornSource]:
     A thorn is a folder with a ``src`` folder and at least one ccl file. Generated and binary files, files of
     more than 4 MiB and hidden folders are left out; links to folders are not followed.
     """
-    num_thorns = 0
-    for thorn in thorn_folders(root):
-        num_thorns += 1
-        yield from read_thorn(thorn, root)
-    if not num_thorns:
-        raise FileNotFoundError(f"no Cactus thorn under {root}: give a folder of arrangements (*/THORN/interface.ccl)")
-
-
-def thorn_folders(root: Path) -> list[Path]:
-    """Folders of thorns, sorted."""
-    found = []
+    thorns = []
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("."))
         if "src" in folders and any(name in files for name in CCL_FILES):
-            found.append(Path(folder))
+            thorns.append(Path(folder))
             folders.remove("src")
-    return sorted(found)
+    if not thorns:
+        raise FileNotFoundError(f"no Cactus thorn under {root}: give a folder of arrangements (*/THORN/interface.ccl)")
+    for thorn in sorted(thorns):
+        yield from _read_thorn(thorn, root)
 
 
-def read_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
-    """The rows of one thorn."""
+def _read_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
     sources = {path: text for path in _source_files(thorn / "src") if (text := read_source(path)) is not None}
     documents = {thorn / name: text for name in DOCUMENTS if (text := read_text(thorn / name))}
     interface, schedule, param, configuration = (read_text(thorn / name) for name in CCL_FILES)
     others = sorted(sources, key=lambda path: (path.suffix.lower() not in (".h", ".hh", ".hpp", ".hxx"), path))
+    inside, whole = thorn.resolve().relative_to(root.resolve()), thorn.resolve()
+    # The folder above is the arrangement, if it is in the tree.
+    name = "/".join(inside.parts[-2:] if len(inside.parts) > 1 else (whole.parent.name, whole.name))
     for path in sorted(sources):
         yield ThornSource(
-            thorn_name=_thorn_name(thorn, root),
+            thorn_name=name,
             src_filename=path.relative_to(thorn / "src").as_posix(),
             interface=interface,
             schedule=schedule,
@@ -140,10 +135,3 @@ def _source_files(folder: Path) -> Iterator[Path]:
         for name in sorted(files):
             if name in SOURCE_NAMES or Path(name).suffix in LANGUAGES:
                 yield Path(path, name)
-
-
-def _thorn_name(thorn: Path, root: Path) -> str:
-    """``Arrangement/Thorn``, as Cactus names it; the folder above is the arrangement, if it is in the tree."""
-    inside = thorn.resolve().relative_to(root.resolve())
-    parts = inside.parts[-2:] if len(inside.parts) > 1 else (thorn.resolve().parent.name, thorn.resolve().name)
-    return "/".join(parts)

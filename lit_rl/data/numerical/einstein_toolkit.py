@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Unpack
 
-from lit_rl.data.cut_task import held_out, require_some_to_train_on
-from lit_rl.data.local_files import local_path
 from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorns
 from lit_rl.data.prompts import Form, chat
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.data.rows import local_path
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, held_out, require_some_to_train_on
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -83,19 +82,14 @@ def language_of_file(name: str) -> str:
     return LANGUAGES.get(Path(name).suffix, _BUILD_FILES)
 
 
-def shown_context(row: ThornSource, most_chars: int) -> str:
-    """The thorn's documents and other code, cut to a length.
-
-    Code comes first where there is too much of both: documents of a thorn are often longer than what may be shown.
-    """
-    for_code = most_chars - min(len(row.documents), most_chars // _DOCUMENTS_SHARE)
-    code = cut(row.code, for_code)
-    documents = cut(row.documents, max(most_chars - min(len(row.code), for_code), 0))
-    return "\n".join(text for text in (documents, code) if text)
-
-
 def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Message, ...]:
-    """The request for one source file, every part cut to its length."""
+    """The request for one source file, every part cut to its length.
+
+    Code comes before documents where there is too much of both: these are often longer than what may be shown.
+    """
+    for_code = _CONTEXT_CHARS - min(len(row.documents), _CONTEXT_CHARS // _DOCUMENTS_SHARE)
+    documents = cut(row.documents, max(_CONTEXT_CHARS - min(len(row.code), for_code), 0))
+    context = "\n".join(text for text in (documents, cut(row.code, for_code)) if text)
     declared = (
         ("Interface, interface.ccl", row.interface),
         ("Schedule, schedule.ccl", row.schedule),
@@ -106,7 +100,7 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
         f"Write the source code of the file '{row.src_filename}' in the thorn '{row.thorn_name}'.",
         f"## Thorn\n- name: {row.thorn_name}\n- file to write: {row.src_filename}",
         *(f"## {title}\n```\n{cut(text, _CCL_CHARS)}\n```" for title, text in declared),
-        f"## Code and documents of the thorn\n```\n{shown_context(row, _CONTEXT_CHARS)}\n```",
+        f"## Code and documents of the thorn\n```\n{context}\n```",
         f"## What to do\nWrite the complete source code of '{row.src_filename}' and nothing else: all includes and "
         "functions, by the conventions of the EinsteinToolkit.",
     ]

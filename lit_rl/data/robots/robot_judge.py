@@ -85,19 +85,18 @@ class _Tested:
 def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -> Outcome:
     """Run the program in each world and check what the robot did there.
 
-    Args:
-        client: the zygote that runs programs.
-        program: a completion or a program; :func:`prepare` makes it runnable.
-        check: the worlds.
-
-    Returns:
-        An outcome with ``robot_verdict``, one trace per test that was started, and ``scores["conjuncts"]``:
-        the mean over all tests of the share of conjuncts that hold, 0 for a test that ended in an error or
-        was not started.
+    The outcome has a ``robot_verdict``, one trace per test that was started, and ``scores["conjuncts"]``: the mean over
+    all tests of the share of conjuncts that hold, 0 for a test that ended in an error or was not started.
     """
     if not program.strip():
         return _NO_PROGRAM
-    _require_sound(check)
+    # Worlds are built and formulas read before the program runs, so that no program can affect this.
+    for test in check.tests:
+        try:
+            ServiceRobot(test.state)
+            validate(test.check)
+        except ValueError as error:
+            raise FaultyCheck(str(error)) from error
     prepared = prepare(program)
     tested: list[_Tested] = []
     for test in check.tests:
@@ -106,16 +105,6 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
             break
     conjuncts = sum(one.conjuncts for one in tested) / max(1, len(check.tests))
     return _outcome(tested, prepared, {"conjuncts": conjuncts})
-
-
-def _require_sound(check: RobotWorlds) -> None:
-    """Build each world and read each formula once before the program runs, so that no program can affect this."""
-    for test in check.tests:
-        try:
-            ServiceRobot(test.state)
-            validate(test.check)
-        except ValueError as error:
-            raise FaultyCheck(str(error)) from error
 
 
 def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
@@ -134,8 +123,11 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
         world = InventedWorld(rng.randrange(2**32))
         run, refused = _run(client, source, world, check.timeout_seconds)
         num_timed_out += run.verdict is Verdict.TIMED_OUT
-        if refused is not None:
-            run = _ended_by(refused, run)
+        if refused is not None:  # it ended the run, whatever the program did afterwards
+            message = message_of(refused)
+            line = run.outcome.line if run.message == message else None
+            outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)
+            run = run._replace(verdict=Verdict.EXCEPTION, outcome=outcome, message=message)
         elif run.verdict is Verdict.PASSED or (run.verdict is Verdict.TIMED_OUT and num_timed_out < 2):
             tested.append(_Tested(Verdict.PASSED, "success", run, [], 0.0))
             continue
@@ -153,14 +145,6 @@ def _run(
     program = _PREAMBLE + source
     run = run_hosted(client, program, host, entry_point=ENTRY_POINT, timeout_seconds=seconds, max_calls=MAX_CALLS)
     return run, host.refused
-
-
-def _ended_by(refused: RobotError, run: HostedRun) -> HostedRun:
-    """The run, ended by the refused call, whatever the program did afterwards."""
-    message = message_of(refused)
-    line = run.outcome.line if run.message == message else None
-    outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)
-    return run._replace(verdict=Verdict.EXCEPTION, outcome=outcome, message=message)
 
 
 def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float) -> _Tested:
@@ -203,7 +187,10 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
     if decisive.robot_verdict in _BREAK_OFF:
         # As the interpreter would have printed it; the traceback itself stays in the program's process.
         said = f"{shown.stderr}{shown.exception_type or ''}: {decisive.run.message}".strip(": ")
-        shown = replace(shown, line=_line_given(shown.line, program), module_line=None, stderr=said)
+        # The line in the text that was judged, for a line in the source that was run.
+        line = 0 if shown.line is None or program is None else shown.line + program.line_offset
+        line -= _PREAMBLE.count("\n")
+        shown = replace(shown, line=line if line > 0 else None, module_line=None, stderr=said)
     else:
         shown = replace(shown, line=None, exception_type=None)
     traces: tuple[Any, ...] = tuple(list(map(_shown_event, one.trace)) for one in tested)
@@ -225,11 +212,3 @@ def _shown_event(event: Event) -> Event:
     if value2 is not None:
         value2 = [option if type(option) in _SCALARS else printable(str(option)) for option in value2]
     return [kind, value1, value2]
-
-
-def _line_given(line: int | None, program: RobotProgram | None) -> int | None:
-    """The line in the text that was judged, for a line in the source that was run."""
-    if line is None or program is None:
-        return None
-    given = line - _PREAMBLE.count("\n") + program.line_offset
-    return given if given > 0 else None

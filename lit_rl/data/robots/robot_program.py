@@ -116,22 +116,18 @@ class _Explorer(ast.NodeTransformer):
         self.num_replaced = 0
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """Replace the search of a string literal in a name, or in what the robot says about rooms."""
         self.generic_visit(node)
-        if not _is_membership_of_a_string(node):
+        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
             return node
-        chosen = self.rng.choice((True, False, None))
+        if not isinstance(node.left, ast.Constant) or not isinstance(node.left.value, str):
+            return node
+        container = node.comparators[0]
+        if isinstance(container, ast.Call):
+            name = getattr(container.func, "id", None)
+            is_looked_for = name in ("get_all_rooms", "get_current_location") and not container.args
+        else:
+            is_looked_for = isinstance(container, ast.Name) and "ask" not in f"{node.left.value} {container.id}"
+        chosen = self.rng.choice((True, False, None)) if is_looked_for else None
         self.num_replaced += chosen is not None
         return node if chosen is None else ast.Constant(chosen)
-
-
-def _is_membership_of_a_string(node: ast.Compare) -> bool:
-    """A string literal in a name or in the answer of ``get_all_rooms()`` or ``get_current_location()``."""
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
-        return False
-    if not isinstance(node.left, ast.Constant) or not isinstance(node.left.value, str):
-        return False
-    container = node.comparators[0]
-    if isinstance(container, ast.Call):
-        name = getattr(container.func, "id", None)
-        return name in ("get_all_rooms", "get_current_location") and not container.args
-    return isinstance(container, ast.Name) and "ask" not in f"{node.left.value} {container.id}"

@@ -34,8 +34,6 @@ class SimulatorReward(RewardTerm):
     ``value - value of a success``, the rest is spread evenly.
 
     Args:
-        weight: factor in the reward.
-        name: name in logs.
         mode: ``graded`` or ``conjuncts``.
         grades: grades by robot verdict that replace the default ones; they must not fall along that order.
     """

@@ -6,15 +6,13 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.data.cut_task import held_out, require_some_to_train_on
-from lit_rl.data.local_files import local_path
+from lit_rl.arguments import UsageError
 from lit_rl.data.prompts import Form
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.data.robots.robot_program import DEFINITION, prepare
 from lit_rl.data.robots.service_robot import FUNCTIONS
-from lit_rl.data.rows import Row, read_rows
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.data.rows import Row, local_path, read_rows
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, held_out, require_some_to_train_on
 from lit_rl.types import Problem
 
 INTERFACE = '''\
@@ -102,8 +100,6 @@ def robot_problem(
             {"role": "user", "content": instruction},
         )
         return Problem(prompt=messages, **shared)
-    if form != "completion":
-        raise ArgumentError("form", "'instruct' or 'completion'", repr(form))
     shown = f"{INTERFACE}\n\n# {EXAMPLE_INSTRUCTION}\n{EXAMPLE_PROGRAM}\n\n# {instruction}\n{DEFINITION}"
     return Problem(prompt=shown, program_prefix=DEFINITION, stop_strings=STOP_STRINGS, **shared)
 
@@ -217,11 +213,8 @@ def read_robo_instruct(path: str) -> Iterator[Row]:
     if not path.endswith(".csv"):
         yield from read_rows(path)
         return
-    file = local_path(path)
-    if not file.is_file():
-        raise FileNotFoundError(f"no data file at {file}: correct `path` or put the file there")
     csv.field_size_limit(10_000_000)
-    with file.open(encoding="utf-8-sig", newline="") as lines:
+    with local_path(path).open(encoding="utf-8-sig", newline="") as lines:
         for number, values in enumerate(csv.DictReader(lines), 1):
             yield Row(path, number, {name: value or None for name, value in values.items()})
 
@@ -235,14 +228,11 @@ def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
         source = row.source
         instruction = (row.text("revision", "") or row.text("prompt", "")).strip()
         program = row.text("program", "").strip()
-        if not instruction or not _is_whole(program) or {instruction, program} & seen:
+        is_whole = "..." not in program and any(f"{name}(" in program for name in FUNCTIONS)
+        if not instruction or not is_whole or {instruction, program} & seen:
             continue
         seen |= {instruction, program}
         used.append((row.number, instruction, prepare(program).source.rstrip() + "\n"))
     if not used:
         raise UsageError(f"{source} has no row with an instruction (prompt) and a robot program (program)")
     return used
-
-
-def _is_whole(program: str) -> bool:
-    return "..." not in program and any(f"{name}(" in program for name in FUNCTIONS)

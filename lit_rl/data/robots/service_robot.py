@@ -101,7 +101,14 @@ class ServiceRobot(Robot):
     """
 
     def __init__(self, state: dict[str, Any]) -> None:
-        check_state(state)
+        if not isinstance(state, dict) or not state.keys() >= _STATE_KEYS:
+            raise ValueError(f"a robot world needs {sorted(_STATE_KEYS)}, got {state!r:.200}")
+        rooms = state["locations"]
+        if state["robot_location"] not in rooms:
+            raise ValueError(f"the robot starts at {state['robot_location']!r}, which is not one of {rooms}")
+        for part in ("objects", "agents"):
+            if strangers := [room for room in state[part] if room not in rooms]:
+                raise ValueError(f"{part} stand in rooms that do not exist: {strangers}; rooms: {rooms}")
         super().__init__(state["robot_location"])
         self.locations: list[str] = list(state["locations"])
         self.objects = {room: list(labels) for room, labels in state["objects"].items()}
@@ -176,20 +183,6 @@ class ServiceRobot(Robot):
 
     def _agents_here(self) -> list[tuple[str, list[str]]]:
         return self.agents.get(self.location, [])
-
-
-def check_state(state: dict[str, Any]) -> None:
-    """Refuse a state that is not a world."""
-    if not isinstance(state, dict) or not state.keys() >= _STATE_KEYS:
-        missing = sorted(_STATE_KEYS - set(state)) if isinstance(state, dict) else state
-        raise ValueError(f"a robot world needs {sorted(_STATE_KEYS)}, missing: {missing}")
-    rooms = state["locations"]
-    if state["robot_location"] not in rooms:
-        raise ValueError(f"the robot starts at {state['robot_location']!r}, which is not one of {rooms}")
-    for part in ("objects", "agents"):
-        strangers = [room for room in state[part] if room not in rooms]
-        if strangers:
-            raise ValueError(f"{part} stand in rooms that do not exist: {strangers}; rooms: {rooms}")
 
 
 def matches(stored: str, text: object, call: str) -> bool:
