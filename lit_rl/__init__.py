@@ -3,117 +3,60 @@
 What a Python user types is here, loaded when it is first named: ``from lit_rl import GRPO, CausalLM, Sandbox``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from lit_rl.lazy import load_when_used
 from lit_rl.training.threads import wait_passively
 
 if TYPE_CHECKING:
-    from lit_rl.callbacks import Checkpointing, CompletionLog, Diagnostics, ExecutionEvaluation, RunRecord
-    from lit_rl.data import MBPP, Basics, DeepCoder, HumanEval, MBPPPlus, PreferencePairs, TaskDataModule
-    from lit_rl.evaluation import evaluate
-    from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
-    from lit_rl.losses import Loss
-    from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
-    from lit_rl.modules import (
-        DPO,
-        GRPO,
-        PPO,
-        REINFORCE,
-        SFT,
-        Collect,
-        CriticUpdate,
-        Evaluate,
-        Objective,
-        Optimization,
-        RolloutModule,
-        Update,
-    )
-    from lit_rl.rewards import FormatReward, LengthPenalty, RewardTerm, SyntaxReward, TestsReward
-    from lit_rl.rollout import Attempt, Environment, Repair
-    from lit_rl.trainer import Trainer
-    from lit_rl.types import Problem, Sampling
+    from lit_rl.callbacks import Checkpointing as Checkpointing
+    from lit_rl.callbacks import CompletionLog as CompletionLog
+    from lit_rl.callbacks import Diagnostics as Diagnostics
+    from lit_rl.callbacks import ExecutionEvaluation as ExecutionEvaluation
+    from lit_rl.callbacks import RunRecord as RunRecord
+    from lit_rl.data import MBPP as MBPP
+    from lit_rl.data import Basics as Basics
+    from lit_rl.data import DeepCoder as DeepCoder
+    from lit_rl.data import HumanEval as HumanEval
+    from lit_rl.data import MBPPPlus as MBPPPlus
+    from lit_rl.data import PreferencePairs as PreferencePairs
+    from lit_rl.data import TaskDataModule as TaskDataModule
+    from lit_rl.evaluation import evaluate as evaluate
+    from lit_rl.execution import AssertTests as AssertTests
+    from lit_rl.execution import CallTests as CallTests
+    from lit_rl.execution import Sandbox as Sandbox
+    from lit_rl.execution import StdioTests as StdioTests
+    from lit_rl.losses import Loss as Loss
+    from lit_rl.models import CausalLM as CausalLM
+    from lit_rl.models import LoRA as LoRA
+    from lit_rl.models import SeparateCritic as SeparateCritic
+    from lit_rl.models import SharedCritic as SharedCritic
+    from lit_rl.modules import DPO as DPO
+    from lit_rl.modules import GRPO as GRPO
+    from lit_rl.modules import PPO as PPO
+    from lit_rl.modules import REINFORCE as REINFORCE
+    from lit_rl.modules import SFT as SFT
+    from lit_rl.modules import Collect as Collect
+    from lit_rl.modules import CriticUpdate as CriticUpdate
+    from lit_rl.modules import Evaluate as Evaluate
+    from lit_rl.modules import Objective as Objective
+    from lit_rl.modules import Optimization as Optimization
+    from lit_rl.modules import RolloutModule as RolloutModule
+    from lit_rl.modules import Update as Update
+    from lit_rl.rewards import FormatReward as FormatReward
+    from lit_rl.rewards import LengthPenalty as LengthPenalty
+    from lit_rl.rewards import RewardTerm as RewardTerm
+    from lit_rl.rewards import SyntaxReward as SyntaxReward
+    from lit_rl.rewards import TestsReward as TestsReward
+    from lit_rl.rollout import Attempt as Attempt
+    from lit_rl.rollout import Environment as Environment
+    from lit_rl.rollout import Repair as Repair
+    from lit_rl.trainer import Trainer as Trainer
+    from lit_rl.types import Problem as Problem
+    from lit_rl.types import Sampling as Sampling
 
 __version__ = "0.4.0"
 
 wait_passively()  # before anything below this package loads torch
 
-_PLACES = {
-    "lit_rl.callbacks": ("Checkpointing", "CompletionLog", "Diagnostics", "ExecutionEvaluation", "RunRecord"),
-    "lit_rl.data": ("MBPP", "Basics", "DeepCoder", "HumanEval", "MBPPPlus", "PreferencePairs", "TaskDataModule"),
-    "lit_rl.evaluation": ("evaluate",),
-    "lit_rl.execution": ("AssertTests", "CallTests", "Sandbox", "StdioTests"),
-    "lit_rl.models": ("CausalLM", "LoRA", "SeparateCritic", "SharedCritic"),
-    "lit_rl.losses": ("Loss",),
-    "lit_rl.modules": (
-        "DPO",
-        "GRPO",
-        "PPO",
-        "REINFORCE",
-        "SFT",
-        "Collect",
-        "CriticUpdate",
-        "Evaluate",
-        "Objective",
-        "Optimization",
-        "RolloutModule",
-        "Update",
-    ),
-    "lit_rl.rewards": ("FormatReward", "LengthPenalty", "RewardTerm", "SyntaxReward", "TestsReward"),
-    "lit_rl.rollout": ("Attempt", "Environment", "Repair"),
-    "lit_rl.trainer": ("Trainer",),
-    "lit_rl.types": ("Problem", "Sampling"),
-}
-
-__all__ = [
-    "DPO",
-    "GRPO",
-    "MBPP",
-    "PPO",
-    "REINFORCE",
-    "SFT",
-    "AssertTests",
-    "Attempt",
-    "Basics",
-    "CallTests",
-    "CausalLM",
-    "Checkpointing",
-    "Collect",
-    "CompletionLog",
-    "CriticUpdate",
-    "DeepCoder",
-    "Diagnostics",
-    "Environment",
-    "Evaluate",
-    "ExecutionEvaluation",
-    "FormatReward",
-    "HumanEval",
-    "LengthPenalty",
-    "LoRA",
-    "Loss",
-    "MBPPPlus",
-    "Objective",
-    "Optimization",
-    "PreferencePairs",
-    "Problem",
-    "Repair",
-    "RewardTerm",
-    "RolloutModule",
-    "RunRecord",
-    "Sampling",
-    "Sandbox",
-    "SeparateCritic",
-    "SharedCritic",
-    "StdioTests",
-    "SyntaxReward",
-    "TaskDataModule",
-    "TestsReward",
-    "Trainer",
-    "Update",
-    "__version__",
-    "evaluate",
-]
-
-__getattr__, __dir__ = load_when_used(__name__, _PLACES)
+__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

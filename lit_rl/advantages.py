@@ -98,12 +98,7 @@ class RowAdvantages(TypedArguments, ABC):
         return result
 
     def require_samples(self, num_samples: int, argument: str) -> None:
-        """Check whether a problem has enough completions to compare.
-
-        Args:
-            num_samples: completions of each problem in training.
-            argument: what the user calls this object.
-        """
+        """Check whether a problem has enough completions to compare."""
         if num_samples < self.smallest_group:
             raise UsageError(
                 f"{argument} {type(self).__name__} compares completions of one problem: num_samples must be "
@@ -136,7 +131,6 @@ class Baseline(RowAdvantages):
         return self._one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] scores minus what was expected, 0 for rows that are not valid."""
         advantages = scores - self.baselines(scores, valid, group_ids)
         return torch.where(valid, advantages, torch.zeros_like(advantages))
 
@@ -145,7 +139,6 @@ class NoBaseline(Baseline):
     """Nothing is expected: the bare score (``rewards`` in the lecture)."""
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] zeros."""
         return torch.zeros_like(scores)
 
 
@@ -193,7 +186,6 @@ class GroupMean(Baseline):
         require_at_least(0, self, eps=self.eps)
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] scores over their group's mean; unitless if normalized."""
         return self._over_group(scores, valid, group_ids, self.normalize)
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -273,7 +265,6 @@ class MaxRewards(RowAdvantages):
     smallest_group: ClassVar[int] = 2
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] scores of the best."""
         table = lay_out(scores.to(_result_dtype(scores)).masked_fill(~valid, -torch.inf), group_ids, fill=-torch.inf)
         is_best = table == table.amax(-1, keepdim=True)
         best = torch.where(is_best & table.isfinite(), table, torch.zeros_like(table))
@@ -345,7 +336,6 @@ class BatchMean(Baseline):
     normalize: Literal["std", "none"] = "std"
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] scores over the mean of all; unitless if normalized."""
         mean, variance, _ = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
         advantages = scores.to(mean.dtype) - mean
         if self.normalize == "std":
@@ -353,7 +343,6 @@ class BatchMean(Baseline):
         return torch.where(valid, advantages, torch.zeros_like(advantages)).to(_result_dtype(scores))
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] the mean of all, the same everywhere."""
         mean, _, _ = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
         return mean.expand_as(scores)
 
@@ -427,7 +416,6 @@ class GAE(TokenAdvantages):
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Advantages and returns [N, T]."""
         require_mask(mask, token_rewards)
         require_same_shape(token_rewards=token_rewards, values=values)
         require_no_grad(token_rewards=token_rewards, values=values, bootstrap_values=bootstrap_values)

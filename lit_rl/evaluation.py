@@ -69,10 +69,6 @@ def evaluate(
         ks: the k of pass@k, each at most ``num_samples``.
         batch_size: problems sampled at the same time.
         seed: seed of the samples.
-
-    Raises:
-        ValueError: there are no problems, the environment can play none of them, or a k is larger than
-            ``num_samples``.
     """
     if not problems:
         raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 
-def load_when_used(
-    package: str, places: Mapping[str, Iterable[str]]
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return the functions ``__getattr__`` and ``__dir__`` of a package.
+def load_when_used(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, read from the imports in its source.
+
+    Imports under ``if TYPE_CHECKING:`` happen when their name is first used, all others as they stand.
 
     Args:
-        package: its ``__name__``; its ``__all__`` lists all its public names, loaded or not.
-        places: modules, each with the names that are loaded from there.
+        package: its ``__name__``.
+        file: its ``__file__``.
     """
-    place_of = {name: place for place, names in places.items() for name in names}
+    statements = ast.parse(Path(file).read_text("utf-8")).body
+    later = [one for block in statements if isinstance(block, ast.If) for one in block.body]
+    imports = [one for one in (*statements, *later) if isinstance(one, ast.ImportFrom)]
+    place_of = {alias.name: str(one.module) for one in imports for alias in one.names if alias.asname}
 
     def load(name: str) -> object:
         if name not in place_of:
@@ -26,10 +31,7 @@ def load_when_used(
         setattr(sys.modules[package], name, found)
         return found
 
-    def names() -> list[str]:
-        return sorted(sys.modules[package].__all__)
-
-    return load, names
+    return load, lambda: sorted(place_of), sorted(place_of)
 
 
 def load_extra(module: str, needed_by: str, extra: str) -> ModuleType:

@@ -115,7 +115,6 @@ class PolicyGradient(Loss):
     """
 
     def token_losses(self, tokens: Tokens) -> Tensor:
-        """[n, T] log-probability times advantage, negative."""
         return -tokens.advantages * tokens.logprobs
 
 
@@ -137,7 +136,6 @@ class Unclipped(Loss):
     """
 
     def token_losses(self, tokens: Tokens) -> Tensor:
-        """[n, T] ratio times advantage, negative."""
         return -tokens.log_ratio.exp() * tokens.advantages
 
 
@@ -180,7 +178,6 @@ class Clipped(Loss):
         require_above(1 + self.clip_high, self, dual_clip=self.dual_clip)
 
     def token_losses(self, tokens: Tokens) -> Tensor:
-        """[n, T] clipped surrogate."""
         ratio = tokens.log_ratio.exp()
         clipped = ratio.clamp(1 - self.clip_low, 1 + self.clip_high)
         objective = torch.minimum(ratio * tokens.advantages, clipped * tokens.advantages)
@@ -229,7 +226,6 @@ class CISPO(Loss):
         require_clip(self, clip_low=self.clip_low)
 
     def token_losses(self, tokens: Tokens) -> Tensor:
-        """[n, T] weighted log-probability times advantage, negative."""
         weights = tokens.log_ratio.detach().exp()
         weights = weights.clamp(0.0 if self.clip_low is None else 1 - self.clip_low, 1 + self.clip_high)
         return -weights * tokens.advantages * tokens.logprobs
@@ -264,7 +260,6 @@ class ImportanceSampling(Loss):
         require_above(0, self, cap=self.cap)
 
     def token_losses(self, tokens: Tokens) -> Tensor:
-        """[n, T] weighted log-probability times advantage, negative."""
         weights = importance_weights(
             tokens.logprobs,
             tokens.sampler_logprobs.to(tokens.logprobs.dtype),
@@ -321,7 +316,6 @@ class TruncatedWeights(Correction):
         require_above(0, self, cap=self.cap)
 
     def weights(self, tokens: Tokens) -> Tensor:
-        """[n, T] weights up to the cap."""
         return _off_policy_weights(tokens, self.cap, self.level)
 
 
@@ -359,7 +353,6 @@ class MaskedBand(Correction):
         _require_band(self.low, self.high)
 
     def weights(self, tokens: Tokens) -> Tensor:
-        """[n, T] weights in the band, 0 elsewhere."""
         weights = _off_policy_weights(tokens, None, self.level)
         kept = _kept(weights, self, tokens)
         return torch.where(kept, weights.clamp(self.low, self.high), torch.zeros_like(weights))
@@ -405,7 +398,6 @@ class SequenceMask(Correction):
         require_above(0, self, cap=self.cap)
 
     def weights(self, tokens: Tokens) -> Tensor:
-        """[n, T] weights of the completions in the band, 0 for the others."""
         mean = _off_policy_weights(tokens, None, "sequence")
         kept = _kept(mean, self, tokens)
         weights = torch.ones_like(mean) if self.cap is None else _off_policy_weights(tokens, self.cap, "token")

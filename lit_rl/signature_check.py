@@ -463,7 +463,7 @@ def short_names() -> Mapping[str, type]:
     found: dict[str, type] = {}
     for home in _HOMES:
         module = import_module(f"lit_rl.{home}")
-        public = (getattr(module, name) for name in module.__all__)
+        public = (getattr(module, name) for name in getattr(module, "__all__", dir(module)))
         found |= {one.__name__: one for one in public if isinstance(one, type)}
     return found
 

@@ -29,8 +29,8 @@ def policy(**arguments: Any) -> str:
 # what is given to fit, or a whole command, and a part of the answer; files as the fixture makes them
 MISTAKES = {
     "fit --config base.yaml --ckpt_path text.ckpt": "text.ckpt is not a checkpoint",
-    "validate --config base.yaml --ckpt_path foreign.ckpt": "foreign.ckpt is not a checkpoint: it holds the keys a",
-    "export cut.ckpt out": "cut.ckpt is not a whole checkpoint",
+    "validate --config base.yaml --ckpt_path foreign.ckpt": "foreign.ckpt is not a checkpoint: it holds a",
+    "export cut.ckpt out": "cut.ckpt is not a checkpoint, or not a whole one",
     "export objects.ckpt out": "PosixPath",
     "fit --config base.yaml --ckpt_path nothing": "no checkpoint at nothing",
     "fit --config base.yaml --ckpt_path saved_model": "a model and no checkpoint",

@@ -1,8 +1,17 @@
 """Engines that sample completions."""
 
-from lit_rl.engines.engine import Engine, EngineError, Generation, Request, Session
-from lit_rl.engines.in_process import InProcess
-from lit_rl.engines.vllm import VLLM
-from lit_rl.engines.vllm_server import VLLMServer
+from typing import TYPE_CHECKING
 
-__all__ = ["VLLM", "Engine", "EngineError", "Generation", "InProcess", "Request", "Session", "VLLMServer"]
+from lit_rl.lazy import load_when_used
+
+if TYPE_CHECKING:
+    from lit_rl.engines.engine import Engine as Engine
+    from lit_rl.engines.engine import EngineError as EngineError
+    from lit_rl.engines.engine import Session as Session
+    from lit_rl.engines.in_process import InProcess as InProcess
+    from lit_rl.engines.vllm import VLLM as VLLM
+    from lit_rl.engines.vllm_server import VLLMServer as VLLMServer
+    from lit_rl.types import Generation as Generation
+    from lit_rl.types import Request as Request
+
+__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

@@ -39,8 +39,6 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
-__all__ = ["Engine", "EngineError", "Generation", "Request", "Session"]
-
 
 class EngineError(LitRLError, RuntimeError):
     """The engine failed, not the policy: a server that died, an answer that cannot be used.

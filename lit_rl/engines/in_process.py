@@ -41,7 +41,6 @@ class InProcess(Engine):
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        """Weights are whole on every rank inside, see :func:`lit_rl.training.ranks.unsharded`."""
         with torch.no_grad(), evaluating(policy), phase("sampling"), unsharded(policy):
             session = InProcessSession(policy, sampling, self.max_rows)
             try:
@@ -55,11 +54,6 @@ class InProcessSession(Session):
 
     As many waiting requests as there is room for start together: as soon as they are at least a quarter as many as the
     running rows (so at once if none are running), or after 16 steps if there is room for all of them.
-
-    Args:
-        policy: in eval mode, its weights whole.
-        sampling: of all requests.
-        max_rows: most rows at the same time.
     """
 
     def __init__(self, policy: Policy, sampling: Sampling, max_rows: int | None = None) -> None:
@@ -72,11 +66,9 @@ class InProcessSession(Session):
         self._batches: list[RunningBatch] = []
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Add requests to the queue; see :meth:`Session.submit`."""
         self._waiting.extend(requests)
 
     def step(self) -> list[Generation]:
-        """Start waiting requests if it is time, then sample one token for each row; see :meth:`Session.step`."""
         count = self._num_to_start()
         if count:
             requests = [self._waiting.popleft() for _ in range(count)]
@@ -91,7 +83,6 @@ class InProcessSession(Session):
 
     @property
     def num_unfinished(self) -> int:
-        """Requests waiting or being sampled."""
         return len(self._waiting) + sum(batch.num_running for batch in self._batches)
 
     def end(self) -> None:

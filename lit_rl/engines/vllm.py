@@ -111,7 +111,6 @@ class VLLM(Engine):
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        """Weights arrive at the start if they are newer than vLLM's; see :class:`VLLM`."""
         policy.load()
         model = require_copyable(policy, "VLLM", merge=self.merge_adapters)
         with evaluating(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
@@ -127,15 +126,12 @@ class VLLM(Engine):
                     self._llm.sleep(level=1)
 
     def require_ready(self) -> None:
-        """Check whether vLLM is installed and new enough."""
         require_vllm("VLLM")
 
     def mark_stale(self) -> None:
-        """The weights have changed: the next session has them arrive."""
         self._holds = None
 
     def close(self) -> None:
-        """End vLLM and free its memory."""
         if self._llm is not None:
             with keeping_process_group(self._trainers_group):
                 self._llm.llm_engine.engine_core.shutdown()
@@ -216,15 +212,7 @@ class VLLM(Engine):
 
 
 class VLLMSession(Session):
-    """Requests inside one vLLM engine; its scheduler batches them.
-
-    Args:
-        engine: vLLM's ``LLMEngine``, in this process.
-        codec: of the policy; says what ends a row.
-        sampling: of all requests.
-        version: of the weights that sample.
-        adapter: vLLM's request for the adapter that samples; ``None`` for the weights as they are.
-    """
+    """Requests inside one vLLM engine; its scheduler batches them."""
 
     _numbers = count()
 
@@ -237,7 +225,6 @@ class VLLMSession(Session):
         self._open: dict[str, Row] = {}
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Hand requests to vLLM's scheduler; see :meth:`Session.submit`."""
         for request in requests:
             name = f"{next(self._numbers)}"
             self._open[name] = Row(request)
@@ -245,7 +232,6 @@ class VLLMSession(Session):
             self._engine.add_request(name, prompt, self._params(request), lora_request=self._adapter)
 
     def step(self) -> list[Generation]:
-        """One step of vLLM: a token for each running row, or the prompts of some."""
         if not self._open:
             return []
         outputs = self._engine.step()
@@ -254,7 +240,6 @@ class VLLMSession(Session):
 
     @property
     def num_unfinished(self) -> int:
-        """Requests that vLLM has not finished."""
         return len(self._open)
 
     def end(self) -> None:

@@ -71,10 +71,6 @@ def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
     """Start an ``LLM`` in this process, with dummy weights.
 
     Every rank of a run has its own and starts it together with the others.
-
-    Args:
-        folder: with the model's ``config.json``.
-        arguments: of ``vllm.LLM``.
     """
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # add_request and step are then calls, not messages
     for name, value in _DEFAULTS.items():
@@ -102,10 +98,6 @@ def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
 
     On a CPU vLLM (0.32) computes logits from a packed copy of the output matrix, which its reload renews for layers
     with weights of their own only: one that is tied to the embedding would silently stay what it was.
-
-    Args:
-        worker: vLLM's.
-        weights: whole, by their names in a checkpoint.
     """
     from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 
@@ -171,11 +163,7 @@ def own_random_numbers(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def keeping_process_group(trainers: bool) -> Iterator[None]:
-    """Inside, vLLM may end its own process groups, but not the one of all ranks if that is the trainer's.
-
-    Args:
-        trainers: whether the group was there before vLLM.
-    """
+    """Inside, vLLM may end its own process groups, but not the one of all ranks if that is the trainer's."""
     destroy = dist.destroy_process_group
 
     def spare(group: Any = None) -> None:

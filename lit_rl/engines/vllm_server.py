@@ -104,7 +104,6 @@ class VLLMServer(Engine):
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        """Weights arrive at the start if they are newer than the servers'; see :class:`VLLMServer`."""
         policy.load()
         model = require_copyable(policy, "VLLMServer", merge=self.merge_adapters)
         with evaluating(model), torch.no_grad(), phase("sampling"):
@@ -122,7 +121,6 @@ class VLLMServer(Engine):
             agree(fault)
 
     def require_ready(self) -> None:
-        """Check whether weights can be handed over; the servers themselves may still be starting."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=self.folder):
@@ -131,7 +129,6 @@ class VLLMServer(Engine):
             raise UsageError(f"VLLMServer.folder cannot be written ({error}): give another folder") from None
 
     def mark_stale(self) -> None:
-        """The weights have changed: the next session has them arrive."""
         self._holds = None
 
     # -- weights ---------------------------------------------------------------------------------------------
@@ -232,7 +229,6 @@ class VLLMServer(Engine):
             )
 
     def close(self) -> None:
-        """Remove the weights that were handed over."""
         self._holds = self._base = None
         if self._run and _is_first():
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -244,17 +240,7 @@ def _is_first() -> bool:
 
 
 class VLLMServerSession(Session):
-    """Requests at one server, with a thread for each pending one.
-
-    Args:
-        engine: with time limits and the most requests at a time.
-        server: where they go.
-        codec: of the policy; says what ends a row.
-        sampling: of all requests.
-        version: of the weights that sample.
-        label: what the server calls these weights.
-        named: further fields of each request: the name of the adapter that samples, if there is one.
-    """
+    """Requests at one server, with a thread for each pending one."""
 
     def __init__(
         self,
@@ -278,13 +264,11 @@ class VLLMServerSession(Session):
         self._open = 0
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Send requests, or have them wait for a free thread; see :meth:`Session.submit`."""
         self._open += len(requests)
         for request in requests:
             self._threads.submit(self._ask, request)
 
     def step(self) -> list[Generation]:
-        """Wait a moment for answers."""
         done: list[Generation] = []
         while self._open:
             try:
@@ -299,7 +283,6 @@ class VLLMServerSession(Session):
 
     @property
     def num_unfinished(self) -> int:
-        """Requests waiting here or at the server."""
         return self._open
 
     def end(self) -> None:

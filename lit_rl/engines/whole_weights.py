@@ -35,13 +35,7 @@ _MATRIX = re.compile(rf"\.lora_[AB]\.{POLICY}\.weight$")
 
 
 def require_copyable(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
-    """Check that a policy's weights can be handed on, and return it.
-
-    Args:
-        policy: loaded or not; its adapters are looked at once it is.
-        engine: name of the engine, for messages.
-        merge: whether adapters are added to their base, rather than handed on alone.
-    """
+    """Check that a policy's weights can be handed on, and return it."""
     if not isinstance(policy, CausalLM):
         raise ArgumentError(
             f"policy of {engine}", "a language model", f"a {type(policy).__name__}", "use the engine InProcess"
@@ -73,12 +67,8 @@ def whole_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tr
     """Every weight by its name in the model's checkpoint, on the policy's device.
 
     All ranks iterate together to the end, since gathering is a call to all of them. A tensor is valid until the next
-    one is asked for, and must not be changed.
-
-    Args:
-        policy: loaded; sharded or not.
-        with_tied: give weights that are tied under each of their names; else once, as checkpoints hold them.
-        merge: add the policy's adapter to its base; else the base alone is given.
+    one is asked for, and must not be changed. Tied weights are given once, as checkpoints hold them, unless
+    ``with_tied``; the policy's adapter is added to its base if ``merge``, else the base alone is given.
     """
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
@@ -179,16 +169,7 @@ def largest_rank(policy: CausalLM) -> int:
 
 
 def write_adapter(weights: Iterable[Named], folder: Path, config: Any) -> int:
-    """Write the matrices of :func:`adapter_weights` as a folder of PEFT's, in place of what it held.
-
-    Args:
-        weights: names and matrices; their scale is in the B's, so the folder's is 1.
-        folder: made if it is missing.
-        config: PEFT's, of the policy's adapter.
-
-    Returns:
-        Bytes of all matrices.
-    """
+    """Write the matrices of :func:`adapter_weights` as a folder of PEFT's, whose scale is 1; return their bytes."""
     total = write_weights(weights, folder, "adapter_model.safetensors", file_bytes=1 << 62)
     described = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "target_modules": "all-linear"}
     described |= {"r": config.r, "lora_alpha": config.r}
@@ -211,17 +192,7 @@ def hand_over(
     write: Callable[[Iterator[Named]], int] | None,
     remedy: str = "give another folder, or free space there",
 ) -> int:
-    """Have ranks write what all gather together, whatever happens on one.
-
-    Args:
-        weights: gathered by all ranks together.
-        folder: where they go, for the message.
-        write: writes them and returns their bytes; ``None`` on a rank that only gathers.
-        remedy: what to do where the folder takes nothing, for the message.
-
-    Returns:
-        Bytes that this rank wrote.
-    """
+    """Have ranks write what all gather together (a rank without ``write`` only gathers); bytes that this one wrote."""
     from safetensors import SafetensorError
 
     size, fault = 0, ""
@@ -241,17 +212,7 @@ _FILE_BYTES = 1 << 30
 def write_weights(
     weights: Iterable[Named], folder: Path, name: str = "model-{:05d}.safetensors", file_bytes: int = _FILE_BYTES
 ) -> int:
-    """Write weights into a folder, in place of what it held; no more than a file's worth is in memory.
-
-    Args:
-        weights: names and tensors, each valid until the next is asked for.
-        folder: made if it is missing.
-        name: of a file, by its number.
-        file_bytes: size of a file, roughly.
-
-    Returns:
-        Bytes of all tensors.
-    """
+    """Write weights into a folder, in place of what it held, a file at a time in memory; return their bytes."""
     from safetensors.torch import save_file
 
     part = folder.with_name(f"{folder.name}.part")

@@ -1,37 +1,18 @@
 """Pure math: tensors in, tensors out; imports torch and nothing else."""
 
-from lit_rl.functional.kl import kl_estimate, kl_penalised_rewards
-from lit_rl.functional.logprobs import (
-    chunked_logprobs_and_entropy,
-    completion_logprobs,
-    completion_positions,
-)
-from lit_rl.functional.masking import (
-    aggregate,
-    loss_denominator,
-    masked_mean,
-    masked_moments,
-    masked_whiten,
-)
-from lit_rl.functional.pass_at_k import pass_at_k
-from lit_rl.functional.ratios import approximate_kl, importance_weights, log_ratio
-from lit_rl.functional.returns import reward_to_go, treat_truncation
-
-__all__ = [
-    "aggregate",
-    "approximate_kl",
-    "chunked_logprobs_and_entropy",
-    "completion_logprobs",
-    "completion_positions",
-    "importance_weights",
-    "kl_estimate",
-    "kl_penalised_rewards",
-    "log_ratio",
-    "loss_denominator",
-    "masked_mean",
-    "masked_moments",
-    "masked_whiten",
-    "pass_at_k",
-    "reward_to_go",
-    "treat_truncation",
-]
+from lit_rl.functional.kl import kl_estimate as kl_estimate
+from lit_rl.functional.kl import kl_penalised_rewards as kl_penalised_rewards
+from lit_rl.functional.logprobs import chunked_logprobs_and_entropy as chunked_logprobs_and_entropy
+from lit_rl.functional.logprobs import completion_logprobs as completion_logprobs
+from lit_rl.functional.logprobs import completion_positions as completion_positions
+from lit_rl.functional.masking import aggregate as aggregate
+from lit_rl.functional.masking import loss_denominator as loss_denominator
+from lit_rl.functional.masking import masked_mean as masked_mean
+from lit_rl.functional.masking import masked_moments as masked_moments
+from lit_rl.functional.masking import masked_whiten as masked_whiten
+from lit_rl.functional.pass_at_k import pass_at_k as pass_at_k
+from lit_rl.functional.ratios import approximate_kl as approximate_kl
+from lit_rl.functional.ratios import importance_weights as importance_weights
+from lit_rl.functional.ratios import log_ratio as log_ratio
+from lit_rl.functional.returns import reward_to_go as reward_to_go
+from lit_rl.functional.returns import treat_truncation as treat_truncation

@@ -65,7 +65,8 @@ def head_logprobs_and_entropy(
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probability of each target and entropy of its distribution under an output matrix.
 
-    Formulas and arguments are those of :func:`lit_rl.functional.logprobs.chunked_logprobs_and_entropy`. The softmax
+    Formulas and arguments are those of :func:`lit_rl.functional.logprobs.chunked_logprobs_and_entropy`; a block of
+    logits has at most ``max_logits`` entries (at least one entry of the vocabulary for each row). The softmax
     is summed up block by block, so the logits of all M tokens never exist together:
 
     * A frozen head without soft cap or entropy computes nothing twice: the forward also sums up
@@ -76,14 +77,6 @@ def head_logprobs_and_entropy(
 
     Autocast applies to the matrix products, as in :func:`torch.nn.functional.linear`. Gradients of gradients raise
     ``RuntimeError``.
-
-    Args:
-        hidden: [M, H].
-        head: the output matrix.
-        targets: [M] int64.
-        temperature: > 0.
-        max_logits: entries of a block of logits at most (at least one entry of the vocabulary for each row).
-        with_entropy: also return the entropy.
 
     Returns:
         logprobs [M] and entropy [M] (or None), nats, float32 or float64.

@@ -130,19 +130,9 @@ def completion_divergences(
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Log-probability and entropy of every completion token, and its divergence from a teacher.
 
-    The logits of policy and teacher exist for ``chunk_tokens`` tokens at a time; beyond one chunk they are computed
-    again in the backward.
-
-    Args:
-        hidden: [N, S, H] last hidden states of prompt and completion. Carries the gradient.
-        project: hidden states to logits. Its parameters receive gradients too.
-        completion_ids: [N, T] int64.
-        mask: [N, T] bool with M tokens that count.
-        teacher: the teacher's logits of the M tokens, row by row. No gradient.
-        compare: a divergence, such as :class:`lit_rl.divergences.JSD`.
-        temperature: the sampler's, > 0.
-        chunk_tokens: at least 1.
-        with_entropy: also return the entropy.
+    Arguments as of :func:`completion_logprobs`, the teacher's logits of the M tokens that count, row by row, and a
+    divergence such as :class:`lit_rl.divergences.JSD`. The logits of policy and teacher exist for ``chunk_tokens``
+    tokens at a time; beyond one chunk they are computed again in the backward.
 
     Returns:
         logprobs [N, T], entropy [N, T] (or None) and divergences [N, T], nats, 0 outside the mask.
@@ -163,11 +153,6 @@ def completion_divergences(
 
 def counted_states(hidden: Tensor, completion_ids: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     """States that predict the tokens that count, and the places of those tokens.
-
-    Args:
-        hidden: [N, S, H] last hidden states of prompt and completion.
-        completion_ids: [N, T] int64.
-        mask: [N, T] bool with M tokens that count.
 
     Returns:
         [M, H], row by row, and the row [M] and column [M] of each.

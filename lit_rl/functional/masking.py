@@ -153,9 +153,6 @@ def masked_moments(
 def last_tokens(mask: Tensor) -> Tensor:
     """Mark the last entry of each row that counts.
 
-    Args:
-        mask: [N, T] bool; may have holes.
-
     Returns:
         [N, T] bool, one True per row; none in a row where nothing counts.
 
@@ -170,9 +167,6 @@ def last_tokens(mask: Tensor) -> Tensor:
 
 def ends(mask: Tensor) -> Tensor:
     """Column after the last entry of each row that counts, by position: holes are stepped over.
-
-    Args:
-        mask: [N, T] bool.
 
     Returns:
         [N] int64; 0 for a row where nothing counts.
@@ -311,10 +305,6 @@ def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, column
 def pick_up(table: Tensor, group_ids: Tensor) -> Tensor:
     """Rows of a table from :func:`lay_out`, in their own order again.
 
-    Args:
-        table: [B, G].
-        group_ids: [N] int64.
-
     Returns:
         [N].
 
@@ -329,9 +319,6 @@ def pick_up(table: Tensor, group_ids: Tensor) -> Tensor:
 
 def group_sizes(group_ids: Tensor) -> Tensor:
     """Count the rows of each row's group.
-
-    Args:
-        group_ids: [N] int64.
 
     Returns:
         [N] int64.

@@ -3,33 +3,18 @@
 from typing import TYPE_CHECKING
 
 from lit_rl.lazy import load_when_used
-from lit_rl.models.adapters import LoRA
-from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.critic import Critic, SeparateCritic, SharedCritic
-from lit_rl.models.policy import Policy
-from lit_rl.models.reference import FrozenScorer
-from lit_rl.training.strategy import FSDP2Strategy
+from lit_rl.models.adapters import LoRA as LoRA
+from lit_rl.models.causal_lm import CausalLM as CausalLM
+from lit_rl.models.critic import Critic as Critic
+from lit_rl.models.critic import SeparateCritic as SeparateCritic
+from lit_rl.models.critic import SharedCritic as SharedCritic
+from lit_rl.models.policy import Policy as Policy
+from lit_rl.models.reference import FrozenScorer as FrozenScorer
+from lit_rl.training.strategy import FSDP2Strategy as FSDP2Strategy
 
 if TYPE_CHECKING:
-    from lit_rl.data.toys.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy
+    from lit_rl.data.toys.toy_models import CorridorCritic as CorridorCritic
+    from lit_rl.data.toys.toy_models import CorridorPolicy as CorridorPolicy
+    from lit_rl.data.toys.toy_models import SortingPolicy as SortingPolicy
 
-__all__ = [
-    "CausalLM",
-    "CorridorCritic",
-    "CorridorPolicy",
-    "Critic",
-    "FSDP2Strategy",
-    "FrozenScorer",
-    "LoRA",
-    "Policy",
-    "SeparateCritic",
-    "SharedCritic",
-    "SortingPolicy",
-]
-
-__getattr__, __dir__ = load_when_used(
-    __name__,
-    {
-        "lit_rl.data.toys.toy_models": ("CorridorCritic", "CorridorPolicy", "SortingPolicy"),
-    },
-)
+__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

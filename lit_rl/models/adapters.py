@@ -76,13 +76,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
 
 
 def read_adapter(base: nn.Module, home: str, source: str) -> Any:
-    """A base with the policy's adapter from a folder, to be trained further.
-
-    Args:
-        base: loaded.
-        home: folder or hub id of the base.
-        source: the adapter's folder.
-    """
+    """A base with the policy's adapter from a folder, to be trained further."""
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
 
@@ -124,15 +118,7 @@ def lora_config(lora: LoRA, model: Any) -> Any:
 
 
 def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, trained: bool = True) -> None:
-    """Add an adapter next to the policy's, which stays active.
-
-    Args:
-        model: inside PEFT.
-        name: name of the new adapter.
-        seed: seed of its initial weights; the global random state is left as it was.
-        lora: its shape; ``None`` takes the policy adapter's.
-        trained: whether it learns.
-    """
+    """Add an adapter next to the policy's, which stays active."""
     config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else lora_config(lora, model)
     learning = {n for n, p in model.named_parameters() if p.requires_grad}
     with torch.random.fork_rng(), random_numbers_of_the_cpu():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -128,7 +128,6 @@ class CausalLM(Policy):
         self._decoding: type[Decoding] | None = None
 
     def load(self) -> None:
-        """Build the model and its tokenizer; see :mod:`lit_rl.models.loading`."""
         if self.model is not None:
             return
         self.load_tokenizer()
@@ -147,22 +146,6 @@ class CausalLM(Policy):
             template_arguments=self.template_arguments,
         )
         self.codec.num_ids = text_config(self.model).vocab_size
-
-    def named_parameters(self, *args: Any, **given: Any) -> Iterator[tuple[str, nn.Parameter]]:
-        """Weights by name, as :meth:`parameters` and :meth:`requires_grad_` find them; not before there are any."""
-        if self.model is None:
-            raise UsageError(
-                f"{type(self).__name__} has no weights yet: call its load() first (the optimizer of a run gets them by "
-                "itself: Update(optimizer=partial(AdamW, lr=1e-6)))"
-            )
-        return super().named_parameters(*args, **given)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Convert weights, as :meth:`half` and :meth:`to` do; before there are any, only their device may be set."""
-        if self.model is None and fn(torch.zeros(())).dtype != torch.float32:
-            raise UsageError(f"{type(self).__name__} has no weights to convert yet: give it dtype='bfloat16'")
-        converted: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return converted
 
     def arguments(self) -> dict[str, Any] | None:
         """All that decides which weights there are; ``None`` for a subclass and for a model that was given."""
@@ -235,7 +218,6 @@ class CausalLM(Policy):
     def compare(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """A chunk of tokens at a time; see :meth:`Policy.compare`."""
 
         def head(hidden: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
             return completion_divergences(
@@ -269,7 +251,6 @@ class CausalLM(Policy):
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 
     def make_room(self, names: Collection[str]) -> None:
-        """Add what a checkpoint holds of refreshed references."""
         if any(f".{REFERENCE}." in name for name in names) and not has_adapter(self.model, REFERENCE):
             add_reference_adapter(self.model, self.init_seed)
         if any(".frozen_reference." in f".{name}" for name in names):

@@ -86,7 +86,6 @@ class SeparateCritic(Critic):
         self.head: nn.Module = nn.Identity()
 
     def load(self, policy: Policy) -> None:
-        """Load the trunk; its output matrix is not used and does not learn."""
         if self.trunk is not None:
             return
         if not isinstance(policy, CausalLM):
@@ -111,13 +110,11 @@ class SeparateCritic(Critic):
         self.head = ValueHead(text_config(model).hidden_size, dtype).to(output.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        """See :meth:`Critic.forward`."""
         assert self.trunk is not None
         hidden = completion_states(self.trunk["model"], completions, share=self.shares_prompts)
         return values_of(hidden, self.head, completions)
 
     def trained_parameters(self) -> list[nn.Parameter]:
-        """The trunk (or its adapters) and the head."""
         return [p for p in self.parameters() if p.requires_grad]
 
 
@@ -136,7 +133,6 @@ class SharedCritic(Critic):
         self._policy: list[CausalLM] = []
 
     def load(self, policy: Policy) -> None:
-        """Add an adapter to the policy's model."""
         if self._policy:
             return
         if not isinstance(policy, CausalLM) or not hasattr(policy.model, "peft_config"):
@@ -150,7 +146,6 @@ class SharedCritic(Critic):
         self.head = ValueHead(text_config(policy.model).hidden_size, dtype).to(weight.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        """See :meth:`Critic.forward`."""
         with self.active():
             values, tail = self._policy[0](completions, head=lambda hidden: values_of(hidden, self.head, completions))
         return values, tail
@@ -160,18 +155,12 @@ class SharedCritic(Critic):
         return using_adapter(self._policy[0].model, CRITIC)
 
     def trained_parameters(self) -> list[nn.Parameter]:
-        """The critic's adapter and the head."""
         adapter = [p for name, p in self._policy[0].model.named_parameters() if f".{CRITIC}." in name]
         return [*adapter, *self.head.parameters()]
 
 
 def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tensor, Tensor]:
     """Values from hidden states.
-
-    Args:
-        hidden: [N, 1 + T, H] last hidden states, from the prompt's last token on.
-        head: the linear layer from H to 1.
-        completions: the same N rows.
 
     Returns:
         values [N, T] and tail values [N] (the state after the last token of each row that the policy chose).

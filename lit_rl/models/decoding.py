@@ -36,10 +36,6 @@ class Decoding:
 
     A policy makes a new one for each batch of rows. :meth:`read` comes first; then the caller chooses a token per row
     and appends them, again and again. Used in eval mode and without gradients. Prompts are padded on the left.
-
-    Args:
-        model: a causal LM of transformers, in eval mode.
-        codec: of the policy; says what pads prompts and what ends a row. ``None``: id 0, and nothing.
     """
 
     can_join = False
@@ -312,12 +308,7 @@ _NAME = "lit_rl_shared_prompts"
 
 
 class SharedDecoding(Decoding):
-    """Rows of a causal LM of transformers whose cache is keys and values of all tokens, and nothing else.
-
-    Args:
-        model: a causal LM that :func:`can_share`, in eval mode.
-        codec: see :class:`Decoding`.
-    """
+    """Rows of a causal LM of transformers whose cache is keys and values of all tokens, and nothing else."""
 
     can_join = True
 
@@ -328,7 +319,6 @@ class SharedDecoding(Decoding):
         self._groups: Groups | None = None
 
     def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
-        """One forward pass over all prompts; see :meth:`Decoding.read`."""
         self._shared, self._cache = self._cache, None
         return super().read(prompts, copies, most_tokens)
 
@@ -346,7 +336,6 @@ class SharedDecoding(Decoding):
         self._groups.join(copies, prompt_mask, self._cache.layers)
 
     def append(self, tokens: Tensor) -> Tensor:
-        """One forward pass over a token per row; see :meth:`Decoding.append`."""
         assert self._groups is not None
         self._advance()
         self._groups.begin_column()
@@ -354,7 +343,6 @@ class SharedDecoding(Decoding):
             return self._forward(tokens[:, None], None, self._positions[:, None])
 
     def keep(self, rows: Tensor) -> None:
-        """Drop the other rows' own tokens, and prompts without rows."""
         assert self._groups is not None
         self._positions = self._positions[rows.to(self._positions.device)]
         self._groups.keep(rows, self._cache.layers)

@@ -136,9 +136,6 @@ def projection(model: Any) -> Projection:
 
     An output layer with adapters, hooks or quantized weights, and that of a sharded model, is called as it is.
 
-    Args:
-        model: a causal LM of transformers (inside PEFT or not).
-
     Returns:
         From last hidden states [M, H], after the final norm, to logits [M, V] in the dtype of the output matrix.
     """
@@ -200,8 +197,3 @@ def tolerance(model: Any, exact: float, rounded: float) -> float:
     """The largest gap that rounding explains: ``exact``, or ``rounded`` where some weights are below float32."""
     wide = (torch.float32, torch.float64)
     return exact if all(parameter.dtype in wide for parameter in model.parameters()) else rounded
-
-
-def has_experts(model: Any) -> bool:
-    """Return whether a model chooses among experts for each token."""
-    return any("Experts" in type(module).__name__ for module in model.modules())

@@ -89,12 +89,6 @@ def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
 def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = None) -> Tensor:
     """Run a causal LM's decoder over rows.
 
-    Args:
-        model: a causal LM of transformers (inside PEFT or not).
-        ids: [N, S] int64.
-        mask: [N, S] bool, or of what the cache holds and the rows; on the CPU it need not be waited for.
-        cache: of what the rows continue.
-
     Returns:
         [N, S, H] last hidden states; outside the mask they mean nothing.
     """
@@ -148,12 +142,6 @@ def of_each_row(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
 def completion_states(model: Any, completions: Completions, share: bool = False) -> Tensor:
     """Run a causal LM's decoder over prompts and completions, what the environment said included.
 
-    Args:
-        model: a causal LM of transformers (inside PEFT or not).
-        completions: N rows.
-        share: compute equal prompts once, for models that :func:`can_share_prompts`. Where no two rows have the same
-            prompt it changes nothing.
-
     Returns:
         [N, 1 + T, H] last hidden states: after the prompt, and after each token of the completion.
     """
@@ -199,9 +187,6 @@ def can_share_prompts(model: Any) -> bool:
     """Return whether a model computes the same from shared prompts, forward and backward; one log line if not.
 
     Tried on a few tokens: three short forward passes and two backward passes, which keep no gradients.
-
-    Args:
-        model: a causal LM of transformers (inside PEFT or not), with real weights.
     """
     try:
         with evaluating(model), torch.enable_grad():

@@ -89,26 +89,13 @@ class Policy(nn.Module, TypedArguments, ABC):
         return entropy
 
     def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
-        """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison.
-
-        Args:
-            completions: N rows.
-            model: weights to use in place of the policy's own.
-        """
+        """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison."""
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
     def compare(
         self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Log-probabilities, entropies (or ``None``), and divergences from a teacher, each [N, T] nats with grad.
-
-        Args:
-            completions: N rows.
-            teacher: its logits of the rows' M tokens, as :meth:`token_logits` gives them.
-            compare: a divergence.
-            temperature: the one that the rows were sampled at; 0 (greedy) counts as 1.
-            with_entropy: also return the entropy.
-        """
+        """Log-probabilities, entropies (or ``None``), and divergences from a teacher, each [N, T] nats with grad."""
         raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
     @abstractmethod

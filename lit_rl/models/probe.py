@@ -39,9 +39,6 @@ def probe(model: Any) -> None:
 
     Costs five forward passes over some 30 tokens, and five more where there are adapters.
 
-    Args:
-        model: a causal LM of transformers (inside PEFT or not), with real weights.
-
     Raises:
         UnsupportedModelError: they differ, or the model cannot do one of the two.
     """
@@ -109,11 +106,7 @@ def probe_rows(model: Any) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def can_share(model: Any) -> bool:
-    """Return whether a model decodes the same with shared prompts; tried on a few tokens.
-
-    Args:
-        model: a causal LM of transformers (inside PEFT or not), with real weights.
-    """
+    """Return whether a model decodes the same with shared prompts; tried on a few tokens."""
     rows = probe_rows(model)
     try:
         with evaluating(model):

@@ -64,13 +64,7 @@ class FrozenScorer:
 
 
 class FrozenCopy(FrozenScorer):
-    """A second model that does not learn.
-
-    Args:
-        policy: its forward pass takes the weights as ``model``.
-        own: the copy, see :func:`frozen_copy`.
-        trained: the policy's own weights.
-    """
+    """A second model that does not learn."""
 
     own: nn.Module
 
@@ -79,19 +73,16 @@ class FrozenCopy(FrozenScorer):
         self._trained = trained
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        """[N, T] under the copy."""
         with torch.no_grad(), gathered(self.own):
             logprobs: Tensor = self._policy(completions, temperature, model=self.own)[0]
             return logprobs
 
     def token_logits(self, completions: Completions) -> TokenLogits:
-        """Whole distributions under the copy."""
         stay_whole(self.own)
         logits: TokenLogits = self._policy.token_logits(completions, model=self.own)
         return logits
 
     def refresh(self, share: float = 1.0) -> None:
-        """Move the copy's weights to the policy's, or by a share of the way."""
         self._policy.reference_was_refreshed = True
         self.release()
         with torch.no_grad():
@@ -107,12 +98,10 @@ class BaseReference(FrozenScorer):
     """
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        """[N, T] under the reference's adapter, or under none."""
         with self._adapter():
             return super().logprobs(completions, temperature)
 
     def token_logits(self, completions: Completions) -> TokenLogits:
-        """Whole distributions under the reference's adapter, or under none."""
         with self._adapter():
             logits = super().token_logits(completions)
 
@@ -127,7 +116,6 @@ class BaseReference(FrozenScorer):
         return using_adapter(model, REFERENCE if has_adapter(model, REFERENCE) else None)
 
     def refresh(self, share: float = 1.0) -> None:
-        """Move the reference's adapter, which is added if there is none, to the policy's, or by a share of the way."""
         model = self._policy.model
         if not has_adapter(model, REFERENCE):
             add_reference_adapter(model, self._policy.init_seed)

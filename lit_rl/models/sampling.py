@@ -28,13 +28,7 @@ _BLOCK_TOKENS = 32
 
 @dataclass(frozen=True)
 class StreamKey:
-    """Names the random streams of one rollout.
-
-    Args:
-        seed: of the run.
-        purpose: ``train`` or the name of an evaluation, so that the two never share numbers.
-        rollout: number of the rollout.
-    """
+    """Names the random streams of one rollout."""
 
     seed: int
     purpose: str
@@ -50,11 +44,7 @@ class StreamKey:
 
 
 class Uniforms:
-    """One uniform number per row and token, each row from its own stream.
-
-    Args:
-        seeds: one seed per row.
-    """
+    """One uniform number per row and token, each row from its own stream."""
 
     def __init__(self, seeds: Sequence[int] = ()) -> None:
         self._generators: list[torch.Generator] = []
@@ -100,11 +90,6 @@ def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -
     One uniform number decides a row's token, so a row's samples depend on its own stream alone.
     (``torch.multinomial`` draws V numbers per row and is several times slower on a CPU.)
 
-    Args:
-        logits: [n, V] of the next token.
-        sampling: temperature and filters.
-        uniforms: [n] float64 in [0, 1); ``None`` if greedy.
-
     Returns:
         ids [n] int64 and their log-probabilities [n] float32 (nats) under the distribution that was sampled
         from. Greedy choices are scored at temperature 1.
@@ -135,10 +120,6 @@ def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tupl
 def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
     """Set the logits of tokens outside top-k and top-p to minus infinity.
 
-    Args:
-        logits: [n, V], already divided by the temperature.
-        sampling: ``top_k`` and ``top_p``; the most likely token always stays.
-
     Returns:
         [n, V]; the same tensor if nothing is filtered.
     """
@@ -156,15 +137,7 @@ def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
 
 @dataclass(eq=False)
 class Row:
-    """Tokens written so far for a request.
-
-    Args:
-        request: what was asked for.
-        limit: most tokens.
-        ids: written.
-        logprobs: nats of each.
-        ended: whether it is answered.
-    """
+    """Tokens written so far for a request."""
 
     request: Request
     limit: int = 0
@@ -181,12 +154,6 @@ class RunningBatch:
     """Requests that are sampled side by side: each step samples one more token for each of them, on a device several.
 
     Equal prompts of requests that start together are read once.
-
-    Args:
-        decoding: a new one.
-        requests: what to start with, at least one.
-        sampling: temperature and filters; token limits are those of the requests.
-        weights_version: of the weights that sample.
     """
 
     def __init__(

@@ -1,33 +1,25 @@
 """The algorithms as LightningModules."""
 
-from lit_rl.modules.distillation import Distil, Distillation
-from lit_rl.modules.dpo import DPO
-from lit_rl.modules.grpo import GRPO
-from lit_rl.modules.objective import Objective
-from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.modules.ppo import PPO
-from lit_rl.modules.reinforce import REINFORCE
-from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.modules.settings import CriticUpdate, Evaluate, Optimization, Update
-from lit_rl.modules.sft import SFT
-from lit_rl.modules.text_module import TextModule
-from lit_rl.rollout import Collect
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DPO",
-    "GRPO",
-    "PPO",
-    "REINFORCE",
-    "SFT",
-    "Collect",
-    "CriticUpdate",
-    "Distil",
-    "Distillation",
-    "Evaluate",
-    "Objective",
-    "Optimization",
-    "PolicyModule",
-    "RolloutModule",
-    "TextModule",
-    "Update",
-]
+from lit_rl.lazy import load_when_used
+
+if TYPE_CHECKING:
+    from lit_rl.modules.distillation import Distil as Distil
+    from lit_rl.modules.distillation import Distillation as Distillation
+    from lit_rl.modules.dpo import DPO as DPO
+    from lit_rl.modules.grpo import GRPO as GRPO
+    from lit_rl.modules.objective import Objective as Objective
+    from lit_rl.modules.policy_module import PolicyModule as PolicyModule
+    from lit_rl.modules.ppo import PPO as PPO
+    from lit_rl.modules.reinforce import REINFORCE as REINFORCE
+    from lit_rl.modules.rollout_module import RolloutModule as RolloutModule
+    from lit_rl.modules.settings import CriticUpdate as CriticUpdate
+    from lit_rl.modules.settings import Evaluate as Evaluate
+    from lit_rl.modules.settings import Optimization as Optimization
+    from lit_rl.modules.settings import Update as Update
+    from lit_rl.modules.sft import SFT as SFT
+    from lit_rl.modules.text_module import TextModule as TextModule
+    from lit_rl.rollout import Collect as Collect
+
+__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

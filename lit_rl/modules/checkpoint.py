@@ -72,14 +72,7 @@ def _start(texts: Sequence[str]) -> str:
 
 
 def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:
-    """The module that a checkpoint's configuration describes.
-
-    Args:
-        base: class of the module.
-        checkpoint: as read.
-        path: of the checkpoint, for messages.
-        trust: modules and classes beside ours that the configuration may name.
-    """
+    """The module that a checkpoint's configuration describes."""
     if not checkpoint.get("config"):
         raise UsageError(
             f"{path} holds no configuration (it was not made by lit-rl fit): give the algorithm's arguments, at "
@@ -128,11 +121,6 @@ def only_classes_of(named: Iterable[str], source: str, remedy: str) -> Iterator[
 
     A checkpoint or the folder of a run may come from a stranger, and a class is imported, and called, by its name
     alone. What the user's own configuration names is the user's choice and needs no such care.
-
-    Args:
-        named: modules and classes that the user named.
-        source: where the configuration comes from, for the message.
-        remedy: what to do if the source is trusted, for the message.
     """
     before = dict(parsing_settings)
     set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=[*_OURS, *named])
@@ -161,10 +149,6 @@ def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
     """Rewrite a checkpoint's loop counters from what its loader of problems had counted.
 
     Checkpoints of runs with a loader of another kind stay as they are.
-
-    Args:
-        trainer: the trainer that resumes the run.
-        checkpoint: as loaded, before Lightning restores its loops; changed in place.
     """
     loop = checkpoint["loops"]["fit_loop"]
     loaders = loop["state_dict"].get("combined_loader", ())

@@ -126,7 +126,6 @@ class Distillation(GRPO):
     # -- experience ----------------------------------------------------------------------------------------
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        """GRPO's advantages, weighted; which tokens the teacher corrects, and the rows as it reads them."""
         view, self.taught = rollout.completions, self.distil.chosen(rollout)
         if self.hindsight is not None:
             view, shown = self.hindsight.view(rollout, self.policy.codec, self.sampler.runner)
@@ -161,7 +160,6 @@ class Distillation(GRPO):
         return replace(experience, advantages=experience.advantages + self.distil.weight * found)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
-        """[N] bool: rows with an advantage, and those that the teacher corrects."""
         assert self.taught is not None
         return super().rows_to_train(row_mask, advantages) | (row_mask & self.taught.any(-1).to(row_mask.device))
 
@@ -177,7 +175,6 @@ class Distillation(GRPO):
         return means
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The objective and the divergence of some rows, reduced to one number, and means per token to log."""
         divergence = self.distil.divergence
         if isinstance(divergence, SampledReverseKL):
             return super().policy_loss(micro, denominator)
@@ -199,7 +196,6 @@ class Distillation(GRPO):
         self._gap.add_sum("teacher/gap", (gap * taught).sum(), taught.sum())
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
-        """Log the distance from the teacher on the tokens that it corrects, and their share."""
         assert experience.taught is not None
         means = super().algorithm_metrics(batch, rollout, experience)
         mask = experience.loss_mask
@@ -210,14 +206,12 @@ class Distillation(GRPO):
     # -- life of a run -------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        """Check whether there is something for the teacher to read, besides what every rollout needs."""
         super().setup(stage)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.hindsight is not None:
             self.hindsight.require_something(task.problems("train"), self.sampling.num_samples)
 
     def configure_model(self) -> None:
-        """Load policy, reference and, for training, the teacher."""
         super().configure_model()
         if self.is_fitting:
             self.scorer = self.load_teacher()

@@ -72,17 +72,14 @@ class DPO(TextModule):
         self.reference: FrozenScorer | None = None
 
     def configure_model(self) -> None:
-        """Load the policy; keep its start as the reference."""
         super().configure_model()
         self.reference = self.policy.make_reference()
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
-        """One update, without dropout."""
         with evaluating(self):
             super().training_step(batch, batch_idx)
 
     def texts(self, problem: Problem) -> tuple[str, ...]:
-        """The chosen and the rejected completion."""
         if "pair" not in problem.fields:
             return ()
         pair = pair_of(problem)
@@ -93,11 +90,9 @@ class DPO(TextModule):
         return ids[0] != ids[1]
 
     def share(self, completions: Completions) -> Tensor:
-        """Number of pairs."""
         return loss_denominator(completions.completion_mask, "sequence_sum") / 2
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
-        """Mean loss of the update's pairs, and means to log."""
         assert self.reference is not None
         tokens = completions.lengths if self.average else 1
         logprobs = self.policy.logprobs(completions).sum(-1) / tokens

@@ -69,7 +69,6 @@ class GRPO(RolloutModule):
             )
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        """Advantages from rewards; log-probabilities of reference and old policy where the loss needs them."""
         completions, valid = rollout.completions, rewards.valid
         mask = completions.completion_mask
         logprobs = token_rewards = None

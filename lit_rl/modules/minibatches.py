@@ -40,15 +40,7 @@ class Minibatch(NamedTuple):
 def deal(
     completions: Completions, rows: Tensor, update: Update, shares_prompts: bool, seed: int
 ) -> tuple[Minibatch, ...]:
-    """Deal the rows of a rollout into minibatches at random, and each minibatch into micro-batches.
-
-    Args:
-        completions: N rows.
-        rows: [N] bool on the CPU, those that go through the model.
-        update: says into how many, and how large a micro-batch may be.
-        shares_prompts: whether rows of a micro-batch that have the same prompt read it once.
-        seed: decides which rows are together.
-    """
+    """Deal the rows of a rollout into minibatches at random, and each minibatch into micro-batches."""
     order = torch.randperm(len(completions), generator=torch.Generator().manual_seed(seed))
     size, tokens = update.microbatch_size, update.microbatch_tokens
     return tuple(
@@ -72,15 +64,8 @@ def microbatches_of(
     """Divide rows into cheap micro-batches; the gradient is the same however they are divided.
 
     Rows of similar length need little padding together; rows of one group read one prompt. The order that reads fewer
-    tokens is used.
-
-    Args:
-        completions: all rows.
-        rows: [n] numbers of those to divide.
-        size: most rows of a micro-batch; ``None`` for any number.
-        max_tokens: most tokens of a micro-batch, padding included, a prompt counted once for rows that share it; a row
-            with more goes alone. ``None`` for any number.
-        shares_prompts: whether rows of a micro-batch that have the same prompt read it once.
+    tokens is used. A micro-batch has at most ``size`` rows and ``max_tokens`` tokens, padding included, a prompt
+    counted once for rows that share it; a row with more goes alone.
 
     Returns:
         Row numbers of each micro-batch; none is empty.
@@ -145,12 +130,6 @@ def zero_weight_row(experience: Experience) -> Experience:
 class LogprobReader:
     """Computes the log-probabilities that experience needs, each where something reads it, and nowhere else.
 
-    Args:
-        policy: what is trained.
-        objective: says what is read.
-        update: says when the reference is renewed.
-        sampling: how training samples; its temperature holds for every log-probability.
-
     Attributes:
         reference: the policy that the KL is measured to; ``None`` without one.
     """
@@ -179,10 +158,6 @@ class LogprobReader:
 
         With a correction ratios begin at the present weights, whichever sampled. The same on all ranks, which ask
         together.
-
-        Args:
-            completions: N rows.
-            may_be_stale: some rank may have rows that other weights sampled.
         """
         num_stale = int(stale_rows(completions, self.policy.version).sum())
         if may_be_stale:
@@ -194,13 +169,7 @@ class LogprobReader:
         return begins_here and self.update.steps == 1
 
     def read(self, completions: Completions, dealt: Sequence[Minibatch], *, on_policy: bool) -> Logprobs:
-        """Log-probabilities under the policy that sampled and under the reference, each where something reads it.
-
-        Args:
-            completions: N rows.
-            dealt: the rows to read, as the updates will read them.
-            on_policy: every ratio is 1, so the loss reads no old log-probabilities.
-        """
+        """Log-probabilities under the policy that sampled and under the reference, each where something reads it."""
         wants_old = self.objective.penalises_rewards or not on_policy
         old = self.old(completions, dealt) if wants_old else None
         if not self.objective.kl_coef:

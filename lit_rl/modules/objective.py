@@ -83,12 +83,7 @@ class Objective:
             )
 
     def with_defaults(self, kl_in: KLPlace, *, is_off_policy: bool) -> Objective:
-        """Fill in what depends on the algorithm and on what samples.
-
-        Args:
-            kl_in: place of the KL by default.
-            is_off_policy: whether other weights than the policy's may sample, from the whole distribution.
-        """
+        """Fill in what depends on the algorithm and on what samples."""
         filled = self if self.kl_in is not None else replace(self, kl_in=kl_in)
         if self.correction != "auto":
             return filled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate
@@ -130,7 +130,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     # -- life of a run -------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        """Start the sandbox; check whether strategy, precision and rewards have what they need."""
         check_strategy(self.trainer.strategy)
         check_setup(self, stage)
         require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
@@ -140,7 +139,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.rewards.setup()
 
     def configure_model(self) -> None:
-        """Load the weights and leave out problems that do not fit; called again for validation after fit."""
         self.load_weights()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
@@ -213,11 +211,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 rank_zero_warn(f"{type(logger).__name__} did not take the settings of the run: {error}")
 
     def on_train_end(self) -> None:
-        """Include it again."""
         end_training()
 
     def on_train_epoch_start(self) -> None:
-        """Let the epoch's progress bar end where the run does."""
         shown: Any = self.trainer.progress_bar_callback
         bar = getattr(shown, "train_progress_bar", None) if getattr(shown, "is_enabled", False) else None
         if self.clock.left is not None and bar is not None and bar.total is not None:
@@ -229,12 +225,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self.trainer.should_stop = True
 
     def teardown(self, stage: str) -> None:
-        """End the sandbox's processes; give torch its threads back."""
         self.sampler.close()
         self._threads.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Batches are problems, which are plain data."""
         if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
             raise UsageError(
                 f"a batch is a list of lit_rl.types.Problem, got {shown(batch)}: give a task of lit_rl.data, or one of "
@@ -257,7 +251,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.update.gradient_clip_norm
 
     def configure_optimizers(self) -> Any:
-        """One optimizer, one parameter group for each part that learns, the schedule if there is one."""
         rates = self.group_learning_rates()
         groups: list[dict[str, Any]] = [
             {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
@@ -297,7 +290,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 self.trainer.strategy.lr_scheduler_configs[0].scheduler = placed
 
     def manual_backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Add a loss's gradients to those of the update, in float32 where weights are narrower."""
         super().manual_backward(loss, *args, **kwargs)
         optimizer: Any = self.optimizers()
         take_gradients(optimizer.optimizer)
@@ -368,7 +360,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def validation_step(  # type: ignore[override]  # callbacks read what it returns
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
     ) -> Evaluated:
-        """Sample, run, and return the result to the callbacks; every rank takes part, even without a problem."""
         rollouts, rewards = {}, {}
         with torch.no_grad(), evaluating(self.policy):
             for name, sampling in self.validation_sampling.items():
@@ -390,11 +381,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def test_step(  # type: ignore[override]
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
     ) -> Evaluated:
-        """Same as :meth:`validation_step`."""
         return self.validation_step(batch, batch_idx, dataloader_idx)
 
     def predict_step(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0) -> Evaluated:
-        """Sample several completions of each problem, run them, and reward them if there are reward terms."""
         self.progress.begin("predict")
         with torch.no_grad(), evaluating(self.policy):
             rollout = self.sampler.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
@@ -420,7 +409,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return {"model": model, "data": described(task_of(self.trainer))}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store the clock, the version of the weights, with which engines label samples, and what an export needs."""
         checkpoint["policy_version"] = self.policy.version
         checkpoint["made_of"] = describe_policy(self, self.policy)
         checkpoint["task"] = None if self._trainer is None else describe_task(task_of(self.trainer))
@@ -447,19 +435,18 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         frozen = {name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad}
         dropped = {name for name in frozen if not self.policy.keeps(name)}
         # Scales of a 4-bit weight are named after it: base.weight.absmax goes with base.weight.
-        return {name: value for name, value in state.items() if dropped.isdisjoint(_and_owners(name))}
+        return {
+            name: value
+            for name, value in state.items()
+            if dropped.isdisjoint(accumulate(name.split("."), "{}.{}".format))  # a, a.b, a.b.c of a.b.c
+        }
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Load a checkpoint's weights."""
         self.prepare_to_load({name: tuple(value.shape) for name, value in state_dict.items()})
         return super().load_state_dict(state_dict, strict=False, assign=assign)
 
     def prepare_to_load(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Make room for what a checkpoint holds, and check whether it is of this model.
-
-        Args:
-            shapes: of the checkpoint's weights, by name.
-        """
+        """Make room for what a checkpoint holds, and check whether it is of this model."""
         self.policy.make_room(shapes.keys())
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
         wrong = [name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name)]
@@ -492,8 +479,3 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         module.on_load_checkpoint(checkpoint)
         module.load_state_dict(checkpoint["state_dict"])
         return module
-
-
-def _and_owners(name: str) -> Iterator[str]:
-    """``a``, ``a.b``, ``a.b.c`` of the name ``a.b.c``."""
-    return accumulate(name.split("."), "{}.{}".format)

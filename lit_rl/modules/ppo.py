@@ -93,7 +93,6 @@ class PPO(RolloutModule):
     # -- experience ----------------------------------------------------------------------------------------
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        """Token rewards, values, advantages and returns."""
         completions, valid = rollout.completions, rewards.valid
         counted, truncated = completions.completion_mask & valid[:, None], completions.truncated
         logprobs = self.logprobs_of(completions, valid)  # every valid row teaches the critic, so every one has rewards
@@ -143,13 +142,11 @@ class PPO(RolloutModule):
         return values * completions.completion_mask, tails
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
-        """[N] bool: every valid row teaches the critic."""
         return row_mask
 
     # -- losses --------------------------------------------------------------------------------------------
 
     def minibatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
-        """The policy's loss (not while the critic warms up), then the critic's."""
         if self.clock.count >= self.critic_update.warmup_rollouts:
             yield self.policy_loss(micro, denominator)
         with self.critic.active():
@@ -168,12 +165,10 @@ class PPO(RolloutModule):
     # -- what learns ---------------------------------------------------------------------------------------
 
     def load_weights(self) -> None:
-        """Load the policy, then the critic, which may share its weights."""
         super().load_weights()
         self.critic.load(self.policy)
 
     def configure_model(self) -> None:
-        """Load policy and critic."""
         super().configure_model()
         allow_unused_parameters(self.trainer.strategy)
 
@@ -185,16 +180,13 @@ class PPO(RolloutModule):
         return {"policy": policy, "critic": critic}
 
     def group_learning_rates(self) -> dict[str, float]:
-        """The critic may learn at its own rate."""
         rate = self.critic_update.learning_rate
         return {} if rate is None else {"critic": rate}
 
     def clip_norm(self, group: str) -> float | None:
-        """Policy and critic are clipped separately."""
         return (self.critic_update if group == "critic" else self.update).gradient_clip_norm
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
-        """Log the critic's values."""
         values, returns = experience.old_values, experience.returns
         assert values is not None and returns is not None
         mask = experience.loss_mask

@@ -85,7 +85,6 @@ class REINFORCE(RolloutModule):
         self.credit: Credit = credit
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        """Advantages of the tokens; log-probabilities where the loss needs them."""
         completions, mask = rollout.completions, rollout.completions.completion_mask
         if self.deltas is not None:
             advantages = self.deltas(rewards.rewards, rewards.valid, completions.group_ids)[:, None] * mask

@@ -35,19 +35,14 @@ def metrics_of_rollout(
     seconds: Mapping[Phase, float],
     progress: Progress,
 ) -> Means:
-    """Measure a rollout and the time it took; all ranks call together.
-
-    Args:
-        rollout: N judged rows.
-        rewards: of the same rows.
-        experience: what was made of them.
-        seen: what the update's forward passes found, [N, T], NaN where they did not come.
-        seconds: of each phase.
-        progress: with the waits for the sandbox.
-    """
+    """Measure a rollout and the time it took; all ranks call together."""
     means = summarise(rollout, rewards)
     degenerate_share(means, rollout, rewards)
-    spread_of_rewards(means, rewards)
+    known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
+    every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)
+    if len(every):
+        low, high = every.quantile(torch.tensor([_LOW, _HIGH], dtype=torch.float64)).tolist()
+        means.add({"reward/std": float(every.std(correction=0)), "reward/p10": low, "reward/p90": high})
     by_verdict(means, rollout)
     mask = experience.loss_mask
     moving = experience.advantages != 0
@@ -96,15 +91,6 @@ def measure_entropy(means: Means, policy: Policy, completions: Completions, temp
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
 
 
-def spread_of_rewards(means: Means, rewards: RewardOutput) -> None:
-    """Standard deviation, and the rewards below which a tenth and nine tenths of all rows lie, over all ranks."""
-    known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
-    every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)
-    if len(every):
-        low, high = every.quantile(torch.tensor([_LOW, _HIGH], dtype=torch.float64)).tolist()
-        means.add({"reward/std": float(every.std(correction=0)), "reward/p10": low, "reward/p90": high})
-
-
 def by_verdict(means: Means, rollout: Rollout) -> None:
     """Length of the rows and time of their programs, by how they ended."""
     lengths = rollout.completions.lengths.tolist()
@@ -119,13 +105,7 @@ def by_verdict(means: Means, rollout: Rollout) -> None:
 
 
 def ratios_of(means: Means, experience: Experience, logprobs: Tensor) -> None:
-    """Add ratios of the last pass's policy to the old one, and the old one's mismatch with the sampler.
-
-    Args:
-        means: added to.
-        experience: N rows.
-        logprobs: [N, T] nats of the last forward pass over each row, NaN where there was none.
-    """
+    """Add ratios of the last pass's policy to the old one, and the old one's mismatch with the sampler."""
     mask = experience.loss_mask & ~logprobs.isnan()
     if not mask.any():
         return

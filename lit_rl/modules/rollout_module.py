@@ -195,12 +195,7 @@ class RolloutModule(PolicyModule):
         return Means()
 
     def compare_by(self, compared: RowAdvantages, argument: str) -> None:
-        """Have scores compared by this object: over all ranks, with its state in checkpoints.
-
-        Args:
-            compared: from scores to advantages, or to what is expected of a row.
-            argument: what the user calls it.
-        """
+        """Have scores compared by this object: over all ranks, with its state in checkpoints."""
         compared.require_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
         self._compared = compared
@@ -208,7 +203,6 @@ class RolloutModule(PolicyModule):
     # -- one rollout ---------------------------------------------------------------------------------------
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
-        """One rollout: collect, make experience, update."""
         started = time.perf_counter()
         self.progress.begin("training")
         self.dealt = ()
@@ -262,10 +256,6 @@ class RolloutModule(PolicyModule):
         """Log-probabilities under old policy and reference, each computed only where something reads it, else ``None``.
 
         Deals the rollout's rows into the minibatches and micro-batches that the updates use, and reads in these.
-
-        Args:
-            completions: N rows.
-            rows: [N] bool, those to compute; at least those that will be trained.
         """
         self.dealt = self.deal(completions, rows)
         return self.logprobs.read(completions, self.dealt, on_policy=self.on_policy)
@@ -381,7 +371,6 @@ class RolloutModule(PolicyModule):
         return sum_over_ranks(loss_denominator(minibatch.loss_mask, mode, constant_tokens=constant)) / world_size()
 
     def evidence(self) -> Evidence:
-        """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
         return {"rollout": self.clock.count} | self.trace.evidence()
 
     # -- metrics -------------------------------------------------------------------------------------------
@@ -399,14 +388,6 @@ class RolloutModule(PolicyModule):
             measure_entropy(means, self.policy, completions, self.sampling.temperature, key)
         return means
 
-    def gap_of(self, completions: Completions) -> Means:
-        """Gap between sampler and policy, if the update's forward passes did not measure it."""
-        if max_over_ranks(int("logprobs" in self.trace.found), self.device):
-            return Means()
-        if self.sampler.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
-            self.sampler.compare(completions, self.sampling)
-        return self.sampler.gap
-
     def log_rollout(
         self,
         means: Means,
@@ -423,7 +404,10 @@ class RolloutModule(PolicyModule):
         means.merge(self.algorithm_metrics(batch, rollout, experience))
         if self.sampler.settings.max_resamples:
             measure_resampled(means, batch, rollout)
-        means.merge(self.gap_of(rollout.completions))
+        if not max_over_ranks(int("logprobs" in self.trace.found), self.device):
+            if self.sampler.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
+                self.sampler.compare(rollout.completions, self.sampling)
+            means.merge(self.sampler.gap)
         update_seconds = time.perf_counter() - collected
         tokens = float(rollout.completions.completion_mask.sum())
         means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})
@@ -454,7 +438,6 @@ class RolloutModule(PolicyModule):
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
-        """Sampling settings of validation, by name; by default the token limit of training."""
         return self.evaluate.samplings(self.sampling.max_tokens)
 
     def on_fit_start(self) -> None:
@@ -467,7 +450,6 @@ class RolloutModule(PolicyModule):
             )
 
     def setup(self, stage: str) -> None:
-        """Check whether the rewards fit the task, before the first rollout."""
         super().setup(stage)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
@@ -487,24 +469,20 @@ class RolloutModule(PolicyModule):
                 )
 
     def load_weights(self) -> None:
-        """Load the policy."""
         super().load_weights()
         self.logprobs.policy = self.policy
 
     def configure_model(self) -> None:
-        """Load the policy; keep its start as the reference if a KL term needs one."""
         super().configure_model()
         self.logprobs.load_reference(needed=self.reads_reference)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store the rows that were sampled ahead, and the baseline; all ranks call."""
         super().on_save_checkpoint(checkpoint)
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
         self.sampler.save(checkpoint, self.sampling, self.clock.count)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore them."""
         super().on_load_checkpoint(checkpoint)
         if self._compared is not None and "baseline" in checkpoint:
             self._compared.load_state_dict(checkpoint["baseline"])

@@ -27,12 +27,7 @@ _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "
 
 
 def check_setup(module: Any, stage: str) -> None:
-    """Refuse what cannot work in a stage; warn of what is hardly meant.
-
-    Args:
-        module: a :class:`~lit_rl.modules.PolicyModule` with its trainer.
-        stage: of the run.
-    """
+    """Refuse what cannot work in a stage; warn of what is hardly meant."""
     stage = next(name for name in _SPLITS if name == stage)  # Lightning's is a member of an enumeration
     for find in REFUSED:
         if fault := find(module, stage):
@@ -42,16 +37,11 @@ def check_setup(module: Any, stage: str) -> None:
             rank_zero_warn(doubt)
 
 
-def _no_training(module: Any, stage: str) -> str:
-    names = ("max_epochs", "max_steps", "limit_train_batches") if stage == "fit" else ()
-    name = next((name for name in names if getattr(module.trainer, name) == 0), "")
-    return f"trainer.{name} is 0, so there is nothing to train: leave it out, or raise it" if name else ""
-
-
-def _no_validation(module: Any, stage: str) -> str:
-    if stage != "validate" or module.trainer.limit_val_batches != 0:
-        return ""
-    return "trainer.limit_val_batches is 0, so there is nothing to validate: leave it out, or raise it"
+def _nothing_to_do(module: Any, stage: str) -> str:
+    names = {"fit": ("max_epochs", "max_steps", "limit_train_batches"), "validate": ("limit_val_batches",)}
+    name = next((name for name in names.get(stage, ()) if getattr(module.trainer, name) == 0), "")
+    verb = "train" if stage == "fit" else stage
+    return f"trainer.{name} is 0, so there is nothing to {verb}: leave it out, or raise it" if name else ""
 
 
 def _strange_tasks(module: Any, stage: str) -> str:
@@ -150,9 +140,7 @@ def _own(callbacks: list[pl.Callback]) -> bool:
 
 
 Check = Callable[[Any, str], str]
-REFUSED: tuple[Check, ...] = (
-    _no_training, _no_validation, _strange_tasks, _no_problems, _scaled_precision, _no_sandbox
-)  # fmt: skip
+REFUSED: tuple[Check, ...] = (_nothing_to_do, _strange_tasks, _no_problems, _scaled_precision, _no_sandbox)
 DOUBTED: tuple[Check, ...] = (_trained_on, _nothing_measured, _no_end)
 
 
@@ -169,13 +157,7 @@ def doubt_rates(optimizer: optim.Optimizer) -> None:
 
 
 def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[TaskDataModule, Split]]:
-    """List whose problems, of which split, are sampled in a stage; none without a task.
-
-    Args:
-        trainer: with the task.
-        stage: of the run.
-        train: whether training samples too.
-    """
+    """List whose problems, of which split, are sampled in a stage; none without a task."""
     task = task_of(trainer)
     found: list[tuple[TaskDataModule, Split]] = []
     if task is not None and (stage == "validate" or (stage == "fit" and trainer.limit_val_batches)):
@@ -189,12 +171,6 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
     """Check whether an environment can play the problems of this stage.
 
     A problem that it cannot play gets one turn; a task of which it can play none is refused.
-
-    Args:
-        environment: answers the policy.
-        trainer: with the task.
-        stage: of the run.
-        train: whether training samples too.
     """
     for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
         problems = of.problems(split)

@@ -31,19 +31,16 @@ class SFT(TextModule):
     nothing_left = "rows whose last turn begins beyond it"
 
     def texts(self, problem: Problem) -> tuple[str, ...]:
-        """The demonstration, if the problem has one."""
         known = problem.reference is not None or "demonstration" in problem.fields
         return (demonstration(problem),) if known else ()
 
     def encoded(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
-        """Ids of the demonstration; those that were sampled, all turns, where they are learned."""
         row = problem.fields.get("row")
         if row is None or tuple(row.prompt_ids) != tuple(self.policy.codec.encode(problem)):
             return super().encoded(problem, room)
         return [tuple(row.tokens["ids"])]
 
     def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
-        """Return whether a row's turn that is learned begins within what is left."""
         return len(ids[0]) > int(problem.fields.get("learned_from", 0))
 
     def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
@@ -68,11 +65,9 @@ class SFT(TextModule):
         return replace(completions, completion_mask=learned, token_mask=completions.token_mask & fits), 1
 
     def share(self, completions: Completions) -> Tensor:
-        """Number of completion tokens."""
         return loss_denominator(completions.completion_mask, "token_mean")
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
-        """Cross-entropy (nats) of the completions' tokens, divided by the update's count of tokens."""
         logprobs = self.policy.logprobs(completions)
         mask = completions.completion_mask
         return aggregate(-logprobs, mask, mode="token_mean", denominator=denominator), {}

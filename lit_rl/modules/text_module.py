@@ -139,7 +139,6 @@ class TextModule(PolicyModule):
     # -- texts that do not fit -------------------------------------------------------------------------------
 
     def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
-        """The problems with room to write in and something to learn; says how many of their texts are cut."""
         kept = super().keep(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept
@@ -171,7 +170,6 @@ class TextModule(PolicyModule):
     # -- one update ------------------------------------------------------------------------------------------
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
-        """One update."""
         self.progress.begin("training")
         self.progress.enter("updating")
         completions, group = self.given(batch)
@@ -207,7 +205,6 @@ class TextModule(PolicyModule):
         self.stop_when_over()
 
     def evidence(self) -> Evidence:
-        """The last micro-batch."""
         return evidence_of_completions(self.piece) if self.piece is not None else {}
 
     def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
@@ -231,13 +228,11 @@ class TextModule(PolicyModule):
     # -- validation ----------------------------------------------------------------------------------------
 
     def on_validation_epoch_start(self) -> None:
-        """Forget the last measurement."""
         self.validation_means = {}
 
     def validation_step(  # type: ignore[override]
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
     ) -> Evaluated:
-        """Loss on given texts of validation problems, then evaluation by execution."""
         means = self.validation_means.setdefault(dataloader_idx, Means())
         shown = [problem for problem in batch if self.texts(problem)]
         with torch.no_grad(), evaluating(self.policy):
@@ -264,7 +259,6 @@ class TextModule(PolicyModule):
         return super().validation_step(batch, batch_idx, dataloader_idx)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the means over all ranks: ``val/loss``, or ``val/<task>/loss`` where there are several tasks."""
         names: Sequence[str] = getattr(getattr(self.trainer, "datamodule", None), "validation_task_names", ())
         for loader, means in sorted(self.validation_means.items()):
             prefix = f"val/{names[loader]}" if len(names) > 1 else "val"

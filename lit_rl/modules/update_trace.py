@@ -116,12 +116,7 @@ class UpdateTrace:
         self._entropy = None if entropy is None else entropy.detach()
 
     def store(self, rows: Tensor, like: Tensor) -> None:
-        """Store the per-token values at their places in the rollout.
-
-        Args:
-            rows: [n] numbers of these rows in the rollout; none for a row that counts for nothing.
-            like: [N, T] of the rollout's shape.
-        """
+        """Store the per-token values at their places in the rollout."""
         for name, values in (("logprobs", self.logprobs), ("entropy", self._entropy)):
             if values is not None and len(rows):
                 kept = self.found.setdefault(name, torch.full_like(like, torch.nan))

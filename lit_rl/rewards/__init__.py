@@ -3,48 +3,28 @@
 from typing import TYPE_CHECKING
 
 from lit_rl.lazy import load_when_used
-from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.graders import Grader, LocalGrader, ServerGrader
-from lit_rl.rewards.lint import LintReward
-from lit_rl.rewards.llm_judge import LLMJudgeReward
-from lit_rl.rewards.penalties import FormatReward, LengthPenalty, OverlongPenalty
-from lit_rl.rewards.program_tests import TestsReward
-from lit_rl.rewards.similarity import BleuReward, DataflowReward
-from lit_rl.rewards.syntax import SyntaxReward
-from lit_rl.rewards.term import ALL_TEXT, RewardOutput, RewardTerm, Span, TermScore
+from lit_rl.rewards.composite import Composite as Composite
+from lit_rl.rewards.graders import Grader as Grader
+from lit_rl.rewards.graders import LocalGrader as LocalGrader
+from lit_rl.rewards.graders import ServerGrader as ServerGrader
+from lit_rl.rewards.lint import LintReward as LintReward
+from lit_rl.rewards.llm_judge import LLMJudgeReward as LLMJudgeReward
+from lit_rl.rewards.penalties import FormatReward as FormatReward
+from lit_rl.rewards.penalties import LengthPenalty as LengthPenalty
+from lit_rl.rewards.penalties import OverlongPenalty as OverlongPenalty
+from lit_rl.rewards.program_tests import TestsReward as TestsReward
+from lit_rl.rewards.similarity import BleuReward as BleuReward
+from lit_rl.rewards.similarity import DataflowReward as DataflowReward
+from lit_rl.rewards.syntax import SyntaxReward as SyntaxReward
+from lit_rl.rewards.term import ALL_TEXT as ALL_TEXT
+from lit_rl.rewards.term import RewardOutput as RewardOutput
+from lit_rl.rewards.term import RewardTerm as RewardTerm
+from lit_rl.rewards.term import Span as Span
+from lit_rl.rewards.term import TermScore as TermScore
 
 if TYPE_CHECKING:
-    from lit_rl.data.robots.robot_rewards import SimulatorReward
-    from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward
+    from lit_rl.data.robots.robot_rewards import SimulatorReward as SimulatorReward
+    from lit_rl.data.toys.toy_rewards import CorridorReward as CorridorReward
+    from lit_rl.data.toys.toy_rewards import SortingReward as SortingReward
 
-__all__ = [
-    "ALL_TEXT",
-    "BleuReward",
-    "Composite",
-    "CorridorReward",
-    "DataflowReward",
-    "FormatReward",
-    "Grader",
-    "LLMJudgeReward",
-    "LengthPenalty",
-    "LintReward",
-    "LocalGrader",
-    "OverlongPenalty",
-    "RewardOutput",
-    "RewardTerm",
-    "ServerGrader",
-    "SimulatorReward",
-    "SortingReward",
-    "Span",
-    "SyntaxReward",
-    "TermScore",
-    "TestsReward",
-]
-
-__getattr__, __dir__ = load_when_used(
-    __name__,
-    {
-        "lit_rl.data.robots.robot_rewards": ("SimulatorReward",),
-        "lit_rl.data.toys.toy_rewards": ("CorridorReward", "SortingReward"),
-    },
-)
+__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

@@ -40,9 +40,8 @@ from lit_rl.arguments import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import SourceReader, without_future
 from lit_rl.functional.masking import last_tokens
-from lit_rl.requests import ByteSpan, ByteSpans, integers
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
-from lit_rl.types import Completions, Judgement, Problem, Program
+from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, integers
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _WORD = re.compile(rb"[\w\x80-\xff]*")

@@ -1,48 +1,33 @@
 """Rollouts: from problems to judged rows, by engine, environment and sandbox."""
 
-from lit_rl.rollout.collector import PendingRollout, restore_rows, write_rows
-from lit_rl.rollout.environment import Attempt, Environment, SingleTurn
-from lit_rl.rollout.hindsight import Hindsight
-from lit_rl.rollout.records import (
-    Evaluated,
-    FinishedRollout,
-    InfrastructureError,
-    Judge,
-    Rollout,
-    RolloutWatcher,
-    TrainedModule,
-    find_program,
-    notify_callbacks,
-    reference_answer,
-    require_infrastructure,
-)
-from lit_rl.rollout.repair import Repair
-from lit_rl.rollout.sampler import Collect, RunnerFactory, Sampler
-from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Attempt",
-    "Collect",
-    "Environment",
-    "Evaluated",
-    "FinishedRollout",
-    "Hindsight",
-    "InfrastructureError",
-    "Judge",
-    "PendingRollout",
-    "Repair",
-    "Rollout",
-    "RolloutWatcher",
-    "RunnerFactory",
-    "Sampler",
-    "SamplerCheck",
-    "SamplerMismatchError",
-    "SingleTurn",
-    "TrainedModule",
-    "find_program",
-    "notify_callbacks",
-    "reference_answer",
-    "require_infrastructure",
-    "restore_rows",
-    "write_rows",
-]
+from lit_rl.lazy import load_when_used
+
+if TYPE_CHECKING:
+    from lit_rl.rollout.collector import PendingRollout as PendingRollout
+    from lit_rl.rollout.collector import restore_rows as restore_rows
+    from lit_rl.rollout.collector import write_rows as write_rows
+    from lit_rl.rollout.environment import Attempt as Attempt
+    from lit_rl.rollout.environment import Environment as Environment
+    from lit_rl.rollout.environment import SingleTurn as SingleTurn
+    from lit_rl.rollout.hindsight import Hindsight as Hindsight
+    from lit_rl.rollout.records import Evaluated as Evaluated
+    from lit_rl.rollout.records import FinishedRollout as FinishedRollout
+    from lit_rl.rollout.records import InfrastructureError as InfrastructureError
+    from lit_rl.rollout.records import Judge as Judge
+    from lit_rl.rollout.records import Rollout as Rollout
+    from lit_rl.rollout.records import RolloutWatcher as RolloutWatcher
+    from lit_rl.rollout.records import TrainedModule as TrainedModule
+    from lit_rl.rollout.records import find_program as find_program
+    from lit_rl.rollout.records import notify_callbacks as notify_callbacks
+    from lit_rl.rollout.records import reference_answer as reference_answer
+    from lit_rl.rollout.records import require_infrastructure as require_infrastructure
+    from lit_rl.rollout.repair import Repair as Repair
+    from lit_rl.rollout.sampler import Collect as Collect
+    from lit_rl.rollout.sampler import RunnerFactory as RunnerFactory
+    from lit_rl.rollout.sampler import Sampler as Sampler
+    from lit_rl.rollout.sampler_check import SamplerCheck as SamplerCheck
+    from lit_rl.rollout.sampler_check import SamplerMismatchError as SamplerMismatchError
+
+__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from lit_rl.arguments import UsageError
-from lit_rl.engines.engine import Engine, Generation, Request, Session, check_answer
+from lit_rl.engines.engine import Engine, Session, check_answer
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left, pad_right
@@ -32,7 +32,7 @@ from lit_rl.rollout.environment import (
 )
 from lit_rl.rollout.records import Judge, Rollout, find_program
 from lit_rl.training.progress import Progress
-from lit_rl.types import Completions, Problem, Sampling, StopReason, Turn
+from lit_rl.types import Completions, Generation, Problem, Request, Sampling, StopReason, Turn
 
 
 def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:

@@ -33,10 +33,6 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
 
     The masters are part of the optimizer's state, so a resumed run continues from them. Call :func:`take_gradients`
     after each backward pass.
-
-    Args:
-        make: from parameter groups to an optimizer.
-        groups: parameter groups, each with ``params``.
     """
     masters: dict[nn.Parameter, nn.Parameter] = {}
     for group in groups:

@@ -238,11 +238,6 @@ def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tens
 
     This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
     on the meta device and calling ``reset_parameters`` gets both silently wrong.)
-
-    Args:
-        unit: real on rank 0; the same modules, real or on the meta device, on the others.
-        mesh: of all ranks; rank 0 is the source.
-        filled: what was filled already, by the identity of the tensor it replaced: ``(replaced, replacement)``.
     """
     device = torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
     own = list(tensors_outside_units(unit))

@@ -37,16 +37,7 @@ def measured_states(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def place_schedule(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
-    """Build a schedule and step it to where the run is, after checking how it continues until the run's end.
-
-    Args:
-        make: builds it.
-        optimizer: whose rates it sets.
-        clock: of the run.
-
-    Returns:
-        The schedule; ``None`` for a ``ReduceLROnPlateau``, which stays as it was loaded.
-    """
+    """Build a schedule and step it to where the run is, after checking how it continues until the run's end."""
     schedule, rates = _walk(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD), clock)
     if isinstance(schedule, ReduceLROnPlateau):
         return None

@@ -104,7 +104,6 @@ class FSDP2Strategy(ModelParallelStrategy):
             yield
 
     def setup(self, trainer: pl.Trainer) -> None:
-        """Shard policy and critic, each by itself, then continue as Lightning does."""
         module: Any = self.lightning_module
         parts = {name: part for name, part in module.named_children() if any(True for _ in part.parameters())}
         fresh = {name: part for name, part in parts.items() if not hasattr(part, "unshard")}

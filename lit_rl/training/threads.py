@@ -40,13 +40,7 @@ def wait_passively() -> None:
 
 
 def number_of_threads(parameters: int, now: int, *, chosen: bool) -> int:
-    """Threads of a run: one for a small model, which loses more by waiting than a second thread gains.
-
-    Args:
-        parameters: of all models of the run, frozen ones too.
-        now: torch's number.
-        chosen: whether the user set this number.
-    """
+    """Threads of a run: one for a small model, which loses more by waiting than a second thread gains."""
     return now if chosen or parameters >= LARGE else 1
 
 
@@ -55,11 +49,6 @@ def threads_of_run(models: nn.Module, device: torch.device, saved: int | None = 
     """Inside, torch has the run's number of threads, which is returned; ``None`` on a device that is no CPU.
 
     The number decides how sums are rounded, so a resumed run takes that of its checkpoint.
-
-    Args:
-        models: all weights of the run, frozen ones too.
-        device: of the run.
-        saved: number in the checkpoint that the run resumes from.
     """
     global _torch_was_first
     if device.type != "cpu":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from lit_rl.engines.engine import Engine, Generation, Request, Session
+from lit_rl.engines import Engine, Generation, Request, Session
 from lit_rl.execution import Check, Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.rollout import Attempt, Environment

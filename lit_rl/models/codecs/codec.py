@@ -15,8 +15,7 @@ import torch
 
 from lit_rl.arguments import ArgumentError
 from lit_rl.models.padding import pad_left, pad_right
-from lit_rl.requests import ByteSpan
-from lit_rl.types import Completions, Generation, Problem, PromptBatch, StopReason
+from lit_rl.types import ByteSpan, Completions, Generation, Problem, PromptBatch, StopReason
 
 Spans = Sequence[ByteSpan]
 """The ``(start, end)`` bytes that each token wrote, in the UTF-8 of the text."""
@@ -125,11 +124,6 @@ class Codec(ABC):
     def completions(self, prompts: PromptBatch, rows: Sequence[Generation], group_size: int) -> Completions:
         """Padded tensors and texts of rows of one turn.
 
-        Args:
-            prompts: B prompts.
-            rows: N = B * group_size rows, prompt-major.
-            group_size: rows of each prompt.
-
         Returns:
             N completions on the prompts' device.
         """
@@ -157,11 +151,6 @@ class Codec(ABC):
         self, problems: Sequence[Problem], texts: Sequence[str], device: torch.device | str = "cpu"
     ) -> Completions:
         """Given texts as if the policy had written them to their end: demonstrations and preference pairs.
-
-        Args:
-            problems: N problems.
-            texts: N completions, each ended here as the policy would end it and cut at its positions.
-            device: of the tensors.
 
         Returns:
             N completions; the sampler's log-probabilities are 0.

@@ -36,13 +36,7 @@ class RewritesHistoryError(UsageError):
 
 @dataclass(frozen=True)
 class TurnFrame:
-    """Text around an environment's message.
-
-    Args:
-        end_token: special token that ends the policy's turn; empty if the template has none there.
-        before: from there to the message.
-        after: from the message to where the policy continues.
-    """
+    """Text around an environment's message: the token that ends the policy's turn, if any, and what surrounds it."""
 
     end_token: str
     before: str
@@ -57,11 +51,6 @@ def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any
     """Return the text that the chat template writes around a message, verified on two turns of the policy.
 
     A template that drops the thinking of earlier turns will do: the conversation keeps it, as it was sampled.
-
-    Args:
-        tokenizer: with a chat template.
-        roles: of the messages that the conversation begins with.
-        arguments: of the template.
     """
     frame = _find_frame(tokenizer, roles, arguments, str)
     if frame is not None:
@@ -109,13 +98,7 @@ def _without_thoughts(text: str) -> str:
 
 
 def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:
-    """A conversation as its chat template writes it, up to where the policy continues.
-
-    Args:
-        tokenizer: with a chat template.
-        messages: of the conversation; a last one of the assistant begins the policy's turn.
-        arguments: of the template, such as ``{"enable_thinking": False}``.
-    """
+    """A conversation as its chat template writes it, up to where the policy continues."""
     begun = messages[-1]["role"] == "assistant"
     try:
         text: str = tokenizer.apply_chat_template(
@@ -156,14 +139,7 @@ _LEFT_OUT = "\n[... left out ...]\n"
 
 
 class TextCodec(Codec):
-    """Text and chat messages to ids by a tokenizer, and back with the bytes that each token wrote.
-
-    Args:
-        tokenizer: the policy's.
-        eos_ids: every id that ends a completion.
-        max_positions: prompt and completion tokens that the policy can hold together.
-        template_arguments: of the chat template.
-    """
+    """Text and chat messages to ids by a tokenizer, and back with the bytes that each token wrote."""
 
     def __init__(
         self,
@@ -189,7 +165,6 @@ class TextCodec(Codec):
     # -- prompts and completions ---------------------------------------------------------------------------
 
     def encode(self, problem: Problem) -> tuple[int, ...]:
-        """Token ids of one prompt; see :meth:`encode_prompt`."""
         if not isinstance(problem.prompt, str):
             self._require_template(problem)
         return self.encode_prompt(problem.prompt)
@@ -207,11 +182,9 @@ class TextCodec(Codec):
         return tuple(self._ids(render(self.tokenizer, said, self.template_arguments)))
 
     def as_text(self, text: str) -> str:
-        """Mark the special tokens that a text spells out; see :meth:`Codec.as_text`."""
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
 
     def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
-        """Ids of a given completion, as text alone, and the tokenizer's EOS, if it has one."""
         ids, eos = self.encode_text(self.as_text(text)), self.tokenizer.eos_token_id
         return (ids, StopReason.LENGTH) if eos is None else ((*ids, int(eos)), StopReason.EOS)
 
@@ -229,7 +202,6 @@ class TextCodec(Codec):
         return tuple(self._ids(text))
 
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
-        """Text of a completion and the byte span of each of its tokens; see :meth:`Codec.decode`."""
         body = ids[:-1] if reason is StopReason.EOS else ids
         text, spans = token_byte_spans(self.tokenizer, [*self._anchor, *body])
         first = self._anchor_bytes
@@ -241,7 +213,6 @@ class TextCodec(Codec):
         return text, spans[len(self._anchor) :].within(first, size).followed_by(len(ids) - len(body), size)
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
-        """Return whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
         last = bytes_of(self.tokenizer, ids[-1]) if stop_strings else b""
         # Without a string's last byte in the last token, nothing need be decoded.
         if not any(string.encode()[-1:] in last or _BROKEN in string for string in stop_strings):
@@ -251,7 +222,6 @@ class TextCodec(Codec):
         return any(string in tail for string in stop_strings)
 
     def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
-        """Return whether the last tokens before a turn open a thought; see :meth:`Codec.ends_in_thought`."""
         return ends_in_thought(self.tokenizer.decode(list(prompt_ids[-_TOKENS_OF_THOUGHT:])))
 
     # -- further turns -------------------------------------------------------------------------------------
@@ -275,12 +245,10 @@ class TextCodec(Codec):
         return tuple(added[1:] if closed else added)
 
     def require_extendable(self, problem: Problem) -> None:
-        """Check whether the chat template only adds to what it wrote; plain text can always be continued."""
         if not isinstance(problem.prompt, str):
             self._frame(problem)
 
     def shorten(self, text: str, max_tokens: int) -> str:
-        """The text, or its beginning and end with a note between them; see :meth:`Codec.shorten`."""
         ids = self._ids(self.as_text(text))
         if len(ids) <= max_tokens:
             return text
@@ -318,12 +286,7 @@ class TextCodec(Codec):
             )
 
     def _ids(self, text: str, begins: bool = False) -> list[int]:
-        """Ids of a text in which special tokens count, but for those that :meth:`as_text` marked.
-
-        Args:
-            text: with or without marks.
-            begins: whether the tokenizer adds its own special tokens, such as BOS.
-        """
+        """Ids of a text in which special tokens count, but for those that :meth:`as_text` marked."""
         first, *others = _MARKED.split(text)
         ids: list[int] = list(self.tokenizer(first, add_special_tokens=begins)["input_ids"])
         line_end = self.tokenizer("\n", add_special_tokens=False)["input_ids"] if others else []

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import UsageError
-from lit_rl.requests import ByteSpan, ByteSpans, integers
+from lit_rl.types import ByteSpan, ByteSpans, integers
 
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()

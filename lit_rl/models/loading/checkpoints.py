@@ -33,28 +33,19 @@ _MOST_KEYS = 5
 
 
 def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
-    """The content of a checkpoint that is one file, on the CPU.
-
-    Args:
-        path: of the file.
-        lazily: read tensors when they are used, so that asking what the file is costs nothing.
-    """
-    _require_archive(path)
+    """The content of a checkpoint that is one file, on the CPU."""
+    if not zipfile.is_zipfile(path):  # torch writes such archives, whose list of contents stands at the end
+        raise UsageError(f"{path} is not a checkpoint, or not a whole one; {_GIVE}")
     try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
-    except UnpicklingError as error:
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
+    except (UnpicklingError, RuntimeError, EOFError, KeyError) as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        holds = f"it holds objects of {found[1]}" if found else "it holds objects that are not loaded for safety"
-        raise UsageError(f"{path} is not a checkpoint: {holds}; {_GIVE}") from error
-    except (RuntimeError, EOFError, KeyError) as error:
-        said = str(error).strip().partition("\n")[0][:200]
-        raise UsageError(f"{path} is not a checkpoint: torch cannot read it ({said}); {_GIVE}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"{path} is not a checkpoint: it holds a {type(content).__name__}; {_GIVE}")
-    if any(name not in content for name in _NEEDED):
-        names = [str(name) for name in content]
-        shown = ", ".join(names[:_MOST_KEYS]) + (", ..." if len(names) > _MOST_KEYS else "")
-        raise UsageError(f"{path} is not a checkpoint: it holds the keys {shown or '(none)'}; {_GIVE}")
+        if found:
+            raise UsageError(f"{path} is not a checkpoint: it holds objects of {found[1]}; {_GIVE}") from error
+        raise UsageError(f"{path} is not a checkpoint: torch cannot read it; {_GIVE}") from error
+    names = [str(name) for name in content] if isinstance(content, dict) else [f"a {type(content).__name__}"]
+    if any(name not in names for name in _NEEDED):
+        raise UsageError(f"{path} is not a checkpoint: it holds {', '.join(names[:_MOST_KEYS]) or 'nothing'}; {_GIVE}")
     return content
 
 
@@ -74,18 +65,6 @@ def _missing(path: Path) -> FileNotFoundError:
             f"{path} holds a model and no checkpoint: give it as model.policy.model; to resume or to export, {_GIVE}"
         )
     return FileNotFoundError(f"no checkpoint at {path}: {_GIVE}")
-
-
-def _require_archive(path: Path) -> None:
-    """Torch writes zip archives, with their list of contents at the end."""
-    if zipfile.is_zipfile(path):
-        return
-    with path.open("rb") as file:
-        begins = file.read(4)
-    if begins == b"PK\x03\x04":
-        raise UsageError(f"{path} is not a whole checkpoint: its end is missing; take an earlier one")
-    what = "it is not a file of torch" if begins else "it is empty"
-    raise UsageError(f"{path} is not a checkpoint: {what}; {_GIVE}")
 
 
 _PREFIX = "state_dict."
@@ -111,12 +90,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
-    """Put a checkpoint's weights into a policy that was loaded from the same configuration.
-
-    Args:
-        policy: loaded.
-        weights: of the whole module; a critic's are left out, also those of its adapter in the policy's model.
-    """
+    """Put a checkpoint's weights into a policy that was loaded from the same configuration."""
     own = {
         name.removeprefix("policy."): value
         for name, value in weights.items()
@@ -143,18 +117,9 @@ def write_model(
     overwrite: bool = False,
     stop_strings: Sequence[str] = (),
 ) -> str:
-    """Write a policy as a folder of its own.
+    """Write a policy as a folder of its own; return ``model`` or ``adapter``, which it then holds.
 
-    Args:
-        policy: loaded.
-        folder: must not exist, or be empty.
-        merge: add adapters to the base, so that ``transformers`` alone loads the result.
-        dtype: of the written weights; ``None`` for the policy's own.
-        overwrite: replace the folder if it holds a model or an adapter.
-        stop_strings: what ends a completion beside EOS, for the generation config.
-
-    Returns:
-        ``model`` or ``adapter``: what the folder holds.
+    Adapters are added to their base if ``merge``, so that ``transformers`` alone loads the result.
     """
     replaces = overwrite and any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
     if folder.exists() and any(folder.iterdir()) and not replaces:

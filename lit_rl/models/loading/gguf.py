@@ -12,12 +12,7 @@ from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve
 
 
 def convert(source: str, folder: str) -> None:
-    """Write the model and the tokenizer of a GGUF file as a folder of transformers.
-
-    Args:
-        source: the file, or ``package:NAME/PATH`` of a file that an installed package ships.
-        folder: made if it is missing.
-    """
+    """Write the model and the tokenizer of a GGUF file as a folder of transformers."""
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -79,13 +79,7 @@ def base_of_adapter(source: str) -> str:
 
 @contextmanager
 def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
-    """Say in one line that something could not be loaded, from where, and which key names it.
-
-    Args:
-        kind: ``model``, ``tokenizer`` or ``adapter``.
-        source: folder or hub id.
-        key: of the configuration, where the source was given.
-    """
+    """Say in one line that something could not be loaded, from where, and which key names it."""
     try:
         with without_retries(source):
             yield

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -38,26 +36,12 @@ from lit_rl.models.loading.sources import (
 )
 from lit_rl.training.precision import torch_dtype
 
-_MISTYPED = 0.9
-"""Likeness from which on an unknown field of a configuration is taken for a mistyped one."""
-
 _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A causal language model and its adapters, described before anything is loaded.
-
-    Args:
-        source: hub id, folder of a model or a PEFT adapter, or a model of transformers; ``None`` builds a model from
-            ``config``.
-        config: fields of a new model's configuration, ``model_type`` among them.
-        lora: shape of new adapters; ``None`` for none.
-        dtype: of the weights, by torch's name.
-        attention: attention implementation of transformers; ``None`` lets it choose.
-        init_seed: seed of the initial weights of a new model and of new adapters.
-        quantization: ``4bit`` loads the base in 4 bits.
-    """
+    """A causal language model and its adapters, described before anything is loaded."""
 
     source: Any = None
     config: Mapping[str, Any] | None = None
@@ -74,10 +58,6 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     For some model types (``qwen2`` among them in transformers 5) ``AutoTokenizer`` ignores the tokenizer that a folder
     declares and splits text by another one's rules: the model would silently read other tokens than it was trained
     on. A folder that declares the generic class is therefore read by that class.
-
-    Args:
-        source: hub id or folder.
-        key: the configuration's key under which the source was given.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -97,10 +77,6 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     """Build or load the model that ``spec`` describes, with adapters where it has them.
 
     The global random state is left as it was: initial weights depend on ``spec.init_seed`` alone.
-
-    Args:
-        spec: what to build.
-        tokenizer: the policy's; gives a new model its vocabulary size and special tokens.
 
     Returns:
         A causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
@@ -159,7 +135,6 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
         **dict(spec.config or {}),
     }
     dtype = torch_dtype(spec.dtype)
-    _require_fields(fields)
     try:
         config = AutoConfig.for_model(**fields)
         with plain_refusals(config.model_type, spec.attention):
@@ -167,23 +142,6 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     except (ArithmeticError, AttributeError, IndexError, RuntimeError, TypeError) as error:
         said = " ".join(str(error).split())
         raise UsageError(f"{CONFIG_KEY}: {fields['model_type']} cannot be built: {said}; correct its sizes") from error
-
-
-def _require_fields(fields: Mapping[str, Any]) -> None:
-    """Refuse a field of a configuration that is nearly one of its model's: transformers keeps any, and ignores it."""
-    from transformers import CONFIG_MAPPING, PreTrainedConfig
-
-    name = fields.get("model_type")
-    if name not in CONFIG_MAPPING:
-        near = get_close_matches(str(name), list(CONFIG_MAPPING), n=2)
-        meant = f"; did you mean {' or '.join(near)}?" if near and name else "; qwen2 and llama are such types"
-        raise ArgumentError(f"{CONFIG_KEY}.model_type", "a type of model that transformers has", f"{name}{meant}")
-    own = CONFIG_MAPPING[name]
-    known = {name for kind in (own, PreTrainedConfig) for name in inspect.signature(kind.__init__).parameters}
-    known |= {*own.attribute_map, "model_type", "bos_token_id", "eos_token_id", "pad_token_id"}
-    for field in sorted(fields.keys() - known):
-        if near := get_close_matches(field, known, n=1, cutoff=_MISTYPED):
-            raise ArgumentError(f"{CONFIG_KEY}.{field}", f"a field of {name}", "another", f"did you mean {near[0]}?")
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
