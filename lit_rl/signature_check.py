@@ -170,7 +170,8 @@ def check(value: Any, hint: Any, path: str, *, config: bool = False, default: An
         ArgumentError: the value fits no type of the annotation; of several reasons the one about the innermost part.
     """
     kinds, reasons, remedies = list(alternatives(hint)), list[UsageError](), list[str]()
-    for kind in sorted(kinds, key=lambda kind: get_origin(kind) != Literal):  # a word is no hub id
+    words = [kind for kind in kinds if str(get_origin(kind)) == str(Literal)]  # first: a word is no hub id
+    for kind in [*words, *(kind for kind in kinds if kind not in words)]:
         try:
             return _as(value, kind, path, config, default)
         except _Misfit as misfit:
