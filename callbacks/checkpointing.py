@@ -22,13 +22,14 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
+from lit_rl.errors import ArgumentError, UsageError, require_above
 from lit_rl.execution import SandboxError
 from lit_rl.models.loading.sources import ADAPTER_CONFIG
 from lit_rl.reports.run_files.settings import changes_on_resume, settings_of
+from lit_rl.signature_check import TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 
 
@@ -338,10 +339,6 @@ def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
 
     A run that saved itself returns, and Lightning ends an interrupted process as if it had failed (Ctrl-C) or succeeded
     (SIGTERM).
-
-    Raises:
-        KeyboardInterrupt: the signal was Ctrl-C.
-        SystemExit: it was one of a scheduler; the status is 75 if :class:`Checkpointing` lets a next start resume.
     """
     terminated = False
     try:

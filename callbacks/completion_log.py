@@ -8,9 +8,9 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 
-from lit_rl.arguments import TypedArguments
 from lit_rl.reports.diagnosis.history import Decode
 from lit_rl.rollout import Evaluated, Rollout
+from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Completions, Judgement, StopReason
 
 

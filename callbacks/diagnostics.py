@@ -13,13 +13,14 @@ import torch
 from lightning.pytorch.cli import SaveConfigCallback
 from torch import Tensor
 
-from lit_rl.arguments import TypedArguments, require_at_least
 from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.callbacks.tensorboard_layout import boards_of
+from lit_rl.errors import require_at_least
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, Rule, RunSettings
 from lit_rl.reports.diagnosis.failures import cut_rows
 from lit_rl.reports.diagnosis.history import CUT, GROUPS, HIGHEST, LAG, LOWEST, MOVED, REWARD, ROWS, WEIGHT_SIZE
 from lit_rl.rollout import FinishedRollout
+from lit_rl.signature_check import TypedArguments
 
 _log = logging.getLogger("lit_rl.diagnostics")
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256

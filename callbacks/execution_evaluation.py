@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.reports.summary import PassAtK, ProblemCounts, summarise
 from lit_rl.rollout import Evaluated
+from lit_rl.signature_check import TypedArguments
 from lit_rl.training.ranks import Means
 
 

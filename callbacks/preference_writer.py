@@ -7,9 +7,9 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.arguments import TypedArguments
 from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
 from lit_rl.rollout import Evaluated
+from lit_rl.signature_check import TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 
 Position = tuple[int, int, int]

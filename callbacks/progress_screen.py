@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.arguments import TypedArguments
 from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.callbacks.run_summary import Rows, head_of, short_name, summary_of, validation_summary
 from lit_rl.callbacks.tensorboard_layout import headline
 from lit_rl.reports.run_files.row_text import clock_text
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
+from lit_rl.signature_check import TypedArguments
 from lit_rl.training.progress import Progress
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.arguments import LitRLError
+from lit_rl.errors import LitRLError
 
 _CHECKPOINT = re.compile(r"(?:rollout|update)_(\d+)\.ckpt")
 _MANIFEST = "manifest.json"

@@ -9,13 +9,14 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
-from lit_rl.arguments import TypedArguments, require_at_least
 from lit_rl.callbacks.checkpointing import validation_metrics
+from lit_rl.errors import require_at_least
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.run_files.settings import values_of
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
+from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Experience
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, require_share, shown
+from lit_rl.errors import ArgumentError, UsageError, require_at_least, require_share, shown
 from lit_rl.functional.masking import (
     SumOverRanks,
     group_sizes,
@@ -30,6 +30,7 @@ from lit_rl.functional.masking import (
     shape_of,
     statistics_dtype,
 )
+from lit_rl.signature_check import TypedArguments
 
 __all__ = [
     "GAE",

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import TypedArguments, require_above, require_share
+from lit_rl.errors import require_above, require_share
+from lit_rl.signature_check import TypedArguments
 
 __all__ = ["JSD", "Divergence", "SampledReverseKL"]
 

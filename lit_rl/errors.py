@@ -142,11 +142,7 @@ def seed_or_global(seed: int | None) -> int:
 
 
 def with_variables(text: str) -> str:
-    """Expand the environment variables in a path.
-
-    Raises:
-        FileNotFoundError: one is not set.
-    """
+    """Expand the environment variables in a path."""
     expanded = os.path.expandvars(text)
     if unset := _ENVIRONMENT_VARIABLE.search(expanded):
         name = unset[1] or unset[2]

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least, typed_arguments
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
+from lit_rl.errors import ArgumentError, UsageError, require_at_least
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.reports.summary import PassAtK, with_programs
 from lit_rl.rollout import Environment, Rollout, write_rows
+from lit_rl.signature_check import typed_arguments
 from lit_rl.training.fixed_costs import keep_freed_memory
 from lit_rl.training.ranks import evaluating
 from lit_rl.training.threads import threads_of_run

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, TextIO
 
 import yaml
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 
 _FREE_BYTES = 64 << 20
 _MOST_TIMES = 50

@@ -35,11 +35,7 @@ def load_when_used(package: str, file: str) -> tuple[Callable[[str], object], Ca
 
 
 def load_extra(module: str, needed_by: str, extra: str) -> ModuleType:
-    """Import a package that only some parts of the library need.
-
-    Raises:
-        ModuleNotFoundError: it is not installed; the message names the extra.
-    """
+    """Import a package that only some parts of the library need."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -16,9 +16,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip
+from lit_rl.errors import ArgumentError, UsageError, require_above, require_clip
 from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
 from lit_rl.functional.ratios import RatioLevel, importance_weights, log_ratio
+from lit_rl.signature_check import TypedArguments
 
 __all__ = [
     "CISPO",

@@ -165,9 +165,6 @@ def check(value: Any, hint: Any, path: str, *, config: bool = False, default: An
         path: names the value in messages.
         config: whether the value is of a configuration, whose parts nothing has built yet.
         default: of the argument; its class is meant where keys come without one.
-
-    Raises:
-        ArgumentError: the value fits no type of the annotation; of several reasons the one about the innermost part.
     """
     kinds, reasons, remedies = list(alternatives(hint)), list[UsageError](), list[str]()
     words = [kind for kind in kinds if str(get_origin(kind)) == str(Literal)]  # first: a word is no hub id

@@ -18,18 +18,11 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import (
-    ArgumentError,
-    UsageError,
-    require_above,
-    require_at_least,
-    require_share,
-    shown,
-    typed_group,
-)
+from lit_rl.errors import ArgumentError, UsageError, require_above, require_at_least, require_share, shown
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
+from lit_rl.signature_check import typed_group
 
 Message = Mapping[str, str]
 Rows = TypeVar("Rows", "Completions", "Experience")

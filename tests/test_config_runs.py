@@ -21,9 +21,9 @@ from support.tiny_models import TINY_QWEN2
 from support.translated_rows import humanevalx, multiple
 
 import lit_rl.cli.main  # noqa: F401  # short class names
-from lit_rl.arguments import UsageError
 from lit_rl.cli.main import Cli
 from lit_rl.cli.replay import replay
+from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.reports.run_files.files import read_rollouts

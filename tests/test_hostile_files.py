@@ -22,10 +22,10 @@ from jsonargparse import ArgumentParser
 from support.recorded_runs import row, write_run
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.arguments import UsageError
 from lit_rl.cli.main import main
 from lit_rl.data import Basics
 from lit_rl.data.rows import read_rows
+from lit_rl.errors import UsageError
 from lit_rl.foreign_files import load_yaml
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PolicyModule

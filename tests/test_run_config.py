@@ -21,11 +21,11 @@ from support.command_line import BASE, TINY, answer
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_rl.cli.main
-from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.callbacks.named_checkpoint import warn_of_weights
 from lit_rl.cli.main import Cli, main
 from lit_rl.cli.run_config import with_nulls
+from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.reports.run_files.files import read_metrics

@@ -8,12 +8,12 @@ from typing import Any
 
 from jsonargparse import Namespace
 
-from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli import options
 from lit_rl.cli.checked_data import Findings, find_accepted, run_references
 from lit_rl.cli.config_files import with_parts
 from lit_rl.data.rows import RowError, collecting
 from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.errors import UsageError, require_at_least
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 

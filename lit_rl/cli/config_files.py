@@ -54,9 +54,6 @@ def with_parts(
 
     Returns:
         The arguments, in which ``--config FILE`` became ``--config={...}``, and the part of each file.
-
-    Raises:
-        ValueError: ``--config`` without a file.
     """
     found: list[str] = []
     parts: dict[str, Mapping[str, Any]] = {}

@@ -18,7 +18,6 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.cli.check_contamination import check_contamination
@@ -43,6 +42,7 @@ from lit_rl.cli.shipped_docs import docs
 from lit_rl.cli.show import show
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
+from lit_rl.errors import LitRLError, UsageError
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, located
 from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, quiet

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lit_rl.arguments import require_at_least
 from lit_rl.cli import options
 from lit_rl.cli.trace import Job, Trace, job_of, trace
+from lit_rl.errors import require_at_least
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
 _GIGA = 1e9

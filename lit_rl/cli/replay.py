@@ -21,10 +21,10 @@ from typing import Any
 import torch
 import yaml
 
-from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli import options
 from lit_rl.cli.config_files import files_of, flat, with_parts
 from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.errors import UsageError, require_at_least
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.modules.checkpoint import only_classes_of

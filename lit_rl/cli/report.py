@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.errors import UsageError, require_at_least
 from lit_rl.reports.learned import answer
 from lit_rl.reports.run_files.records import Curve
 from lit_rl.reports.run_files.row_text import number_text, printable

@@ -12,8 +12,8 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks.progress_screen import ProgressScreen
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.runs import MEASURED_ALONE
 

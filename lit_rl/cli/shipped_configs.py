@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FLAGS, _FLAG = ("--config", "-c"), "--config="

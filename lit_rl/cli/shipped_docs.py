@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

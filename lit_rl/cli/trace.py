@@ -23,8 +23,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lit_rl.arguments import UsageError
 from lit_rl.engines.in_process import InProcess
+from lit_rl.errors import UsageError
 from lit_rl.functional import linear_head
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM

@@ -6,9 +6,9 @@ from typing import Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.arguments import UsageError
 from lit_rl.data.rows import local_path
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.reports.run_files.files import read_rollouts
 from lit_rl.reports.run_files.records import RecordedRow

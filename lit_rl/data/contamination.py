@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.types import Problem
 
 

@@ -7,12 +7,12 @@ import re
 from dataclasses import replace
 from typing import Unpack
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.mbpp_plus import comparing_test, written_check
 from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
 from lit_rl.data.task import Cut, CutTask, TaskOptions
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
 
@@ -162,11 +162,7 @@ def with_helpers(test: str, prompt: str, entry_point: str) -> str:
 
 
 def before_function(source: str, name: str) -> str:
-    """Return the imports and helpers before the definition of a function.
-
-    Raises:
-        ValueError: no function of that name is defined at column 0.
-    """
+    """Return the imports and helpers before the definition of a function."""
     definition = re.search(rf"^(async +)?def +{re.escape(name)}\b", source, flags=re.MULTILINE)
     if definition is None:
         raise UsageError(f"the source defines no function {name}; fix or remove the row")

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Unpack
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.mbpp_plus import compare_of, reference_test, written_check
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
 
@@ -216,11 +216,7 @@ class MBPPPlus(MBPP):
 
 
 def parse_task(row: Row) -> MBPPTask:
-    """One row in any of the four formats.
-
-    Raises:
-        RowError: a field is missing or of a wrong type.
-    """
+    """One row in any of the four formats."""
     if "base_input" in row:
         return _parse_plus(row)
     number, program = row.integer("task_id"), _unix(row.text("code"))

@@ -117,11 +117,7 @@ def argument_shapes(asserts: str, function: str) -> list[Shape]:
 
 
 def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
-    """Positional arguments of every call of a ``MbppPlus.jsonl`` row, base inputs first.
-
-    Raises:
-        RowError: inputs that are not lists of arguments.
-    """
+    """Positional arguments of every call of a ``MbppPlus.jsonl`` row, base inputs first."""
     shapes = argument_shapes(row.text("assertion"), row.text("entry_point"))
     restored = []
     # One row has {} where it has no further inputs.

@@ -10,9 +10,9 @@ from itertools import accumulate, zip_longest
 from math import isfinite
 from typing import Unpack
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, told_apart
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.types import Problem
 
 _LINE = 10**18

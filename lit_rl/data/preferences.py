@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Unpack
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 

@@ -11,7 +11,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch.utils.data import SequentialSampler
 
-from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.errors import UsageError, require_at_least
 from lit_rl.types import Problem
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from lit_rl.arguments import ArgumentError, UsageError, shown, with_variables
+from lit_rl.errors import ArgumentError, UsageError, shown, with_variables
 from lit_rl.foreign_files import open_text
 from lit_rl.lazy import load_extra
 
@@ -175,10 +175,6 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         parse: makes one value from one row.
         bad_rows: ``error`` raises at the first row that ``parse`` refuses; ``skip`` leaves such rows out and
             warns at the end with their number and the first error.
-
-    Raises:
-        RowError: from ``parse``, or in place of an ``AttributeError``, ``KeyError``, ``TypeError`` or ``ValueError``
-            of it.
     """
     skipped: list[RowError] = []
     for row in rows:

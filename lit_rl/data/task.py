@@ -12,17 +12,10 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 import lightning.pytorch as pl
 
-from lit_rl.arguments import (
-    ArgumentError,
-    TypedArguments,
-    UsageError,
-    require_at_least,
-    seed_or_global,
-    shown,
-    typed_arguments,
-)
 from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.errors import ArgumentError, UsageError, require_at_least, seed_or_global, shown
 from lit_rl.execution.program import Extraction
+from lit_rl.signature_check import TypedArguments, typed_arguments
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]

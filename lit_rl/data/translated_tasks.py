@@ -8,10 +8,10 @@ from typing import ClassVar, Unpack
 
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, shown
 from lit_rl.data.prompts import Form, chat, fenced
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Cut, CutTask, TaskOptions
+from lit_rl.errors import ArgumentError, shown
 from lit_rl.execution.checks import UNIT_TESTS, Language, UnitTests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.types import Problem

@@ -34,9 +34,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from lit_rl.arguments import LitRLError, TypedArguments, UsageError
+from lit_rl.errors import LitRLError, UsageError
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
+from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 
@@ -62,9 +63,6 @@ class Session(ABC):
 
         Args:
             requests: ``row`` is the caller's to choose and comes back with the answer.
-
-        Raises:
-            ValueError: the engine cannot do what a request asks for; none of these requests is accepted.
         """
 
     @abstractmethod

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import torch
 
-from lit_rl.arguments import require_at_least
 from lit_rl.engines.engine import Engine, Session
+from lit_rl.errors import require_at_least
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RunningBatch
 from lit_rl.training.ranks import evaluating, phase, unsharded

@@ -14,7 +14,6 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import require_at_least, require_share
 from lit_rl.engines.engine import Engine, Session
 from lit_rl.engines.vllm_package import (
     adapter_arguments,
@@ -37,6 +36,7 @@ from lit_rl.engines.whole_weights import (
     whole_weights,
     write_adapter,
 )
+from lit_rl.errors import require_at_least, require_share
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec

@@ -13,9 +13,9 @@ from urllib.request import HTTPErrorProcessor, ProxyHandler, Request, build_open
 
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import UsageError
 from lit_rl.engines.engine import EngineError
 from lit_rl.engines.vllm_package import require_release
+from lit_rl.errors import UsageError
 
 _TOLD = 300  # characters of what a server says that a message repeats
 _LONGEST_PAUSE = 10.0  # seconds between two tries

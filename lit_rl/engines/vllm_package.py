@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of, replaced
 from lit_rl.training.ranks import world_size

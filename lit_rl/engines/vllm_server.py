@@ -15,7 +15,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from lit_rl.arguments import UsageError, require_above, require_at_least
 from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_client import VLLMClient
 from lit_rl.engines.vllm_package import sampling_params
@@ -30,6 +29,7 @@ from lit_rl.engines.whole_weights import (
     write_adapter,
     write_weights,
 )
+from lit_rl.errors import UsageError, require_above, require_at_least
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec

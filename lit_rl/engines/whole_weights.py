@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.engines.engine import EngineError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.models.adapters import POLICY, has_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of

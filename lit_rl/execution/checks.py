@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from lit_rl.arguments import ArgumentError, shown
+from lit_rl.errors import ArgumentError, shown
 from lit_rl.execution.interface import Check, require_carried, wall_limit
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, shown
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.value_text import shortened
+from lit_rl.signature_check import TypedArguments
 
 _LONGEST_LINE = 100
 

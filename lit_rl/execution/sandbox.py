@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Self
 
-from lit_rl.arguments import ArgumentError, require_at_least
+from lit_rl.errors import ArgumentError, require_at_least
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
@@ -55,10 +55,6 @@ class Sandbox(ProgramRunner):
         packages: names of installed packages that programs may import besides the standard library.
         allow_weak: run even where tier 0 is not available. Programs can then read and write this user's files.
         temporary_folder: where work folders are made; ``None`` for the system's.
-
-    Raises:
-        SandboxError: for a tier that does not exist.
-        ValueError: for no workers, or a package that is not installed.
     """
 
     def __init__(
@@ -108,11 +104,7 @@ class Sandbox(ProgramRunner):
         return type(self), self._arguments
 
     def start(self) -> Self:
-        """Start the workers, unless they run already.
-
-        Raises:
-            SandboxError: if a worker cannot start, or the sandbox was closed, with the reason.
-        """
+        """Start the workers, unless they run already."""
         with self._starting:
             if self._closed:
                 raise SandboxError("the sandbox is closed; make a new one")
@@ -166,12 +158,7 @@ class Sandbox(ProgramRunner):
         self._threads = threads
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
-        """Queue one program for judging; returns at once.
-
-        Raises:
-            ArgumentError: for a program that is no text, or a check that is none.
-            SandboxError: if the sandbox cannot start, or is closed.
-        """
+        """Queue one program for judging; returns at once."""
         return self._enqueue([Waiting(program, check)])[0].future
 
     def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lit_rl.arguments import LitRLError, UsageError
+from lit_rl.errors import LitRLError, UsageError
 from lit_rl.execution.confinement.cgroup import ControlGroup
 from lit_rl.execution.confinement.kernel import libc
 from lit_rl.execution.zygote.work_folder import empty_folder

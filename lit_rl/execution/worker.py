@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from lit_rl.arguments import LitRLError
+from lit_rl.errors import LitRLError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
 from lit_rl.execution.interface import Outcome, Verdict, receive_message, require_program, send_message

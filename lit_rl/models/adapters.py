@@ -20,9 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import UsageError, require_above, require_at_least, require_share, typed_group
+from lit_rl.errors import UsageError, require_above, require_at_least, require_share
 from lit_rl.models.family import base_of
 from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
+from lit_rl.signature_check import typed_group
 
 POLICY = "policy"
 REFERENCE = "reference"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least, seed_or_global, shown
+from lit_rl.errors import ArgumentError, UsageError, require_at_least, seed_or_global, shown
 from lit_rl.functional.logprobs import (
     Compare,
     TokenLogits,

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import TypedArguments, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.functional.logprobs import completion_positions
 from lit_rl.functional.masking import ends
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
@@ -23,6 +23,7 @@ from lit_rl.models.loading.weights import load_model
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
+from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Completions
 
 

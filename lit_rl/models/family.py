@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.functional.linear_head import LinearHead, narrowed
 from lit_rl.functional.logprobs import Projection
 from lit_rl.training.ranks import evaluating
@@ -168,12 +168,7 @@ def is_plain(layer: Any) -> bool:
 
 @torch.no_grad()
 def check_projection(model: Any) -> None:
-    """Raise unless :func:`projection` reproduces the model's own logits on a few tokens.
-
-    Raises:
-        UnsupportedModelError: the family does something to its logits that :func:`projection` does not know;
-            training it would silently follow wrong log-probabilities.
-    """
+    """Raise unless :func:`projection` reproduces the model's own logits on a few tokens."""
     device = next(model.parameters()).device
     ids = torch.arange(1, 5, device=device)[None] % text_config(model).vocab_size
     with evaluating(model):

@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import TypedArguments, UsageError, typed_arguments
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
+from lit_rl.signature_check import TypedArguments, typed_arguments
 from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Generation, Problem, Sampling
 

@@ -38,9 +38,6 @@ def probe(model: Any) -> None:
     """Raise unless sampling and training agree on logits, with adapters and without.
 
     Costs five forward passes over some 30 tokens, and five more where there are adapters.
-
-    Raises:
-        UnsupportedModelError: they differ, or the model cannot do one of the two.
     """
     with evaluating(model):
         _compare(model)

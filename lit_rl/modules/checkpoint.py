@@ -25,10 +25,11 @@ from jsonargparse._common import parsing_settings  # public functions add to the
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lit_rl.arguments import TypedArguments, UsageError, arguments_of
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import PLACEHOLDER, TaskDataModule
+from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
+from lit_rl.signature_check import TypedArguments, arguments_of
 
 
 def describe_policy(module: object, policy: Policy) -> str | None:

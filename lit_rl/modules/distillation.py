@@ -17,8 +17,8 @@ from typing import Any, Literal, Unpack
 
 from torch import Tensor
 
-from lit_rl.arguments import UsageError, require_above, require_at_least, typed_group
 from lit_rl.divergences import JSD, Divergence, SampledReverseKL
+from lit_rl.errors import UsageError, require_above, require_at_least
 from lit_rl.execution.interface import Verdict
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
@@ -31,6 +31,7 @@ from lit_rl.rewards.places import TokenPlaces, blame_line
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
+from lit_rl.signature_check import typed_group
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Problem
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lit_rl.arguments import ArgumentError, require_above
 from lit_rl.data.preferences import pair_of
+from lit_rl.errors import ArgumentError, require_above
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer

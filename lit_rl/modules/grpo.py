@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.advantages import GroupMean, RowAdvantages, decoupled_advantages
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
 from lit_rl.modules.rollout_module import RolloutModule, RolloutOptions
 from lit_rl.rewards.composite import Composite

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.objective import Logprobs, Objective

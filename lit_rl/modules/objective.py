@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least, shown, typed_group
+from lit_rl.errors import ArgumentError, UsageError, require_at_least, shown
 from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
@@ -23,6 +23,7 @@ from lit_rl.losses import (
     Tokens,
     TruncatedWeights,
 )
+from lit_rl.signature_check import typed_group
 from lit_rl.types import Experience
 
 KLPlace = Literal["loss", "reward"]

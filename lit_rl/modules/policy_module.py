@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lit_rl.arguments import TypedArguments, UsageError, seed_or_global, shown
 from lit_rl.data.task import Split, show_all_arguments
+from lit_rl.errors import UsageError, seed_or_global, shown
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
@@ -41,6 +41,7 @@ from lit_rl.reports.run_files.settings import values_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
+from lit_rl.signature_check import TypedArguments
 from lit_rl.training.fixed_costs import begin_training, end_training, keep_freed_memory
 from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
 from lit_rl.training.progress import Clock, Progress

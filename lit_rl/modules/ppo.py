@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.advantages import GAE, TokenAdvantages
-from lit_rl.arguments import ArgumentError, shown
+from lit_rl.errors import ArgumentError, shown
 from lit_rl.functional.masking import (
     SumOverRanks,
     aggregate,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
-from lit_rl.arguments import ArgumentError, UsageError, require_share
+from lit_rl.errors import ArgumentError, UsageError, require_share
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.losses import PolicyGradient
 from lit_rl.models.policy import Policy

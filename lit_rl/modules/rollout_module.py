@@ -18,7 +18,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
 from lit_rl.advantages import RowAdvantages
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import UnitTests
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator

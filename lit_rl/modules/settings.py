@@ -9,16 +9,9 @@ from typing import Any
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
-from lit_rl.arguments import (
-    ArgumentError,
-    LitRLError,
-    UsageError,
-    require_above,
-    require_at_least,
-    require_share,
-    typed_group,
-)
+from lit_rl.errors import ArgumentError, LitRLError, UsageError, require_above, require_at_least, require_share
 from lit_rl.functional.masking import AggregateMode
+from lit_rl.signature_check import typed_group
 from lit_rl.types import Sampling
 
 

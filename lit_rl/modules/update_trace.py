@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import LitRLError
+from lit_rl.errors import LitRLError
 from lit_rl.types import Completions, Experience
 
 Evidence = dict[str, Any]

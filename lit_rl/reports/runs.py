@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.foreign_files import require_regular
 from lit_rl.reports.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
 from lit_rl.reports.run_files.records import Curve, Diagnosis, RecordedRollout

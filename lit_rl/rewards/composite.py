@@ -9,9 +9,10 @@ from typing import Any, SupportsFloat
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import TypedArguments, UsageError, require_number, shown
+from lit_rl.errors import UsageError, require_number, shown
 from lit_rl.rewards.places import Parts, TokenPlaces, utf8
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
+from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
 

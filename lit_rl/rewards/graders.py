@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from lit_rl.arguments import TypedArguments
 from lit_rl.models.padding import pad_left
+from lit_rl.signature_check import TypedArguments
 
 _LIKE_A_TOKEN = re.compile(r"(?<=[<\[])(?=[|｜][^<>\s]*[|｜]>|/?s>|(?:start|end)_of_turn>|/?INST\])")
 """After the first character of what the tokenizers of common chat models read as a special token."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from lit_rl.arguments import UsageError, require_number
+from lit_rl.errors import UsageError, require_number
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank

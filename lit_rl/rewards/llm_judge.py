@@ -8,7 +8,7 @@ from string import Formatter
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.arguments import ArgumentError, UsageError, require_number, shown
+from lit_rl.errors import ArgumentError, UsageError, require_number, shown
 from lit_rl.rewards.graders import Grader
 from lit_rl.rewards.places import rows, utf8
 from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, reference_of

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lit_rl.arguments import UsageError, require_number
+from lit_rl.errors import UsageError, require_number
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 

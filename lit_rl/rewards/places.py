@@ -36,7 +36,7 @@ from typing import Literal, NamedTuple, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import SourceReader, without_future
 from lit_rl.functional.masking import last_tokens

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final, Literal
 
-from lit_rl.arguments import UsageError, require_number
+from lit_rl.errors import UsageError, require_number
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards.places import blame_line, rows, unjudged

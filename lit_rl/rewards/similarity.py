@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, Literal
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, data_flow
 from lit_rl.rewards.places import check_language, unread

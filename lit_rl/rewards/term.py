@@ -14,7 +14,8 @@ from typing import Final
 
 from torch import Tensor
 
-from lit_rl.arguments import TypedArguments, UsageError, require_number
+from lit_rl.errors import UsageError, require_number
+from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Completions, Judgement, Problem
 
 ALL_TEXT: Final = sys.maxsize

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from lit_rl.arguments import UsageError
 from lit_rl.engines.engine import Engine, Session, check_answer
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left, pad_right

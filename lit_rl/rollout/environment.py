@@ -9,9 +9,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from lit_rl.arguments import TypedArguments, UsageError, require_at_least
+from lit_rl.errors import UsageError, require_at_least
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
+from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
 
 

@@ -13,13 +13,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import TypedArguments, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left
 from lit_rl.rollout.environment import Attempt
 from lit_rl.rollout.records import Judge, Rollout
 from lit_rl.rollout.repair import feedback_values, require_placeholders
+from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Completions, Message, Problem
 
 FEEDBACK = "{prompt}\n\nAn earlier answer failed:\n{feedback}\n\nGive a correct answer."

@@ -12,7 +12,7 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import LitRLError
+from lit_rl.errors import LitRLError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.program import Wanted, with_prefix

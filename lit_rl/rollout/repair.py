@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from string import Formatter
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.prepared_tests import prepare_tests

@@ -19,9 +19,9 @@ from typing import Any
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share, typed_group
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
+from lit_rl.errors import ArgumentError, UsageError, require_at_least, require_share
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
@@ -30,6 +30,7 @@ from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
+from lit_rl.signature_check import typed_group
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, rank
 from lit_rl.types import Completions, Problem, Sampling

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import LitRLError, require_above, require_at_least, typed_group
+from lit_rl.errors import LitRLError, require_above, require_at_least
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.policy import Policy
+from lit_rl.signature_check import typed_group
 from lit_rl.training.ranks import Means
 from lit_rl.types import Completions, Problem, Sampling
 

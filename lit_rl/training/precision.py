@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 
 
 def torch_dtype(name: str) -> torch.dtype:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Literal
 
-from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.errors import UsageError, require_at_least
 
 Unit = Literal["rollout", "update"]
 

@@ -14,7 +14,7 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR, ReduceLROnPlateau
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.training.progress import Clock
 
 Make = Callable[[Optimizer], Any]

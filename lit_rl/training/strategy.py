@@ -25,7 +25,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.errors import UsageError, require_at_least
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import layers_of, shard, where
 

@@ -12,10 +12,10 @@ import torch
 from support.late_verdicts import Late, PassedAndEven, WholeText
 from support.small_runs import build_module, fit, weights, whole_and_resumed
 
-from lit_rl.arguments import UsageError
 from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.data import Basics, Mixture, ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.errors import UsageError
 from lit_rl.execution import TokenTarget, Verdict
 from lit_rl.rollout import FinishedRollout
 from lit_rl.types import Problem

@@ -7,7 +7,7 @@ import math
 import pytest
 from support.slow_cases import slow_but
 
-from lit_rl.arguments import ArgumentError
+from lit_rl.errors import ArgumentError
 from lit_rl.execution import CallTests, FailedCase, Sandbox
 from lit_rl.execution.judging import driven_calls
 from lit_rl.execution.judging.compiling import _CACHE_BYTES, Compiled, Compiler

@@ -6,7 +6,7 @@ import pytest
 from support.slow_cases import slow_but
 from whole_attacks import CASES, RIGHT
 
-from lit_rl.arguments import ArgumentError
+from lit_rl.errors import ArgumentError
 from lit_rl.execution import CallTests, Sandbox, StdioTests, UnitTests
 from lit_rl.execution.languages import how_to_install, toolchain
 

@@ -15,9 +15,9 @@ from support.sampling import KEY, sample
 from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.arguments import ArgumentError
 from lit_rl.data.prompts import chat
 from lit_rl.engines import InProcess
+from lit_rl.errors import ArgumentError
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import REFERENCE

@@ -9,7 +9,7 @@ import torch
 from support.families import config_of
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.arguments import ArgumentError
+from lit_rl.errors import ArgumentError
 from lit_rl.functional.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA, decoding, probe
 from lit_rl.models.decoding import Decoding

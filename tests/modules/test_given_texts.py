@@ -14,10 +14,10 @@ from rollout.scripted import Scripted
 from support.small_runs import Words, adam, fit, grouped, quiet_trainer, weights
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.arguments import UsageError
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, write_pairs
 from lit_rl.data.task import TaskDataModule
+from lit_rl.errors import UsageError
 from lit_rl.execution import AssertTests, ReferenceText, Sandbox
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import DPO, SFT, Collect, Evaluate

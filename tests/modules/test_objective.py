@@ -10,8 +10,8 @@ import torch
 from support.two_turns import rows_of
 
 from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Collect, Objective, SeparateCritic, TestsReward, Update
-from lit_rl.arguments import UsageError
 from lit_rl.engines import InProcess
+from lit_rl.errors import UsageError
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.losses import (
     CISPO,

@@ -25,8 +25,8 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
-from lit_rl.arguments import UsageError
 from lit_rl.data import Sorting
+from lit_rl.errors import UsageError
 from lit_rl.models import SortingPolicy
 from lit_rl.modules import GRPO, Update
 from lit_rl.rewards import SortingReward

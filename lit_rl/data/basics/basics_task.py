@@ -13,11 +13,11 @@ from typing import Any, Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least
 from lit_rl.data.basics.families import FAMILIES
 from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, Rendering, problems_of
 from lit_rl.data.prompts import Form, chat, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import ArgumentError, UsageError, require_at_least
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.languages import Language
 from lit_rl.types import Problem

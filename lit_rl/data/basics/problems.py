@@ -15,9 +15,9 @@ from itertools import combinations
 from random import Random
 from typing import Any, Literal
 
-from lit_rl.arguments import UsageError
 from lit_rl.data.basics.families import NUM_CASES, Arguments, Draw, Family, draw
 from lit_rl.data.task import Split
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import FailedCase
 from lit_rl.execution.wire.value_text import call_text, value_text

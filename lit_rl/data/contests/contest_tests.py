@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.shown_examples import shown_examples
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
 from lit_rl.execution.interface import Check
 

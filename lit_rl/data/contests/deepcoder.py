@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack, cast
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
@@ -31,6 +30,7 @@ from lit_rl.data.contests.contest_tests import (
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Message, Problem

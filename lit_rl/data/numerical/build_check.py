@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lit_rl.arguments import ArgumentError, UsageError, require_count, require_seconds
+from lit_rl.errors import ArgumentError, UsageError, require_count, require_seconds
 from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
 

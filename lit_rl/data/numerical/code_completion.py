@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from lit_rl.arguments import UsageError
 from lit_rl.data.numerical.build_check import BuildAndRun
 from lit_rl.data.prompts import Form, chat
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import UsageError
 from lit_rl.types import Message, Problem
 
 SHIPPED_TREE = Path(__file__).resolve().parent / "finite_volume"

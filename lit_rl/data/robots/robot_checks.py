@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lit_rl.arguments import require_count, require_items, require_seconds
 from lit_rl.data.robots.robot_program import code_span
+from lit_rl.errors import require_count, require_items, require_seconds
 from lit_rl.execution.interface import Check
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from lit_rl.arguments import UsageError
 from lit_rl.data.robots.robot_checks import RobotCheck
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Outcome
 from lit_rl.rewards.places import blame_line, rows, unjudged
 from lit_rl.rewards.program_tests import merge_grades

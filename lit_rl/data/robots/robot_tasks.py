@@ -6,13 +6,13 @@ import csv
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from lit_rl.arguments import UsageError
 from lit_rl.data.prompts import Form
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.data.robots.robot_program import DEFINITION, prepare
 from lit_rl.data.robots.service_robot import FUNCTIONS
 from lit_rl.data.rows import Row, local_path, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions, held_out, require_some_to_train_on
+from lit_rl.errors import UsageError
 from lit_rl.types import Problem
 
 INTERFACE = '''\

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import UsageError
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
+from lit_rl.errors import UsageError
 from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.functional.masking import ends
 from lit_rl.models.codecs.codec import Codec, Spans

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Unpack
 
-from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.task import SmallTaskOptions, Split, TaskDataModule
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.fusion.judges import RemoteRun, judge_for
 from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict, require_program
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
@@ -60,9 +60,6 @@ class SandboxFusionClient(ProgramRunner):
         wall_factor: wall seconds per CPU second of a check's limit.
         num_tries: how often a request is sent before it counts as failed.
         request_seconds: seconds that the server may take beyond the program's own limit.
-
-    Raises:
-        ValueError: if no address is given.
     """
 
     def __init__(
@@ -91,9 +88,6 @@ class SandboxFusionClient(ProgramRunner):
         """Queue one program for judging; wait only while too many are pending.
 
         The future raises ``SandboxError`` if the server fails to run a known good program.
-
-        Raises:
-            ValueError: for a check that cannot be judged by a server.
         """
         require_program(program, check)
         judge = partial(judge_for(check), self._run, program)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lit_rl.arguments import ArgumentError
+from lit_rl.errors import ArgumentError
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.types import ByteSpan, Completions, Generation, Problem, PromptBatch, StopReason
 

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import TemplateError
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.fences import ends_in_thought
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.codecs.token_bytes import bytes_of, token_byte_spans

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.types import ByteSpan, ByteSpans, integers
 
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")

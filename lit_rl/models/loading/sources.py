@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from lit_rl.arguments import LitRLError, UsageError, with_variables
+from lit_rl.errors import LitRLError, UsageError, with_variables
 from lit_rl.models.family import UnsupportedModelError, replaced
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.models.adapters import (
     POLICY,
     LoRA,

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lit_rl.arguments import UsageError
+from lit_rl.errors import UsageError
 from lit_rl.foreign_files import most_unpacked, open_regular, too_large
 from lit_rl.reports.run_files.records import (
     Diagnosis,

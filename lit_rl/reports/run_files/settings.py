@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from lit_rl.arguments import ArgumentError
+from lit_rl.errors import ArgumentError
 from lit_rl.foreign_files import load_yaml, open_regular
 
 CONFIG_FILE = "config.yaml"
