@@ -22,9 +22,7 @@ import torch
 import lit_rl
 from lit_rl import GRPO, Basics, CausalLM, Sampling, Sandbox, TestsReward, Trainer, Update
 
-HOMES = tuple(
-    str(Path(one).resolve()) for one in (Path(lit_rl.__file__).parent, Path(__file__).parents[1] / "callbacks")
-)
+HOME = str(Path(lit_rl.__file__).parent)
 TINY = {
     "model_type": "llama",
     "hidden_size": 32,
