@@ -199,7 +199,7 @@ def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, ver
         Path(made, "linked").symlink_to("tree")
         files = "tree/sub/secret linked/sub/secret .git/objects/secret copies/secret beside"
         command = f"cd {made}; for f in {files} {made}/tree/sub/secret; do cat $f && echo $f; done; gcc --version"
-        hidden = [*build._originals(f"{made}/linked"), f"{made}/copies"]
+        hidden = [*build.originals_of(f"{made}/linked"), f"{made}/copies"]
         report = boxed_at(command, hidden=hidden, namespaces=namespaces, landlock_version=version)
         assert report.log.count("int secret;") == 1 and "int secret;beside" in report.log
         assert report.status == 0, report.log

@@ -206,11 +206,14 @@ def _boxed(
     limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
     variables = {**dict(check.environment), **(environment or {})}
     os.chmod(folder, 0o700)  # the command before may have closed it
-    # The tree, and the histories of version control in which its masked lines may be found.
-    tree = Path(check.tree).resolve()
-    originals = (str(tree), *(str(above / name) for above in tree.parents for name in _VERSIONS))
-    hidden = (*originals, str(folder.parent))
+    hidden = (*originals_of(check.tree), str(folder.parent))
     return run_boxed(command, folder, limits, readable=check.readable, hidden=hidden, environment=variables)
+
+
+def originals_of(tree: str) -> list[str]:
+    """The tree, and the histories of version control in which its masked lines may be found."""
+    path = Path(tree).resolve()
+    return [str(path), *(str(above / name) for above in path.parents for name in _VERSIONS)]
 
 
 def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
