@@ -62,7 +62,8 @@ def test_grpo_from_scratch_runs_from_imitation_to_measurement(capsys: pytest.Cap
 
 
 def test_the_sandbox_rewards_programs_in_trl(model: str) -> None:
-    pytest.importorskip("trl", reason="trl is not installed: pip install trl")
+    for package in ("trl", "datasets"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install trl")
     small = {"num_generations": 2, "per_device_train_batch_size": 4, "max_completion_length": 6}
     assert script("sandbox_in_trl").main(model, steps=1, **small) == [0.0], "an untrained policy solves nothing"
 

@@ -72,7 +72,7 @@ COMMANDS = {
     "--trainer.callbacks '[{class_path: Checkpointing, init_args: {foldr: x}}]'": "did you mean folder?",
     """--model.rewards '[{"class_path": "TestsReward", "init_args": {"wieght": 2}}]'""": "did you mean weight?",
     "--model.policy.lora '{rank: 4, alhpa: 3}'": "did you mean alpha?",
-    "--model.credit spans": "it is an argument of PPO and REINFORCE",
+    "--model.credit spans": "it is an argument of PPO and",
     "--model.num_generations 4": "write model.sampling.num_samples",
     "--model.beta 0.1": "write model.objective.kl_coef",
     "--model.learning_rate 1e-5": "write model.update.optimizer.lr",

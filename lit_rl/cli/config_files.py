@@ -153,7 +153,7 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
     task = class_named(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
     if task and "validation_tasks" in arguments_of(task) and "validation_tasks" not in merged["data"]:
         found.append("--data.validation_tasks=null")  # or the parser keeps those of the earlier task
-    for section in homes:
+    for section in homes if words[0] in RUNS else ():  # other verbs want one section alone
         if isinstance(given := merged.get(section), Mapping) and given and "class_path" not in given:
             raise UsageError(f"{section} names no class: give class_path, and {next(iter(given))} under init_args")
     return found
