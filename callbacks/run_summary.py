@@ -64,7 +64,7 @@ def logs_of(trainer: pl.Trainer) -> Rows:
 
 
 def summary_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
-    """What a run leaves: diagnoses, best and last checkpoint, and commands that use them."""
+    """The last lines of a run: diagnoses, best and last checkpoint, and commands that use them."""
     rows = [("diagnosis", one.line()) for one in open_diagnoses(trainer)]
     commands = []
     for record in trainer.callbacks:  # type: ignore[attr-defined]

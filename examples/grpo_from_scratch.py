@@ -21,7 +21,7 @@ from torch import Tensor
 
 
 def group_advantages(rewards: Tensor) -> Tensor:
-    """How much better than its group each completion was: A = (r - mean) / (std + 1e-6), over the row of its problem.
+    """Compare each completion with its group: A = (r - mean) / (std + 1e-6), over the row of its problem.
 
     ``rewards`` is [problems, samples]; a NaN is a program that could not be judged, whose advantage is 0. So are those
     of a group whose rewards are all the same.

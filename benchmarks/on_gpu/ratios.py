@@ -1,4 +1,4 @@
-"""How far the first ratio of a rollout is from 1, before any update."""
+"""Distance of the first ratio of a rollout from 1, before any update."""
 
 from __future__ import annotations
 

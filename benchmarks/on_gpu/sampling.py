@@ -1,4 +1,4 @@
-"""How fast the default engine samples, beside transformers."""
+"""Speed of sampling with the default engine, beside transformers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from on_gpu.policies import loaded, policy_of, requests_of, shapes
 
 
 def sampled(policy: CausalLM, requests: Sequence[Request], sampling: Sampling) -> dict[int, Generation]:
-    """What a session of the default engine writes for each row."""
+    """Return the tokens that a session of the default engine writes for each row."""
     answers = {}
     with InProcess().session(policy, sampling) as session:
         session.submit(requests)

@@ -58,7 +58,7 @@ class Checked:
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong, in words that are the same for all problems with that fault."""
+        """The fault, in words that are the same for all problems with that fault."""
         found = []
         for outcome, under in ((self.outcome, ""), (self.public, "under the public check, ")):
             if outcome is not None and not outcome.passed:

@@ -131,7 +131,7 @@ def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
 
 
 def compare_of(task_id: int) -> Compare:
-    """How EvalPlus compares the answers to a task of MBPP+."""
+    """EvalPlus's comparison of the answers to a task of MBPP+."""
     return "as_set" if task_id in UNORDERED else "as_truth" if task_id in TRUTH_OF_MATCH else "as_is"
 
 

@@ -136,7 +136,7 @@ class CallTests(Check):
 
     @property
     def num_limits(self) -> int:
-        """How often a program may use the seconds of a case."""
+        """Times that a program may use the seconds of a case."""
         return 1 if self.shared_timeout else len(self.cases)
 
     @property

@@ -47,7 +47,7 @@ _COMPARED = 100
 
 
 def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
-    """How a task asks: its name, its chat with a placeholder for what differs by problem, and all stop strings."""
+    """Describe a task's prompts: its name, its chat with a placeholder for what differs, and all stop strings."""
     problems = [] if task is None else task.problems("train")
     if task is None or not problems:
         return None
@@ -59,7 +59,7 @@ def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
 
 
 def _shared(texts: Sequence[str]) -> str:
-    """What texts begin and end with, and a placeholder between."""
+    """The common beginning and end of texts, and a placeholder between."""
     if len({*texts}) == 1:
         return texts[0]
     start = _start(texts)

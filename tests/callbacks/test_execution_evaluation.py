@@ -106,7 +106,7 @@ def long_programs(batch: Rollout) -> Rollout:
 
 
 def empty(batch: Rollout) -> Rollout:
-    """What a rank without a problem left gets from a batch."""
+    """The batch of a rank without a problem left."""
     return Rollout(batch.completions.select(torch.arange(0)), (), (), batch.max_turns)
 
 

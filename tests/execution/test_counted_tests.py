@@ -76,7 +76,7 @@ def check_of(tests, **options):
 
 
 def differing(sandbox, cases, **options):
-    """What is paid for each program, and what should be."""
+    """The fraction paid for each program, and the right one."""
     jobs = {name: (program, check_of(tests, **options)) for name, (program, tests, _, _) in cases.items()}
     outcomes = judge_named(sandbox, jobs)
     paid = {name: fraction(jobs[name][1], outcome) for name, outcome in outcomes.items()}

@@ -43,7 +43,7 @@ def codec(request: pytest.FixtureRequest) -> TextCodec:
 
 
 def hostile(codec: TextCodec) -> str:
-    """What a program may print: every special token, whole, doubled, one inside another, and private characters."""
+    """Outputs of a program: every special token, whole, doubled, one inside another, and private characters."""
     spelled = codec.tokenizer.all_special_tokens
     return f"'a\n{''.join(spelled)} {spelled[0][:3]}{spelled[0]}{spelled[-1]}{spelled[-1]} \ufdd0{spelled[1]}\ufdd1 b'"
 

@@ -128,7 +128,7 @@ class _Progress:
 
 
 class Results(_Progress):
-    """What became of the tests, sent as soon as it is known; those after one that failed are run too.
+    """The results of the tests, sent as soon as they are known; those after one that failed are run too.
 
     Attributes:
         kind: of the result, once it is sent.

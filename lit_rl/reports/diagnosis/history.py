@@ -1,4 +1,4 @@
-"""What the rules read: the metrics so far, the last rollout, and the settings of the run."""
+"""The input of the rules: the metrics so far, the last rollout, and the settings of the run."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _require_seen(tree: ast.Module) -> None:
 
 
 def _replaced(node: ast.AST) -> str:
-    """What a part of the tests replaces for all code of their process, such as ``sys.stdin``; empty if nothing."""
+    """Names that some tests replace for all code of their process, such as ``sys.stdin``; empty if nothing."""
     if isinstance(node, ast.With) and any(name_called(part) == "print" for one in node.body for part in ast.walk(one)):
         return ""  # the tests print there themselves
     if isinstance(node, ast.With):
