@@ -5,9 +5,9 @@
     python benchmarks/public.py --size half --model FILE_OR_FOLDER --arm rejection --seed 0   # after grpo: its tokens
     python benchmarks/public.py --table                                                 # what is there so far
 
-An arm trains with a checkpoint each rollout, then measures ``--batch`` problems at a time. A file of the arm,
+An arm trains with a checkpoint each rollout, then measures ``--rows`` completions at a time. A file of the arm,
 ``FOLDER/SIZE/ARM_SEED.json``, grows with each step; the same command goes on where it was. CPU seconds are those of
-this process.
+this process. On a GPU: ``--device cuda --rows 1024 --microbatch 16 --workers 8``.
 """
 
 from __future__ import annotations
@@ -70,16 +70,17 @@ class Spent(pl.Callback):
 
     def __init__(self, samples: int = 1) -> None:
         self.samples = samples
-        self.spent: Cell = {"rollouts": 0, "tokens": 0, "cpu_seconds": 0.0, "pass_rates": []}
-        self.since = 0.0
+        self.spent: Cell = {"rollouts": 0, "tokens": 0, "cpu_seconds": 0.0, "wall_seconds": 0.0, "pass_rates": []}
+        self.since = (0.0, 0.0)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.since = time.process_time()
+        self.since = (time.process_time(), time.perf_counter())
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        metrics, now = trainer.callback_metrics, time.process_time()
+        metrics, now = trainer.callback_metrics, (time.process_time(), time.perf_counter())
         self.spent["rollouts"] += 1
-        self.spent["cpu_seconds"] += now - self.since
+        for clock, before, after in zip(("cpu_seconds", "wall_seconds"), self.since, now, strict=True):
+            self.spent[clock] += after - before
         self.since = now
         if "completion/length" in metrics:
             self.spent["tokens"] += round(float(metrics["completion/length"]) * len(batch) * self.samples)
@@ -104,10 +105,19 @@ class Kept(TaskDataModule):
         return self.demonstrations if split == "train" else []
 
 
-def fit(module: Any, data: TaskDataModule, spent: Spent, folder: Path, every_minutes: float) -> Cell:
+def fit(
+    given: argparse.Namespace, module: Any, data: TaskDataModule, spent: Spent, folder: Path, every_minutes: float
+) -> Cell:
     """Train from the last checkpoint, if there is one, and save its adapters."""
     saving = Checkpointing(str(folder / "run"), every_n_rollouts=None, every_minutes=every_minutes)
-    trainer = bare_trainer(spent, saving, accelerator="auto", enable_checkpointing=True, default_root_dir=folder)
+    trainer = bare_trainer(
+        spent,
+        saving,
+        accelerator=given.device,
+        enable_checkpointing=True,
+        default_root_dir=folder,
+        max_time={"seconds": given.seconds} if given.seconds else None,
+    )
     trainer.fit(module, data, ckpt_path=saving.prepare(trainer))
     if saving.exit_status:
         raise SystemExit(saving.how_to_go_on())
@@ -143,40 +153,51 @@ def grpo(given: argparse.Namespace, folder: Path) -> Cell:
     module = GRPO(
         policy_of(given, given.model, trained=True),
         [TestsReward(), *([LintReward(LINT)] if with_lint else [])],
-        sandbox=Sandbox,
+        sandbox=partial(Sandbox, given.workers),
         sampling=Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS),
         decouple_terms=with_lint,
         objective=Objective(loss=Clipped(clip_high=0.28), kl_coef=KL),
         update=Update(
             optimizer=partial(torch.optim.AdamW, lr=RATE, betas=(0.9, 0.95), weight_decay=0.0),
             minibatches=4,
-            microbatch_size=4,
+            microbatch_size=given.microbatch,
         ),
         max_rollouts=given.rollouts,
         seed=given.seed,
     )
-    return fit(module, mbpp(given, "validation", seed=given.seed), Spent(SAMPLES), folder, 0.01)
+    return fit(given, module, mbpp(given, "validation", seed=given.seed), Spent(SAMPLES), folder, 0.01)
 
 
 def rejection(given: argparse.Namespace, folder: Path) -> Cell:
-    """Sample as many tokens from the base as GRPO's arm did, then imitate each program that passed, for two epochs."""
+    """Sample as many tokens from the base as GRPO's arm did, then imitate each program that passed, for two epochs.
+
+    Where GRPO's arm is not trained yet, as many completions as it samples.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = json.loads(path_of(given, "grpo").read_text())["training"]["tokens"]
+    beside = path_of(given, "grpo")
+    trained = json.loads(beside.read_text()).get("training") if beside.exists() else None
+    together = max(PROBLEMS, given.rows // SAMPLES)
     log = folder / "batches.jsonl"
     batches = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     problems = mbpp(given, "validation").problems("train")
     by_id = {problem.task_id: problem for problem in problems}
     order = [one for turn in range(9) for one in random.Random(f"{given.seed}/{turn}").sample(problems, len(problems))]
-    policy = policy_of(given, given.model, trained=False)
-    with Sandbox() as sandbox:
-        while sum(one["tokens"] for one in batches) < wanted:
-            started, first = time.process_time(), len(batches) * PROBLEMS
+    policy = measured(given, given.model)
+
+    def enough() -> bool:
+        if trained:
+            return sum(one["tokens"] for one in batches) >= trained["tokens"]
+        return len(batches) * together >= given.rollouts * PROBLEMS
+
+    with Sandbox(given.workers) as sandbox:
+        while not enough():
+            started, first = time.process_time(), len(batches) * together
             found = evaluate(
                 policy,
-                order[first : first + PROBLEMS],
+                order[first : first + together],
                 sampling=Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS),
                 sandbox=sandbox,
-                batch_size=PROBLEMS,
+                batch_size=together,
                 seed=1000 * given.seed + len(batches),
             )
             rows = answers(found.rollouts)
@@ -199,13 +220,24 @@ def rejection(given: argparse.Namespace, folder: Path) -> Cell:
         optimizer=partial(torch.optim.AdamW, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.0), microbatch_size=16
     )
     module = SFT(policy_of(given, given.model, trained=True), max_updates=updates, seed=given.seed, update=update)
-    spent = fit(module, Kept(shown, batch_size=16, seed=given.seed), Spent(), folder, 1)
-    sampled = {"tokens": sum(one["tokens"] for one in batches), "rollouts": len(batches), "kept": len(shown)}
+    spent = fit(given, module, Kept(shown, batch_size=16, seed=given.seed), Spent(), folder, 1)
+    sampled = {
+        "tokens": sum(one["tokens"] for one in batches),
+        "completions": len(batches) * together * SAMPLES,
+        "kept": len(shown),
+    }
     cpu = spent["cpu_seconds"] + sum(one["cpu_seconds"] for one in batches)
     return sampled | {"optimizer_steps": updates, "cpu_seconds": cpu}
 
 
 # -- measuring ---------------------------------------------------------------------------------------------------------
+
+
+def measured(given: argparse.Namespace, model: str) -> CausalLM:
+    """A policy that is only sampled from, on its device."""
+    policy = policy_of(given, model, trained=False)
+    policy.load()
+    return policy.to(given.device)
 
 
 def answers(rollouts: Sequence[Any]) -> list[Cell]:
@@ -239,20 +271,20 @@ def measure(given: argparse.Namespace, cell: Cell, model: str, path: Path) -> No
             Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS),
         ),
     }
-    policy = policy_of(given, model, trained=False)
-    with Sandbox() as sandbox:
+    policy = measured(given, model)
+    with Sandbox(given.workers) as sandbox:
         for name, (problems, sampling) in jobs.items():
             rows = cell.setdefault(name, [])
             while len(rows) < len(problems) * sampling.num_samples:
                 started, first = time.process_time(), len(rows) // sampling.num_samples
-                batch = problems[first : first + given.batch]
+                batch = problems[first : first + max(1, given.rows // sampling.num_samples)]
                 found = evaluate(policy, batch, sampling=sampling, sandbox=sandbox, batch_size=len(batch), seed=first)
                 rows += answers(found.rollouts)
                 seconds = time.process_time() - started
                 cell["measuring_cpu_seconds"] = cell.get("measuring_cpu_seconds", 0.0) + seconds
                 write(path, cell)
                 print(given.size, given.arm, given.seed, name, first + len(batch), f"{seconds:.0f} CPU s", flush=True)
-        if "plus" not in cell:
+        if "plus" not in cell and not given.without_plus:
             cell["plus"] = judged_by_plus(given, cell["sampled"], sandbox)
             write(path, cell)
 
@@ -347,7 +379,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rollouts", type=int, default=ROLLOUTS)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
-    parser.add_argument("--batch", type=int, default=10, help="problems that are measured together")
+    parser.add_argument("--rows", type=int, default=80, help="completions that are sampled together when measuring")
+    parser.add_argument("--microbatch", type=int, default=4, help="rows of a micro-batch")
+    parser.add_argument("--workers", type=int, default=2, help="programs that run at the same time")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--seconds", type=float, help="most seconds of training")
+    parser.add_argument("--without-plus", action="store_true", help="leave MBPP+'s tests to a later start")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the data sets")
     parser.add_argument("--folder", type=Path, default=Path("runs/public"))
     parser.add_argument("--threads", type=int, default=1)
