@@ -191,8 +191,8 @@ def can_share_prompts(model: Any) -> bool:
     try:
         with evaluating(model), torch.enable_grad():
             states, gradients = map(_gap, _tried(model, False), _tried(model, True))
-        # In bfloat16 rounding moved gradients of a trained model by 0.05; those that are lost differ by 1.
-        fits = states <= tolerance(model, 1e-3, 0.03) and gradients <= tolerance(model, 1e-3, 0.15)
+        # In bfloat16 rounding moved gradients of trained models by 0.06 and 0.11; those that are lost differ by 1.
+        fits = states <= tolerance(model, 1e-3, 0.05) and gradients <= tolerance(model, 1e-3, 0.3)
     except Exception:  # whatever a family of models does with a cache that it did not make
         fits = False
     if not fits:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
 from lit_rl.models.adapters import using_adapter
@@ -103,11 +104,18 @@ def probe_rows(model: Any) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def can_share(model: Any) -> bool:
-    """Return whether a model decodes the same with shared prompts; tried on a few tokens."""
+    """Return whether a model decodes the same with shared prompts, tried on a few tokens; one log line if not."""
     rows = probe_rows(model)
     try:
         with evaluating(model):
             plain, shared = (decoded(kind(model), *rows) for kind in (Decoding, SharedDecoding))
+        # In bfloat16 both logits of Qwen2.5-Coder-0.5B were 0.13 from those of float32, and 0.05 from each other.
+        fits = relative_gap(shared, plain) <= tolerance(model, 1e-4, 0.15)
     except Exception:  # whatever a family of models does with a cache and an attention that are not its own
-        return False
-    return relative_gap(shared, plain) <= tolerance(model, 1e-4, 0.03)
+        fits = False
+    if not fits:
+        rank_zero_info(
+            f"{text_config(model).model_type} cannot share prompts while it samples: each row has a copy of its "
+            "prompt's keys and values, which takes more memory and time"
+        )
+    return fits

@@ -19,13 +19,14 @@ from lit_rl.engines import Generation, InProcess, Request
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic, padding
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.decoding import Decoding, Groups, SharedDecoding
+from lit_rl.models.family import relative_gap
 from lit_rl.models.padding import (
     can_share_prompts,
     completion_states,
     of_each_row,
     pad_left,
 )
-from lit_rl.models.probe import can_share
+from lit_rl.models.probe import can_share, decoded, probe_rows
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.minibatches import microbatches_of
 from lit_rl.types import Completions, Sampling, StopReason
@@ -331,6 +332,21 @@ def test_models_that_cannot_share_prompts_keep_their_own_cache(family: str, byte
     policy = language_model(family, byte_tokenizer)
     assert can_share(policy.model) == (family in SHARING)
     assert type(policy.decoding()) is (SharedDecoding if family in SHARING else Decoding)
+
+
+@torch.no_grad()
+def test_rounding_in_bfloat16_does_not_end_the_sharing_of_prompts(byte_tokenizer: str) -> None:
+    """A model so deep and of such weights that the two ways differ as they do in Qwen2.5-Coder-0.5B, by 0.05."""
+    policy = CausalLM(config=TINY_QWEN2 | {"num_hidden_layers": 24}, tokenizer=byte_tokenizer, probe=False)
+    policy.load()
+    for name, parameter in policy.model.named_parameters():
+        generator = torch.Generator().manual_seed(sum(name.encode()))
+        parameter.copy_(0.6 * torch.randn(parameter.shape, generator=generator))
+    policy.model.bfloat16()
+    tried = probe_rows(policy.model)
+    plain, shared = (decoded(kind(policy.model), *tried) for kind in (Decoding, SharedDecoding))
+    assert 0.04 < relative_gap(shared, plain) < 0.08
+    assert can_share(policy.model) and can_share_prompts(policy.model)
 
 
 @pytest.mark.parametrize("extra", [{"softcap": 50.0}, {"s_aux": torch.zeros(4)}, {"sliding_window": 9}])

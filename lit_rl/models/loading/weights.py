@@ -78,9 +78,14 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
 
     The global random state is left as it was: initial weights depend on ``spec.init_seed`` alone.
 
+    cuDNN's attention is switched off in this process. Its backward pass makes NaN of finite gradients of masked rows on
+    an H100 or H200 (https://github.com/pytorch/pytorch/issues/196678), and it plans anew for each length: more than
+    half of the CPU time of a sampled token. torch's other kernels take its place.
+
     Returns:
         A causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
     """
+    torch.backends.cuda.enable_cudnn_sdp(False)
     if spec.lora is not None:
         from peft import get_peft_model
 
