@@ -243,19 +243,16 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Return trained parameters by name: each group has its own gradient norm and can have its own rate."""
         return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
 
-    def group_learning_rates(self) -> dict[str, float]:
-        """Learning rates of groups that do not use the optimizer's."""
-        return {}
+    def settle_rates(self, optimizer: Optimizer) -> None:
+        """Give groups of parameters learning rates of their own, before a schedule sees them."""
 
     def clip_norm(self, group: str) -> float | None:
         """Largest gradient norm of a parameter group."""
         return self.update.gradient_clip_norm
 
     def configure_optimizers(self) -> Any:
-        rates = self.group_learning_rates()
         groups: list[dict[str, Any]] = [
-            {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
-            for name, group in self.parameter_groups().items()
+            {"params": group, "name": name} for name, group in self.parameter_groups().items()
         ]
         for group in groups:
             if not group["params"]:
@@ -265,6 +262,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
         optimizer = built("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
+        self.settle_rates(optimizer)
         if self.update.lr_scheduler is None:
             return optimizer
         schedule = self.build_schedule(optimizer)

@@ -20,6 +20,7 @@ from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from lit_rl.advantages import GAE, TokenAdvantages
 from lit_rl.errors import ArgumentError, shown
@@ -45,6 +46,8 @@ from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
 from lit_rl.types import Completions, Experience, Problem, Sampling
+
+LEAST_CRITIC_RATE = 1e-5
 
 
 class PPO(RolloutModule):
@@ -179,9 +182,10 @@ class PPO(RolloutModule):
         policy = [p for p in self.policy.parameters() if p.requires_grad and id(p) not in of_critic]
         return {"policy": policy, "critic": critic}
 
-    def group_learning_rates(self) -> dict[str, float]:
-        rate = self.critic_update.learning_rate
-        return {} if rate is None else {"critic": rate}
+    def settle_rates(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            if group.get("name") == "critic":
+                group["lr"] = self.critic_update.learning_rate or max(group["lr"], LEAST_CRITIC_RATE)
 
     def clip_norm(self, group: str) -> float | None:
         return (self.critic_update if group == "critic" else self.update).gradient_clip_norm

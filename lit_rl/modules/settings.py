@@ -121,7 +121,8 @@ class CriticUpdate:
     """Settings of the critic's updates.
 
     Args:
-        learning_rate: of the critic, whose head is new and learns nothing at a policy's rate; ``None`` for that.
+        learning_rate: of the critic; ``None`` for the policy's, but at least 1e-5: the critic's head is new and learns
+            nothing at 1e-6, which is usual for a policy.
         gradient_clip_norm: largest norm of the critic's gradient; ``None`` for no limit.
         coef: weight of the critic's loss.
         value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
@@ -130,7 +131,7 @@ class CriticUpdate:
             unless their program passed; see :func:`lit_rl.functional.returns.treat_truncation`.
     """
 
-    learning_rate: float | None = 1e-5
+    learning_rate: float | None = None
     gradient_clip_norm: float | None = 1.0
     coef: float = 1.0
     value_clip: float | None = None

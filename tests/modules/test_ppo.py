@@ -290,6 +290,21 @@ def test_what_the_end_decides_is_no_part_of_an_open_row() -> None:
     assert not place_before_end(rewards, mask, "terminal").any()
 
 
+@pytest.mark.parametrize(
+    ("rate", "given", "expected"), [(1e-6, None, 1e-5), (3e-4, None, 3e-4), (3e-4, 2e-6, 2e-6), (1e-6, 0.5, 0.5)]
+)
+def test_a_critic_learns_as_fast_as_its_policy_but_not_at_a_policys_tiny_rate(
+    rate: float, given: float | None, expected: float
+) -> None:
+    policy, critic = CorridorPolicy(3), CorridorCritic(3)
+    update = Update(optimizer=adam(rate), lr_scheduler=partial(torch.optim.lr_scheduler.ConstantLR, factor=0.5))
+    module = PPO(policy, critic=critic, rewards=[CorridorReward()], update=update, critic_update=CriticUpdate(given))
+    module.load_weights()
+    built = module.configure_optimizers()
+    rates = {group["name"]: group["initial_lr"] for group in built["optimizer"].param_groups}
+    assert rates == {"policy": rate, "critic": expected}  # before the schedule, which has seen them
+
+
 SEEDS = pytest.mark.parametrize("seed", slow_but((0,), range(3)))
 
 
@@ -310,7 +325,7 @@ def test_ppo_finds_the_way_and_its_critic_the_value_of_every_cell(tmp_path: Path
         seed=seed,
         estimator=GAE(gamma=0.9, gae_lambda=0.95),
         update=Update(epochs=4, optimizer=adam(0.05), gradient_clip_norm=None),
-        critic_update=CriticUpdate(gradient_clip_norm=None, learning_rate=None),
+        critic_update=CriticUpdate(gradient_clip_norm=None),
     )
     fit(module, tmp_path, data=Corridor(5, seed=seed))
     assert all(probability > 0.98 for probability in policy.table().values())
