@@ -32,7 +32,7 @@ from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.training.live_bytes import LiveBytes
 from lit_rl.training.precision import masters_of, take_gradients
-from lit_rl.training.ranks import evaluating, shard, tensors_outside_units, unsharded
+from lit_rl.training.ranks import evaluating, shard, sums_of_gradients, tensors_outside_units, unsharded
 from lit_rl.training.strategy import FSDP2Strategy
 from lit_rl.types import Completions, Experience, StopReason
 
@@ -146,7 +146,7 @@ def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) 
             fake = FakeTensorMode(allow_non_fake_inputs=True)
             _load(module, strategy, job, fake)
             with _WithoutMemory(fake), _blocks(on_cpu):
-                return _Step(module, job, isinstance(strategy, FSDP2Strategy), on_cpu).count()
+                return _Step(module, job, strategy, on_cpu).count()
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
             f"torch {torch.__version__} has no {error} without memory, which this model needs: update torch, or plan a "
@@ -216,8 +216,9 @@ def _parts(module: Any) -> list[nn.Module]:
 class _Step:
     """An update of a module on fake tensors."""
 
-    def __init__(self, module: Any, job: Job, is_sharded: bool, on_cpu: bool) -> None:
-        self.module, self.job, self.is_sharded = module, job, is_sharded
+    def __init__(self, module: Any, job: Job, strategy: Any, on_cpu: bool) -> None:
+        self.module, self.job, self.is_sharded = module, job, isinstance(strategy, FSDP2Strategy)
+        self.whole_gradients = self.is_sharded and strategy.whole_gradients
         made = module.configure_optimizers()
         self.optimizer: Any = made["optimizer"] if isinstance(made, dict) else made
         for group in self.optimizer.param_groups:
@@ -225,7 +226,6 @@ class _Step:
                 group["foreach"] = True
         self.masters = list(masters_of(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
-        self.backwards = 0
 
     def count(self) -> Trace:
         job, module = self.job, self.module
@@ -246,15 +246,17 @@ class _Step:
             with torch.no_grad():
                 self.prepare(micro)
             flops, received = live.flops * job.num_microbatches, _times(live.received, job.num_microbatches)
-            live.flops, live.received = 0, Counter()
-            self.learn(micro, live)
-            passes = module.update.epochs * job.num_microbatches
-            flops, received = flops + live.flops * passes, received + of_engine + _times(live.received, passes)
-            if not self.is_sharded and job.num_ranks > 1:  # DDP reduces all gradients in each backward pass
-                reduced = sum(p.nbytes for p in self.trained) * self.backwards * passes
-                received[tuple(range(job.num_ranks))] = 2 * reduced * (job.num_ranks - 1) // job.num_ranks
-            if job.num_microbatches > 1:
-                self.learn(micro, live)
+            received += of_engine
+            passes, steps = module.update.epochs * job.num_microbatches, module.update.steps
+            for times, is_last in ((passes - steps, False), (steps, True)):
+                if times > 0:
+                    live.flops, live.received = 0, Counter()
+                    with sums_of_gradients(module, is_last, whole=self.whole_gradients):
+                        losses = self.learn(micro, live)
+                    flops, received = flops + live.flops * times, received + _times(live.received, times)
+            if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss, or masters alone
+                reduced = sum(p.nbytes for p in self.masters) or losses * sum(p.nbytes for p in self.trained)
+                received[tuple(range(job.num_ranks))] = 2 * reduced * steps * (job.num_ranks - 1) // job.num_ranks
             self.step(live)
             updating = _in_floats(live.peak)
         if not self.is_sharded and job.num_ranks > 1:  # DDP sums gradients in buckets of their own
@@ -302,14 +304,16 @@ class _Step:
         if hasattr(module, "values"):
             module.values(completions)
 
-    def learn(self, micro: Experience, live: LiveBytes) -> None:
-        module = self.module
+    def learn(self, micro: Experience, live: LiveBytes) -> int:
+        """Go forward and backward; the number of losses."""
+        module, losses = self.module, 0
         for loss, _ in module.minibatch_losses(micro, module.denominator(micro)):
             loss.backward()
-            self.backwards += 1
+            losses += 1
             live.label((p.grad for p in self.trained), "gradients")
             take_gradients(self.optimizer)
             live.label((p.grad for p in self.masters), "gradients")
+        return losses
 
     def step(self, live: LiveBytes) -> None:
         """As ``PolicyModule.optimizer_step`` does, without reading a number."""

@@ -45,7 +45,7 @@ from lit_rl.signature_check import TypedArguments
 from lit_rl.training.fixed_costs import begin_training, end_training, keep_freed_memory
 from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
 from lit_rl.training.progress import Clock, Progress
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import average_gradients, evaluating, sums_of_gradients
 from lit_rl.training.schedules import measured_states, place_schedule
 from lit_rl.training.strategy import check_strategy
 from lit_rl.training.threads import threads_of_run
@@ -288,9 +288,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             if placed is not None:
                 self.trainer.strategy.lr_scheduler_configs[0].scheduler = placed
 
-    def manual_backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        super().manual_backward(loss, *args, **kwargs)
+    def manual_backward(self, loss: Tensor, *args: Any, last: bool = True, **kwargs: Any) -> None:
+        """Add to the gradients; those of all ranks are summed in the ``last`` pass before an optimizer step."""
         optimizer: Any = self.optimizers()
+        strategy: Any = self.trainer.strategy
+        now = last and not masters_of(optimizer.optimizer)  # those of masters are summed in float32, before the step
+        with sums_of_gradients(strategy.model, now, whole=getattr(strategy, "whole_gradients", False)):
+            super().manual_backward(loss, *args, **kwargs)
         take_gradients(optimizer.optimizer)
 
     def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
@@ -300,6 +304,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             Norm of each group's gradient before clipping, by metric name.
         """
         optimizer: Any = self.optimizers()
+        if masters_of(optimizer.optimizer):
+            average_gradients([parameter for group in optimizer.param_groups for parameter in group["params"]])
         norms, parts = {}, dict[str, list[Tensor]]()
         for group in optimizer.param_groups:  # an optimizer of the user's may have split a part, by its shapes say
             parts.setdefault(group["name"], []).extend(group["params"])

@@ -321,14 +321,14 @@ class RolloutModule(PolicyModule):
         microbatches = [rows for rows in minibatch.microbatches if trained[rows].any()]
         microbatches = on_every_rank(microbatches, experience.advantages.device)
         self.progress.part, self.progress.parts = 0, len(microbatches)
-        for rows in microbatches:
+        for number, rows in enumerate(microbatches):
             micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
             self.trace.begin(micro)
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)
-                self.manual_backward(loss)
+                self.manual_backward(loss, last=number == len(microbatches) - 1)
             self.trace.store(rows, like=experience.advantages)
             self.progress.part += 1
         if not microbatches:

@@ -181,7 +181,7 @@ class TextModule(PolicyModule):
             self.piece = piece
             loss, metrics = self.loss(piece, denominator)
             self.require_finite("loss", float(loss.detach()))
-            self.manual_backward(loss)
+            self.manual_backward(loss, last=piece is pieces[-1])
             means.add(metrics, count=float(self.share(piece)))
             means.add_sum("loss", loss, 1 / len(pieces))
             self.progress.part += 1

@@ -9,7 +9,7 @@ numbers of chunks. For sampling a model is whole again, and in eval mode.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.distributed._composable.checkpoint_activation import checkpoint
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
 
 Gathered = TypeVar("Gathered")
 
@@ -138,6 +139,59 @@ class Means:
         self._wait()
         means = {name: total / self._counts[name] for name, total in self._sums.items() if self._counts[name] > 0}
         return means | self._largest | self._smallest
+
+
+@contextmanager
+def sums_of_gradients(model: nn.Module, now: bool, *, whole: bool = False) -> Iterator[None]:
+    """Inside, a backward pass sums gradients over ranks only if it is to be ``now``; else a later one sums them too.
+
+    Args:
+        model: as the strategy wrapped it. DDP keeps each rank's own gradients until the later pass.
+        now: this is the last backward pass before an optimizer step.
+        whole: FSDP2 does so too, which takes memory for gradients of all weights; else it sums in every pass. (torch's
+            ``set_requires_all_reduce``, by which replicas alone would wait, adds gradients of a policy's adapter to
+            those of a critic's in the same layer.)
+    """
+    if isinstance(model, DistributedDataParallel):
+        model.require_backward_grad_sync = now
+        try:
+            yield
+        finally:
+            model.require_backward_grad_sync = True
+        return
+    for part in model.children():
+        if isinstance(part, FSDPModule):
+            part.set_requires_gradient_sync(now or not whole)
+    yield
+
+
+_NUMBERS_AT_ONCE = 2**24
+"""Of gradients that are summed in one collective."""
+
+
+def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Average gradients over ranks; a parameter that has one on any rank has one on all of them afterwards."""
+    if world_size() == 1:
+        return
+    used = torch.tensor([one.grad is not None for one in parameters], dtype=torch.int32, device=parameters[0].device)
+    dist.all_reduce(used, op=dist.ReduceOp.MAX)
+    waiting: dict[torch.dtype, list[Tensor]] = {}
+    for parameter in (one for one, is_used in zip(parameters, used.tolist(), strict=True) if is_used):
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        gradients = waiting.setdefault(parameter.grad.dtype, [])
+        gradients.append(parameter.grad)
+        if sum(one.numel() for one in gradients) >= _NUMBERS_AT_ONCE:
+            _average(waiting.pop(parameter.grad.dtype))
+    for gradients in waiting.values():
+        _average(gradients)
+
+
+def _average(gradients: Sequence[Tensor]) -> None:
+    flat = torch.cat([one.flatten() for one in gradients]).div_(world_size())
+    dist.all_reduce(flat)
+    for gradient, average in zip(gradients, torch.split(flat, [one.numel() for one in gradients]), strict=True):
+        gradient.copy_(average.view_as(gradient))
 
 
 def gather_over_ranks(value: Gathered) -> list[Gathered]:

@@ -49,6 +49,8 @@ class FSDP2Strategy(ModelParallelStrategy):
             gradients of each rank's share travel between nodes. 1 spreads the weights over all ranks.
         load_on_rank_zero: only rank 0 builds or reads the weights and sends them to the others layer by layer, so
             that a node holds one copy in memory, not one per rank.
+        whole_gradients: sum gradients over ranks once per optimizer step and not once per micro-batch. Until then
+            each rank holds its own gradients of all weights.
         timeout_minutes: how long a rank waits for the others before the run ends with a message.
         process_group_backend: ``nccl`` or ``gloo``; by default what fits the device.
     """
@@ -62,6 +64,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         activation_checkpointing: bool = False,
         replicas: int = 1,
         load_on_rank_zero: bool = False,
+        whole_gradients: bool = False,
         timeout_minutes: float = 30.0,
         process_group_backend: str | None = None,
     ) -> None:
@@ -74,6 +77,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         self.replicas = replicas
         self.shard_mesh: DeviceMesh | None = None
         self.load_on_rank_zero = load_on_rank_zero
+        self.whole_gradients = whole_gradients
         self.timeout_minutes = timeout_minutes
 
     # -- placing weights -----------------------------------------------------------------------------------

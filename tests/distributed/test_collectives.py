@@ -11,10 +11,11 @@ from distributed.runs import MODULES, SomeMissing, build, policy, trainer_of
 from support.late_verdicts import Late, Sided
 from support.ranks import on_ranks
 from support.slow_cases import slow_but
-from support.small_runs import Words
+from support.small_runs import EvenBytes, Words
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from lit_rl.models import FSDP2Strategy
 from lit_rl.modules import GRPO
 
 
@@ -76,3 +77,28 @@ def test_two_ranks_issue_the_same_collectives(byte_tokenizer: str, tmp_path: Pat
     assert first == second
     if case == "rows without rewards":
         assert rows != others, "no rank had less to do"
+
+
+SUMMED_ONCE = {
+    "ddp": lambda: "ddp",
+    "whole gradients": lambda: FSDP2Strategy(whole_gradients=True, timeout_minutes=0.3),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    slow_but([("ddp", "bfloat16")], [("ddp", "float64"), ("whole gradients", "float64")]),
+)
+def test_gradients_are_summed_once_per_optimizer_step(
+    byte_tokenizer: str, tmp_path: Path, kind: str, dtype: str
+) -> None:
+    """Four micro-batches or one: as many collectives sum numbers."""
+
+    def sums(microbatch_size: int) -> int:
+        actor = policy(byte_tokenizer, dtype=dtype)
+        module = build(GRPO, actor, max_rollouts=2, rewards=[EvenBytes()], microbatch_size=microbatch_size)
+        with Collectives() as mode:
+            trainer_of(SUMMED_ONCE[kind](), tmp_path, 2).fit(module, Words(batch_size=1))
+        return sum("allreduce" in name or "reduce_scatter" in name for name in mode.issued)
+
+    assert on_ranks(sums, 1) == on_ranks(sums, 4)

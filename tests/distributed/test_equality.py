@@ -16,7 +16,7 @@ from support.slow_cases import slow_but
 from support.small_runs import Words
 from support.two_turns import LastTurn
 
-from lit_rl.models import FSDP2Strategy, SeparateCritic
+from lit_rl.models import FSDP2Strategy, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, minibatches, rollout_module
 from lit_rl.modules.minibatches import on_every_rank
 from lit_rl.training.ranks import unsharded
@@ -32,7 +32,7 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
     """Items 3, 6, 20, 21, 46, 49, 52: uneven lengths, idle ranks, clipping; whole rows alone, shared prompts on two."""
     make = MODULES[kind]
 
-    def on_two(strategy: str) -> Any:
+    def on_two(strategy: Any) -> Any:
         zero_weight_row, idled = rollout_module.zero_weight_row, []
         rollout_module.zero_weight_row = lambda experience: idled.append(1) or zero_weight_row(experience)
         return fit(make(byte_tokenizer), strategy, tmp_path, devices=2), len(idled)
@@ -45,7 +45,7 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
     start.policy.load()
     moved = [np.abs(alone[n] - p.detach().numpy()).max() for n, p in start.named_parameters() if n in alone]
     assert max(moved) > 1e-3
-    for strategy in ("ddp", "fsdp2"):
+    for strategy in ("ddp", "fsdp2", FSDP2Strategy(whole_gradients=True, timeout_minutes=0.3)):
         (first, idled), (second, idled_too) = on_ranks(on_two, strategy)
         assert idled + idled_too > 0  # a rank had less to do than the other
         assert difference(first, second) == 0.0
@@ -136,6 +136,22 @@ def test_activations_computed_twice_give_the_same_weights(byte_tokenizer: str, t
     assert difference(on_ranks(on_two, True)[0], on_ranks(on_two, False)[0]) < 1e-12
 
 
+@pytest.mark.slow
+def test_two_ranks_in_bfloat16_move_their_masters_as_one_process_does(byte_tokenizer: str, tmp_path: Path) -> None:
+    """A critic's head has no masters beside the policy's, which do; gradients are averaged in float32."""
+
+    def made() -> Any:
+        actor = policy(byte_tokenizer, dtype="bfloat16", lora=True)
+        return build(PPO, actor, critic=SharedCritic(), microbatch_size=1, max_rollouts=1, epochs=1)
+
+    alone, start = fit(made(), "auto", tmp_path, devices=1), made()
+    start.policy.load()
+    start.critic.load(start.policy)
+    moved = difference(alone, whole_weights(start))
+    for found in on_ranks(lambda: fit(made(), "ddp", tmp_path, devices=2)):
+        assert difference(found, alone) < 0.05 * moved
+
+
 def test_gathered_weights_are_bfloat16_and_the_masters_stay_float32(byte_tokenizer: str, tmp_path: Path) -> None:
     """With a learning rate below bfloat16's resolution the masters still move."""
     seen = []
@@ -211,9 +227,12 @@ def test_two_replicas_on_two_ranks_learn_what_one_process_learns(byte_tokenizer:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "load_on_rank_zero"), [("grpo", False), ("ppo-shared", True)])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("grpo", {}), ("ppo-shared", {"load_on_rank_zero": True}), ("ppo-shared", {"whole_gradients": True})],
+)
 def test_four_ranks_as_two_by_two_learn_what_one_process_learns(
-    byte_tokenizer: str, tmp_path: Path, kind: str, load_on_rank_zero: bool
+    byte_tokenizer: str, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
     """Each rank holds half of every copy; both copies are equal to the last bit."""
     module = MODULES[kind](byte_tokenizer)
@@ -222,7 +241,7 @@ def test_four_ranks_as_two_by_two_learn_what_one_process_learns(
     size = sum(p.numel() for p in module.parameters())
 
     def on_four() -> Any:
-        strategy = in_replicas(2, load_on_rank_zero=load_on_rank_zero)
+        strategy = in_replicas(2, **options)
         return trained(kind, byte_tokenizer, tmp_path, ranks=4, strategy=strategy)
 
     answers = on_ranks(on_four, ranks=4, seconds=180)
