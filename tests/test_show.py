@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from support.recorded_runs import row, write_run
 
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
-from lit_rl.reports.run_files.files import ROLLOUTS_FILE, read_rollouts
+from lit_rl.reports.run_files.files import ROLLOUTS_FILE, append_frame, read_rollouts
 from lit_rl.reports.run_files.row_text import KINDS, values_of
 
 FAILED = {"stderr": "KeyError: 3", "line": 2, "exception_type": "KeyError", "cases": ["passed", "exception"]}
@@ -124,6 +125,32 @@ def test_a_folder_without_rollouts_is_one_clear_error(tmp_path: Path, is_run: bo
         (write_run(tmp_path / "run", {1: []}) / ROLLOUTS_FILE).unlink()
     with pytest.raises(FileNotFoundError, match=message):
         show([str(tmp_path)])
+
+
+def test_programs_are_written_as_other_judges_read_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each sampling in its own file; the whole program, under the name that the problem has there."""
+    source = "def f(x):\n    return 'é'\n"
+    program = {"source": source, "start": 3, "end": 20, "prefix_lines": 1, "fenced": True, "removed": []}
+    rows = [
+        row(0, f"```\n{source}```", 1.0, task_id="mbpp/11", program=program),
+        row(1, "none", 0.0, task_id="mbpp/11", program=None),
+        row(2, "x", 0.0, task_id="HumanEval/3"),
+    ]
+    file = tmp_path / "completions.jsonl.gz"
+    head = {"num_rows": 2, "time": 1.0, "endings": {}, "seconds": {}, "sampled_for": "validation/greedy"}
+    append_frame(file, [{"rollout": 1, **head}, *rows[:2]])
+    append_frame(file, [{"rollout": 2, **head}, rows[2]])
+    show([str(file), "--samples", str(tmp_path / "out" / "samples.jsonl")])
+    lines = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").read_text().splitlines()]
+    assert lines == [
+        {"task_id": "Mbpp/11", "solution": source, "completion": source},
+        {"task_id": "Mbpp/11", "solution": "", "completion": ""},
+        {"task_id": "HumanEval/3", "solution": "x", "completion": "x"},
+    ]
+    assert capsys.readouterr().out == f"{tmp_path}/out/samples.jsonl: 3 programs for 2 problems\n"
+    append_frame(file, [{"rollout": 3, **head, "loader": 1, "sampled_for": "validation/sampled"}, rows[2]])
+    show([str(file), "--samples", str(tmp_path / "samples.jsonl")])
+    assert {one.name for one in tmp_path.glob("samples*")} == {"samples_0_greedy.jsonl", "samples_1_sampled.jsonl"}
 
 
 def test_it_starts_without_torch(run: Path) -> None:

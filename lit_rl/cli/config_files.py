@@ -121,7 +121,7 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
     merged: dict[str, Any] = {}
     found: list[str] = []
     had_tasks = False
-    words = _with_values(in_one_word(arguments))
+    words = with_values(in_one_word(arguments))
     for word in words:
         flag, _, text = word.partition("=")
         key, *below = flag.removeprefix("--").split(".")
@@ -210,7 +210,7 @@ def _has(value: Any, keys: Sequence[str]) -> bool:
     return not keys or (isinstance(value, Mapping) and keys[0] in value and _has(value[keys[0]], keys[1:]))
 
 
-def _with_values(words: Sequence[str]) -> list[str]:
+def with_values(words: Sequence[str]) -> list[str]:
     """Words with ``--key=value`` for ``--key value``."""
     found: list[str] = []
     for word in words:

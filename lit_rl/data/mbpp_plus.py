@@ -155,7 +155,7 @@ def comparing_test(
         reference: source of a correct program.
         function: the function that both define.
         inputs: positional arguments of each call.
-        tolerance: largest difference of floats; 0 for 1e-6.
+        tolerance: largest difference of numbers; 0 for 1e-6 between floats, and none between others.
         compare: values as they are, as sets, or as yes and no.
     """
     return _TEMPLATE.format(
@@ -189,9 +189,7 @@ def written_check(test: str, reference: str, function: str, compare: Compare = "
     if "results" in assigned and compare == "as_is":
         results = _literal(assigned["results"])
         cases = tuple((tuple(given), result) for given, result in zip(inputs, results, strict=True))
-        # EvalPlus takes a tuple of floats for a list of them.
-        as_json = any(isinstance(one, list | tuple) and one and set(map(type, one)) == {float} for one in results)
-        return CallTests(cases, function, tolerance=tolerance or 1e-6, as_json=as_json, shared_timeout=True)
+        return CallTests(cases, function, tolerance=tolerance, as_evalplus=True, shared_timeout=True)
     parts = [node for node in tree.body if not isinstance(node, ast.FunctionDef) or node.name not in _OF_EVALPLUS]
     if any(isinstance(node, ast.FunctionDef) and node.name == "ref_func" for node in parts):
         kept = [node for node in parts if isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom)]
@@ -237,18 +235,15 @@ def as_truth(value):
     return value if isinstance(value, bool) else value is not None
 
 
-def floats(value):
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return all(isinstance(v, float) for v in values)
-
-
 def close(value, expected):
-    if isinstance(expected, (list, tuple)):
-        alike = isinstance(value, (list, tuple)) and len(value) == len(expected)
-        return alike and all(close(*pair) for pair in zip(value, expected))
-    if not all(isinstance(one, (int, float, complex)) for one in (value, expected)):
+    values, numbers = [list(one) if isinstance(one, (list, tuple)) else [one] for one in (value, expected)]
+    floats = bool(numbers) and all(isinstance(number, float) for number in numbers)
+    slack = tolerance or (1e-6 if floats else 0)
+    if not slack or type(value) is not type(expected) or len(values) != len(numbers):
         return False
-    return value == expected or abs(value - expected) <= (tolerance or 1e-6) + 1e-7 * abs(expected) < inf
+    if not all(isinstance(one, (int, float, complex)) for one in values + numbers):
+        return False
+    return all(v == e or abs(v - e) <= slack + 1e-7 * abs(e) < inf for v, e in zip(values, numbers))
 
 
 def check(candidate):
@@ -256,5 +251,5 @@ def check(candidate):
         expected = {compare}(reference(*deepcopy(arguments)))
         value = {compare}(candidate(*deepcopy(arguments)))
         if value != expected:
-            assert (tolerance or floats(expected)) and close(value, expected), (arguments, value, expected)
+            assert close(value, expected), (arguments, value, expected)
 """

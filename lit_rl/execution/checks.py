@@ -97,6 +97,9 @@ class CallTests(Check):
             dict its text.
         in_list: a list with the expected value as its only item will do too.
         in_place: compare the expected value with the first argument after the call, not with the result.
+        as_evalplus: compare as EvalPlus does, whatever else is set: equal, or of the same type with numbers that differ
+            by at most ``tolerance`` and 1e-7 of the expected one. A tolerance of 0 is 1e-6 for an expected float, or a
+            flat list or tuple of nothing but floats.
         language: what the program is written in.
         shared_timeout: give the program and all cases together the seconds of one.
     """
@@ -108,6 +111,7 @@ class CallTests(Check):
     as_json: bool = False
     in_list: bool = False
     in_place: bool = False
+    as_evalplus: bool = False
     language: Language = "python"
     shared_timeout: bool = False
 

@@ -430,8 +430,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             if self.update.lr_scheduler is not None:
                 checkpoint["lr_schedulers"] = measured_states(checkpoint["lr_schedulers"])
             self.settle_threads(checkpoint.get("num_threads"))
-        # Checkpoints of version 0.2 have no such entry; every optimizer step has been one of the trainer's.
-        self.policy.version = checkpoint.get("policy_version", checkpoint.get("global_step", 0))
+        self.policy.version = checkpoint.get("policy_version", 0)
         self.clock.load(checkpoint)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from math import inf, nan
 
 import pytest
@@ -11,6 +12,7 @@ from lit_rl.data.mbpp_plus import Shape, reference_test, restored_inputs, writte
 from lit_rl.data.rows import Row, RowError, read_rows
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.interface import wall_limit
+from lit_rl.execution.judging.calls import matches
 
 
 def plus_row(**change: object) -> Row:
@@ -100,11 +102,9 @@ def written(inputs: str, results: str, slack: object = 0) -> str:
 
 def test_written_results_become_cases_with_the_row_s_tolerance():
     check = written_check(written("[[3, [1]], [4, [2]]]", "[-inf, 2.5]", 0.0001), "", "f")
-    assert check == CallTests((((3, [1]), -inf), ((4, [2]), 2.5)), "f", tolerance=0.0001, shared_timeout=True)
+    cases = (((3, [1]), -inf), ((4, [2]), 2.5))
+    assert check == CallTests(cases, "f", tolerance=0.0001, as_evalplus=True, shared_timeout=True)
     assert check.wall_budget_seconds == wall_limit(check.timeout_seconds)
-    assert written_check(written("[[1]]", "[2]"), "", "f").tolerance == 1e-6
-    assert written_check(written("[[1]]", "[[0.5, 1.5]]"), "", "f").as_json  # EvalPlus takes (0.5, 1.5), too
-    assert not written_check(written("[[1]]", "[[5, 1.5]]"), "", "f").as_json
 
 
 # A test, how answers are compared, a program that is right and one that is wrong.
@@ -147,25 +147,40 @@ def test_other_rows_are_compared_with_a_reference(name):
         check(wrong)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected", "close"),
-    [
-        (1.0, 1.0 + 5e-7, True),
-        (1.0, 1.00001, False),
-        (1e9, 1e9 + 50, True),
-        ([1.0, (2.0,)], [1.0, [2.0 + 5e-7]], True),
-        ([1.0], [1.0, 2.0], False),
-        (12345.0, inf, False),
-        (inf, inf, True),
-        (nan, nan, False),
-        ("1.0", 1.0, False),
-        ({0.5: 1}, [0.5], False),
-    ],
-)
-def test_floats_are_close_within_one_in_ten_million(value, expected, close):
-    space: dict = {}
-    exec(reference_test(plus_row(), 11), space)
-    assert space["close"](value, expected) is close
+SLACK = 1e-6 + 1e-7 * 4000.0
+# What a program returns, what is expected, the row's atol, and whether numpy's allclose and equal types let it pass.
+ANSWERS = [
+    (4000.0 + 0.9 * SLACK, 4000.0, 0, True),
+    (4000.0 + 1.1 * SLACK, 4000.0, 0, False),
+    (4000.0 + 1.1 * SLACK, 4000.0, 0.3, True),
+    ([1.0, 2.0 + 5e-7], [1.0, 2.0], 0, True),
+    ((1.0, 2.0 + 5e-7), [1.0, 2.0], 0, False),
+    ((1.0, 2.0), [1.0, 2.0], 0, False),
+    ([1, 2.0 + 5e-7], [1, 2.0], 0, False),
+    ([1, 2.0 + 5e-7], [1, 2.0], 1e-4, True),
+    ([[2.0 + 5e-7]], [[2.0]], 0, False),
+    ({1: 2.0 + 5e-7}, {1: 2.0}, 0, False),
+    (4000, 4000.0, 0, True),
+    (4001, 4000.0, 2.0, False),
+    ((), [], 0, False),
+    ([1.0], [1.0, 2.0], 0, False),
+    (12345.0, inf, 0, False),
+    (inf, inf, 0, True),
+    (nan, nan, 0, False),
+    ("4000.0", 4000.0, 0, False),
+    (["a"], [4000.0], 0, False),
+    ("a", "b", 0.1, False),
+]
+
+
+@pytest.mark.parametrize(("value", "expected", "atol", "passes"), ANSWERS)
+def test_answers_are_close_as_evalplus_has_it(value, expected, atol, passes):
+    """In both forms of the check."""
+    written_out = CallTests((((), expected),), "f", tolerance=atol, as_evalplus=True)
+    assert matches(value, expected, written_out) is passes
+    row = solved(f"    from math import inf, nan\n    return {expected!r}\n", atol=atol)
+    with nullcontext() if passes else pytest.raises(AssertionError):
+        check_of(reference_test(row, 11))(lambda numbers: value)
 
 
 def flat(value: object) -> object:

@@ -209,6 +209,35 @@ def test_a_policy_from_scratch_is_the_same_each_time(byte_tokenizer: str) -> Non
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize(
+    ("model_type", "given", "remedy"),
+    [
+        ("qwen2", {"hidden_sise": 64}, "Qwen2Config, got hidden_sise; did you mean hidden_size?"),
+        ("gpt2", {"n_embed": 64}, "GPT2Config, got n_embed; did you mean n_embd?"),
+        ("gpt2", {"num_hidden_layer": 1}, "GPT2Config, got num_hidden_layer; did you mean num_hidden_layers?"),
+        ("mamba2", {"xyz": 64}, "Mamba2Config, got xyz; leave it out"),
+    ],
+)
+def test_a_field_that_the_model_does_not_have_is_refused(
+    byte_tokenizer: str, model_type: str, given: dict[str, Any], remedy: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        loaded(config=config_of(model_type) | given, tokenizer=byte_tokenizer)
+    assert str(caught.value) == f"model.policy.config: expected fields of {remedy}"
+
+
+@pytest.mark.parametrize("model_type", ["gemma3_text", "gpt2", "llama", "mamba2", "mistral", "qwen2", "qwen3_moe"])
+def test_all_fields_of_a_saved_model_are_taken(byte_tokenizer: str, model_type: str) -> None:
+    """Those that an older version of transformers saved, and those of any model, too."""
+    small = config_of(model_type)
+    saved = loaded(config=small, tokenizer=byte_tokenizer, probe=False).model.config
+    older = {"torch_dtype": "float32", "auto_map": {}, "tie_word_embeddings": True, "attn_implementation": "eager"}
+    if hasattr(saved, "rope_parameters") and model_type != "gemma3_text":
+        older |= {"rope_theta": 5000.0, "rope_scaling": None}
+    again = loaded(config=saved.to_dict() | older, tokenizer=byte_tokenizer, probe=False).model.config
+    assert [getattr(again, name) for name in small] == [getattr(saved, name) for name in small]
+
+
 @pytest.mark.parametrize("model_type", ["llama", "qwen2"])
 def test_a_saved_policy_reads_the_same_tokens_again(tmp_path: Path, model_type: str) -> None:
     """Transformers 5 sets the declared tokenizer of some model types aside."""

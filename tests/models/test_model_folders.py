@@ -202,7 +202,7 @@ def test_a_card_carries_pass_rates_and_no_folder_of_one_machine(tmp_path: Path) 
 def test_a_converted_file_is_a_plain_model_that_adapters_can_be_trained_on(
     byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What transformers unpacks still calls itself quantized; reading the file is its own business."""
+    """Transformers still calls the unpacked model quantized; how it reads the file is left to transformers."""
     unpacked = saved_base(byte_tokenizer, tmp_path).model
     unpacked.config.quantization_config, unpacked.is_quantized = {"quant_method": "gguf"}, True
     tokenizer = AutoTokenizer.from_pretrained(byte_tokenizer)

@@ -25,19 +25,21 @@ from lit_rl.models.adapters import POLICY
 from lit_rl.training.ranks import evaluating, layers_of, shard, unsharded
 from lit_rl.types import Problem
 
-MIXTURE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+MIXTURE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
 FAMILIES: dict[str, dict[str, Any]] = {
     "qwen2": {"tie_word_embeddings": True},
     "llama": {"tie_word_embeddings": False},
     "qwen3": {"head_dim": 8},
     "mixtral": MIXTURE,
-    "qwen3_moe": MIXTURE,
+    "qwen3_moe": MIXTURE | {"moe_intermediate_size": 16},
     "gpt_neox": {},
 }
 
 
 def loaded(tokenizer: str, family: str = "qwen2", lora: bool = False) -> CausalLM:
     config = TINY_QWEN2 | FAMILIES[family] | {"model_type": family}
+    if family == "gpt_neox":
+        del config["num_key_value_heads"]
     policy = CausalLM(config=config, tokenizer=tokenizer, lora=LoRA(rank=2) if lora else None, probe=False)
     policy.load()
     if lora:

@@ -14,7 +14,7 @@ from rollout.scripted import Scripted
 from support.small_runs import Words, adam, fit, grouped, quiet_trainer, weights
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.callbacks import PreferenceWriter
+from lit_rl.callbacks import CompletionWriter, PreferenceWriter
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, write_pairs
 from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import UsageError
@@ -22,6 +22,7 @@ from lit_rl.execution import AssertTests, ReferenceText, Sandbox
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import DPO, SFT, Collect, Evaluate
 from lit_rl.modules.dpo import preference_loss
+from lit_rl.reports.run_files.files import read_rollouts
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Problem, Sampling
 
@@ -245,6 +246,41 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
     assert {pair.chosen for pair in read} == {"x = 1", "x = 1 # again"}
     assert {pair.rejected for pair in read} == {"x = 2", "x ="}
     fit(DPO(policy, max_updates=1), tmp_path, data=data(path))
+
+
+@pytest.mark.parametrize(
+    ("rewards", "num_samples", "message"),
+    [
+        (None, 4, r"^PreferenceWriter compares rewards, and DPO has none: set model\.rewards, such as TestsReward$"),
+        ([TestsReward()], 1, r"^evaluate\.predict\.num_samples: expected at least 2, got 1; PreferenceWriter pairs "),
+    ],
+)
+def test_pairs_that_cannot_come_about_are_refused_before_anything_is_sampled(
+    byte_tokenizer: str, tmp_path: Path, rewards: Any, num_samples: int, message: str
+) -> None:
+    writes = Scripted([])  # raises when it is asked
+    made = {"rewards": rewards, "collect": Collect(engine=writes), "sandbox": Sandbox}
+    predict = Sampling(num_samples=num_samples)
+    module = DPO(CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer), evaluate=Evaluate(predict=predict), **made)
+    trainer = quiet_trainer(tmp_path, callbacks=[PreferenceWriter(str(tmp_path / "pairs.jsonl"))])
+    with pytest.raises(UsageError, match=message):
+        trainer.predict(module, YesOrNo(), return_predictions=False)
+    assert module.policy.model is None and not (tmp_path / "pairs.jsonl").exists()
+
+
+def test_completions_without_rewards_are_written(byte_tokenizer: str, tmp_path: Path) -> None:
+    writes = Scripted([["x = 1"], ["x = 2"], ["x = 3"]])
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+    evaluate = Evaluate(predict=Sampling(num_samples=1))
+    module = DPO(policy, sandbox=Sandbox, collect=Collect(engine=writes), evaluate=evaluate)
+    writer = CompletionWriter(str(tmp_path / "completions.jsonl.gz"))
+    quiet_trainer(tmp_path, callbacks=[writer]).predict(module, YesOrNo(), return_predictions=False)
+    rows = [row for rollout in read_rollouts(tmp_path / "completions.jsonl.gz") for row in rollout.rows]
+    assert [(row.task_id, row.verdict, row.reward) for row in rows] == [
+        ("train0", "passed", None),
+        ("train1", "wrong_answer", None),
+        ("train2", "wrong_answer", None),
+    ]
 
 
 def test_far_margins_stay_finite() -> None:

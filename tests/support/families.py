@@ -16,6 +16,7 @@ SMALL: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 128,
 }
+UNGROUPED = {name: value for name, value in SMALL.items() if name != "num_key_value_heads"}
 HEAD = {"head_dim": 8}
 CAPS = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
 GRANITE = {
@@ -24,16 +25,9 @@ GRANITE = {
     "attention_multiplier": 0.3,
     "residual_multiplier": 0.5,
 }
-EXPERTS = {
-    "num_experts": 4,
-    "num_local_experts": 4,
-    "n_routed_experts": 4,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 16,
-    "moe_topk": 2,
-    "route_scale": 1.5,
-    "routed_scaling_factor": 1.5,
-}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2}
+LOCAL = EXPERTS | {"num_local_experts": 4}
+ROUTED = EXPERTS | {"n_routed_experts": 4, "moe_intermediate_size": 16, "routed_scaling_factor": 1.5}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "n_inner": 64}
 LATENT = {
     "q_lora_rank": 16,
@@ -50,7 +44,6 @@ LATENT = {
 MAMBA2 = {
     "mamba_n_heads": 8,
     "mamba_d_head": 8,
-    "mamba_d_ssm": 64,
     "mamba_n_groups": 1,
     "mamba_d_state": 8,
     "mamba_d_conv": 4,
@@ -71,7 +64,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "cohere": SMALL | {"logit_scale": 0.3},
     "cohere2": SMALL | HEAD | {"sliding_window": 8, "logit_scale": 0.3},
-    "deepseek_v3": SMALL | LATENT | EXPERTS,
+    "deepseek_v3": SMALL | LATENT | ROUTED,
     "gemma2": SMALL | HEAD | CAPS | {"sliding_window": 8, "query_pre_attn_scalar": 8},
     "gemma3_text": SMALL
     | HEAD
@@ -88,14 +81,14 @@ FAMILIES: dict[str, dict[str, Any]] = {
             "patch_size": 14,
         },
     },
-    "glm4_moe": SMALL | HEAD | EXPERTS | {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 1},
+    "glm4_moe": SMALL | HEAD | ROUTED | {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 1},
     "gpt2": GPT2,
     "gpt_bigcode": GPT2,
-    "gpt_neox": SMALL,
-    "gpt_oss": SMALL | HEAD | EXPERTS | {"sliding_window": 8},
+    "gpt_neox": UNGROUPED,
+    "gpt_oss": SMALL | HEAD | LOCAL | {"sliding_window": 8},
     "granite": SMALL | GRANITE,
     "granitemoehybrid": SMALL
-    | EXPERTS
+    | LOCAL
     | GRANITE
     | MAMBA2
     | {"layer_types": ["mamba", "attention"], "shared_intermediate_size": 32, "position_embedding_type": "rope"},
@@ -106,9 +99,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 64,
         "rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0},
     },
-    "mamba2": SMALL | {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 8},
+    "mamba2": {name: value for name, value in UNGROUPED.items() if name != "num_attention_heads"}
+    | {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 8},
     "mistral": SMALL | {"sliding_window": 8},
-    "mixtral": SMALL | EXPERTS,
+    "mixtral": SMALL | LOCAL,
     "olmo2": SMALL,
     "phi3": SMALL,
     "phi3_longrope": SMALL
@@ -125,7 +119,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         },
     },
     "qwen2": SMALL,
-    "qwen2_moe": SMALL | EXPERTS | {"shared_expert_intermediate_size": 32},
+    "qwen2_moe": SMALL | EXPERTS | {"moe_intermediate_size": 16, "shared_expert_intermediate_size": 32},
     "qwen2_vl": {
         "text_config": SMALL
         | {
@@ -144,7 +138,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "linear_key_head_dim": 8,
         "linear_value_head_dim": 8,
     },
-    "qwen3_moe": SMALL | HEAD | EXPERTS,
+    "qwen3_moe": SMALL | HEAD | LOCAL | {"moe_intermediate_size": 16},
     "recurrent_gemma": SMALL
     | HEAD
     | {

@@ -278,6 +278,8 @@ def _holds_object(value: Any) -> bool:
 
 def matches(value: Any, expected: Any, check: CallTests) -> bool:
     """Return whether a value is the expected one: same kind of container, numbers equal or within tolerance."""
+    if check.as_evalplus:
+        return bool(value == expected) or _close_to_evalplus(value, expected, check.tolerance)
     if hasattr(value, "shape") and isinstance(expected, list | tuple):  # numpy's array where lists are expected
         value = value.tolist()
     if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
@@ -309,6 +311,21 @@ def _close(value: float, expected: float, tolerance: float) -> bool:
     if value == expected or (math.isnan(expected) and value != value):
         return True
     return tolerance > 0 and math.isclose(value, expected, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def _close_to_evalplus(value: Any, expected: Any, tolerance: float) -> bool:
+    """Compare as ``np.testing.assert_allclose`` does, where EvalPlus compares by it."""
+    values, numbers = (list(one) if isinstance(one, list | tuple) else [one] for one in (value, expected))
+    are_floats = bool(numbers) and all(isinstance(number, float) for number in numbers)
+    slack = tolerance or (1e-6 if are_floats else 0.0)
+    if not slack or type(value) is not type(expected) or len(values) != len(numbers):
+        return False
+    if not all(isinstance(one, int | float | complex) for one in (*values, *numbers)):
+        return False
+    return all(
+        one == other or abs(one - other) <= slack + 1e-7 * abs(other) < math.inf
+        for one, other in zip(values, numbers, strict=True)
+    )
 
 
 def _holds(comparison: Callable[..., bool], *arguments: Any) -> Verdict:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from inspect import getsource
 from pathlib import Path
+from sys import modules
 from typing import Any, Literal
 
 import torch
 
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import ArgumentError, UsageError, did_you_mean
 from lit_rl.models.adapters import (
     POLICY,
     LoRA,
@@ -36,6 +39,8 @@ from lit_rl.models.loading.sources import (
 )
 from lit_rl.training.precision import torch_dtype
 
+_SPECIAL = {"bos_token_id", "eos_token_id", "pad_token_id"}
+_OF_ANY_MODEL = {*_SPECIAL, "auto_map", "tie_word_embeddings", "max_position_embeddings"}  # the last is read here, too
 _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 
@@ -142,11 +147,29 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     dtype = torch_dtype(spec.dtype)
     try:
         config = AutoConfig.for_model(**fields)
+        _require_known(spec.config or {}, config)
         with plain_refusals(config.model_type, spec.attention):
             return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
     except (ArithmeticError, AttributeError, IndexError, RuntimeError, TypeError) as error:
         said = " ".join(str(error).split())
         raise UsageError(f"{CONFIG_KEY}: {fields['model_type']} cannot be built: {said}; correct its sizes") from error
+
+
+def _require_known(given: Mapping[str, Any], config: Any) -> None:
+    """Raise if no code of the model reads a field: transformers would keep it, and use the default of another.
+
+    Some models read fields that their configuration does not declare, such as ``head_dim``.
+    """
+    from transformers import AutoModelForCausalLM
+
+    known = vars(type(config)())
+    for name in sorted(given.keys() & vars(config).keys() - known.keys() - _OF_ANY_MODEL):
+        of_config: Any = AutoModelForCausalLM._model_mapping
+        source = getsource(modules[of_config[type(config)].__module__]) if type(config) in of_config else name
+        if not re.search(rf"\b{re.escape(name)}\b", source):
+            names = [*(one for one in known if one[0] != "_"), *config.attribute_map]
+            remedy = did_you_mean(name, names) or "leave it out"
+            raise ArgumentError(CONFIG_KEY, f"fields of {type(config).__name__}", name, remedy)
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
