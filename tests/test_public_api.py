@@ -1,4 +1,4 @@
-"""The public API is one: what ``lit_rl`` and its packages export, what docs/api has an entry for, what the CLI offers."""
+"""The public API is one: what ``lit_rl`` exports, what docs/api has an entry for, what the command line offers."""
 
 from __future__ import annotations
 
