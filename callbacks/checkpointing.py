@@ -49,7 +49,8 @@ class Checkpointing(Checkpoint, TypedArguments):
     The state of every random generator of every rank is saved; it is restored if the number of ranks is the same.
 
     Args:
-        folder: the run's folder. Two runs need two folders.
+        folder: the run's folder; ``None`` for the ``run_dir`` of the trainer, or of the command line. Two runs need
+            two folders.
         every_n_rollouts: save after this many; ``None`` for never.
         every_minutes: save at the first rollout's end once this many minutes have passed since the last save.
         monitor: validation metric that says which checkpoint is the best, such as ``val/greedy/pass@1``.
@@ -60,7 +61,7 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     def __init__(
         self,
-        folder: str,
+        folder: str | None = None,
         every_n_rollouts: int | None = 10,
         every_minutes: float | None = None,
         monitor: str | None = None,
@@ -69,9 +70,9 @@ class Checkpointing(Checkpoint, TypedArguments):
         resume: bool = True,
     ) -> None:
         require_above(0, self, every_n_rollouts=every_n_rollouts, every_minutes=every_minutes, keep=keep)
-        self.run = RunFolder(folder)
-        if any((self.run.path / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
-            raise ArgumentError("Checkpointing.folder", "a folder of the run's own", f"{folder}, which holds a model")
+        self._run: RunFolder | None = None
+        if folder is not None:
+            self.keep_in(folder)
         self.every_n_rollouts, self.every_minutes, self.monitor = every_n_rollouts, every_minutes, monitor
         self.mode, self.keep, self.resume = mode, keep, resume
         self.best_value: float | None = None
@@ -87,6 +88,19 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._generators: list[dict[str, Any]] | None = None
 
     # -- before a run --------------------------------------------------------------------------------------
+
+    @property
+    def run(self) -> RunFolder:
+        """The run's folder."""
+        if self._run is None:
+            raise UsageError("Checkpointing has no folder: give it one, or give the trainer or command line run_dir")
+        return self._run
+
+    def keep_in(self, folder: str) -> None:
+        """Set the run's folder."""
+        self._run = RunFolder(folder)
+        if any((self._run.path / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
+            raise ArgumentError("Checkpointing.folder", "a folder of the run's own", f"{folder}, which holds a model")
 
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
         """Claim the folder, and return the checkpoint with which this start begins; call it before ``trainer.fit``.

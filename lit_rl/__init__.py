@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lit_rl.types import Problem as Problem
     from lit_rl.types import Sampling as Sampling
 
-__version__ = "0.4.0"
+__version__ = "1.0.0"
 
 wait_passively()  # before anything below this package loads torch
 

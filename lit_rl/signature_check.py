@@ -434,6 +434,7 @@ _HOMES = (
     "advantages",
     "callbacks",
     "data",
+    "divergences",
     "engines",
     "execution",
     "losses",

@@ -21,7 +21,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
+from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.completion_writer import CompletionWriter
+from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.named_checkpoint import resolve, warn_of_weights
 from lit_rl.callbacks.progress_screen import ProgressScreen
@@ -30,6 +32,7 @@ from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout, boards_of
 from lit_rl.errors import ArgumentError, UsageError, shown
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
+from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.setup_check import fault_of_precision
 from lit_rl.signature_check import check_keys
 from lit_rl.training.strategy import check_strategy
@@ -51,6 +54,9 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 """Trainer defaults that rollouts change from Lightning's; the command line uses the same."""
 
 
+_RECORDERS = (TensorBoardLayout, CompletionWriter, RunRecord)
+
+
 def _as_lightnings(method: Any) -> Callable[[Any], Any]:
     """Give a method the signature and the description of Lightning's, which the command line reads."""
     return wraps(method)
@@ -60,36 +66,43 @@ class Trainer(pl.Trainer):
     """``lightning.pytorch.Trainer`` with :data:`TRAINER_DEFAULTS`, ended by the module's own limits.
 
     Epochs have no end unless ``max_epochs`` or ``max_steps`` is given: modules count rollouts (``max_rollouts``) or
-    updates (``max_updates``). A ``val_check_interval`` counts them over all epochs. Only callbacks that are given save.
-    With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` resumes where an earlier run in that folder
-    stopped, as ``lit-rl fit`` does, and logs go to a version below that folder unless ``logger`` or
-    ``default_root_dir`` says otherwise. A run with a logger or ``Checkpointing`` is recorded, see
-    :class:`~lit_rl.callbacks.RunRecord`. A signal that stops a run ends the script, after the run is saved.
+    updates (``max_updates``). A ``val_check_interval`` counts them over all epochs.
 
-    A :class:`~lit_rl.callbacks.ProgressScreen` shows how the run goes, unless the callbacks have another
-    progress bar.
+    A run with a ``run_dir`` has :class:`~lit_rl.callbacks.Checkpointing` in that folder and a TensorBoard log below it;
+    ``fit`` resumes where an earlier run in that folder stopped. ``Checkpointing`` with a folder of its own does the
+    same. A signal that stops a run ends the script, after the run is saved.
+
+    Every run has :class:`~lit_rl.callbacks.ExecutionEvaluation` and a :class:`~lit_rl.callbacks.ProgressScreen`, and
+    with a logger or ``Checkpointing`` also :class:`~lit_rl.callbacks.RunRecord`,
+    :class:`~lit_rl.callbacks.CompletionLog`, :class:`~lit_rl.callbacks.TensorBoardLayout` and, if it trains on
+    rollouts, :class:`~lit_rl.callbacks.Diagnostics`. One of these among ``callbacks`` takes the place of the default
+    one; ``enable_checkpointing=False`` and ``logger=False`` leave out what they name.
 
     Args:
+        run_dir: the run's folder.
         **settings: settings of ``lightning.pytorch.Trainer``; each replaces the default.
     """
 
     @_as_lightnings(pl.Trainer.__init__)
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, run_dir: str | None = None, **settings: Any) -> None:
         quiet()
         settings = check_keys(pl.Trainer, settings, "Trainer", config=False)
         check_settings(settings)
-        settings = {**TRAINER_DEFAULTS, **settings}
+        settings = {**TRAINER_DEFAULTS, **settings, **({} if run_dir is None else settings_in(run_dir, settings))}
         super().__init__(**{**settings, **dependent_settings(settings)})
         if not self.fast_dev_run:  # type: ignore[attr-defined]
-            kinds = [RunRecord, CompletionWriter] if has_folder(self) else []
-            self._add_unless_listed(*kinds, *([TensorBoardLayout] if boards_of(self) else []))
+            kinds: list[type[pl.Callback]] = [TensorBoardLayout] if boards_of(self) else []
+            kinds += [CompletionWriter, RunRecord] if has_folder(self) else []
+            self._add_unless_listed(*kinds, *([CompletionLog] if self.loggers else []))
+
+    def _has(self, kind: type[pl.Callback]) -> bool:
+        return any(isinstance(one, kind) for one in self.callbacks)  # type: ignore[attr-defined]
 
     def _add_unless_listed(self, *kinds: type[pl.Callback]) -> None:
-        """Add a callback of each kind of which there is none, before those that save checkpoints."""
+        """Add a callback of each kind of which there is none, after those that record and before those that save."""
         callbacks: list[pl.Callback] = self.callbacks  # type: ignore[attr-defined]
-        for kind in kinds:
-            if not any(isinstance(one, kind) for one in callbacks):
-                callbacks.insert(0, kind())
+        place = max((at for at, one in enumerate(callbacks, 1) if isinstance(one, _RECORDERS)), default=0)
+        callbacks[place:place] = [kind() for kind in kinds if not self._has(kind)]
 
     @_as_lightnings(pl.Trainer.fit)
     def fit(
@@ -105,7 +118,8 @@ class Trainer(pl.Trainer):
         model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
         require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
         if isinstance(model, PolicyModule):
-            self._add_unless_listed(ExecutionEvaluation)
+            is_diagnosed = isinstance(model, RolloutModule) and self._has(RunRecord)
+            self._add_unless_listed(ExecutionEvaluation, *([Diagnostics] if is_diagnosed else []))
         start = self.where_to_start(ckpt_path)
         with raise_if_stopped(self):
             super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
@@ -184,10 +198,31 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         )
 
 
+def settings_in(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Trainer settings that follow from the folder of a run: checkpoints in it, logs in a version below it."""
+    callbacks = _callbacks_in(settings)
+    savers = [one for one in callbacks if isinstance(one, Checkpointing)]
+    if not savers and settings.get("enable_checkpointing") is not False:
+        callbacks += (savers := [Checkpointing()])
+    for saver in savers:
+        saver.keep_in(run_dir)
+    logger = _board_below(Path(run_dir)) if settings.get("logger") in (None, True) else settings["logger"]
+    return {"callbacks": callbacks, "logger": logger, "default_root_dir": run_dir}
+
+
+def _board_below(folder: Path) -> TensorBoardLogger:
+    """A logger to a version below the folder of a run."""
+    return TensorBoardLogger(str(folder.parent), name=folder.name)
+
+
+def _callbacks_in(settings: Mapping[str, Any]) -> list[pl.Callback]:
+    given = settings.get("callbacks") or []
+    return [given] if isinstance(given, pl.Callback) else list(given)
+
+
 def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Trainer settings that follow from others: of the end, screen, logs, validation, checkpoints and ``barebones``."""
-    given = settings.get("callbacks") or []
-    callbacks = [given] if isinstance(given, pl.Callback) else list(given)
+    callbacks = _callbacks_in(settings)
     changed: dict[str, Any] = {}
     if all(settings.get(name) in (None, -1) for name in ("max_epochs", "max_steps", "max_time")):
         changed["max_epochs"] = -1
@@ -200,8 +235,8 @@ def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     root = settings.get("default_root_dir")
     if settings.get("logger") in (None, True) and root in (None, TRAINER_DEFAULTS["default_root_dir"]):
         folders = [one.run.path for one in callbacks if isinstance(one, Checkpointing)]
-        if folders:  # logs go to a version below the run's folder
-            changed["logger"] = TensorBoardLogger(str(folders[0].parent), name=folders[0].name)
+        if folders:
+            changed["logger"] = _board_below(folders[0])
     if not any(isinstance(one, ProgressBar) for one in callbacks):
         if not any(isinstance(one, ProgressScreen) for one in callbacks):
             callbacks.append(ProgressScreen(live=False if settings.get("enable_progress_bar") is False else None))

@@ -27,6 +27,7 @@ from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.reports.run_files.files import read_rollouts
+from lit_rl.signature_check import arguments_of, short_names
 
 Metrics = dict[str, float]
 ROOT = Path(__file__).parents[1]
@@ -158,13 +159,22 @@ FEWER = {
 """Arguments of the tasks that make their own rows."""
 
 
+def task_arguments(path: str, rows: dict[str, str]) -> dict[str, Any]:
+    """Small rows in place of the hub's that a task reads by default; none for another class."""
+    cls = short_names().get(path.rpartition(".")[2])
+    defaults = {name: one.default for name, one in (arguments_of(cls) if cls else {}).items()}
+    return {name: rows[given] for name, given in defaults.items() if isinstance(given, str) and given in rows}
+
+
 def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
     """The same configuration with a tiny policy, small rows and short completions."""
     if isinstance(node, list):
         return [shrink(item, rows, tokenizer) for item in node]
+    if isinstance(node, str) and node in short_names():
+        return shrink({"class_path": node}, rows, tokenizer)
     if not isinstance(node, dict):
         return rows.get(node, node) if isinstance(node, str) else node
-    small = {key: shrink(value, rows, tokenizer) for key, value in node.items()}
+    small = {key: value if key == "class_path" else shrink(value, rows, tokenizer) for key, value in node.items()}
     if small.get("class_path", "").endswith("CausalLM"):
         given = small["init_args"]
         adapted = given.get("lora") or "humaneval/sft" in str(given.get("model"))
@@ -173,8 +183,8 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
             return small | {"init_args": {"model": given["model"], **kept}}
         config = TINY_QWEN2 | {"max_position_embeddings": 4096}
         return small | {"init_args": {"config": config, "tokenizer": tokenizer, **kept}}
-    if (task := small.get("class_path", "").rpartition(".")[2]) in FEWER:
-        return small | {"init_args": small.get("init_args", {}) | FEWER[task]}
+    if task := small.get("class_path", "").rpartition(".")[2]:
+        return small | {"init_args": task_arguments(task, rows) | small.get("init_args", {}) | FEWER.get(task, {})}
     for key, value in (("max_tokens", 12), ("num_samples", 2), ("max_rollouts", 1), ("max_updates", 1)):
         if key in small:
             small[key] = min(int(small[key]), value)

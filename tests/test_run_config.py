@@ -426,6 +426,7 @@ def test_a_file_without_classes_adds_to_those_of_an_earlier_one_and_is_refused_a
 
 SORTING = Path(__file__).parents[1] / "configs" / "sorting_rewards.yaml"
 SAVED = """
+run_dir: null
 trainer:
   val_check_interval: 2
   callbacks:

@@ -15,11 +15,12 @@ from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from support.saved_runs import Curves
 
-from lit_rl import Checkpointing, Trainer
+from lit_rl import Checkpointing, Diagnostics, ExecutionEvaluation, Trainer
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.cli.main import Cli
 from lit_rl.cli.report import report
 from lit_rl.data import PreferencePairs, Sorting
+from lit_rl.errors import UsageError
 from lit_rl.models import SortingPolicy
 from lit_rl.modules import REINFORCE, Evaluate
 from lit_rl.rewards import SortingReward
@@ -207,3 +208,62 @@ def test_a_trial_run_of_lightnings_is_not_blamed_for_its_limit(recwarn: pytest.W
     trained = module(4)
     Trainer(**QUIET, logger=False, fast_dev_run=2).fit(trained, three_an_epoch())
     assert trained.clock.count == 2 and not [one for one in recwarn if "max_steps" in str(one.message)]
+
+
+# -- the folder of a run ---------------------------------------------------------------------------------------
+
+RECORDED = ["TensorBoardLayout", "CompletionWriter", "RunRecord", "ExecutionEvaluation", "Diagnostics", "CompletionLog"]
+
+
+def kinds(trainer: Any) -> list[str]:
+    return [type(one).__name__ for one in trainer.callbacks if not type(one).__name__.startswith("_")]
+
+
+def test_a_run_with_a_folder_is_saved_logged_and_diagnosed_there_and_resumes() -> None:
+    for max_rollouts in (2, 3):
+        trainer, trained = Trainer(**QUIET, run_dir="runs/first"), module(max_rollouts)
+        trainer.fit(trained, Sorting())
+        assert trained.clock.count == max_rollouts
+    assert kinds(trainer) == [*RECORDED, "ProgressScreen", "Checkpointing"]
+    assert {path.parent.as_posix() for path in Path().rglob("*.ckpt")} == {"runs/first"}
+    assert [path.as_posix() for path in Path().rglob("metrics.jsonl")] == ["runs/first/version_0/metrics.jsonl"]
+
+
+def test_a_file_with_a_run_dir_trains_as_a_script_with_one() -> None:
+    model = "{class_path: REINFORCE, init_args: {policy: SortingPolicy, rewards: [SortingReward], max_rollouts: 1}}"
+    Path("run.yaml").write_text(f"run_dir: a/first\nmodel: {model}\ndata: Sorting\ntrainer: {{accelerator: cpu}}")
+    trainer = Trainer(**QUIET, run_dir="b/second")
+    trainer.fit(module(1), Sorting())
+    by_file = Cli(["fit", "--config=run.yaml"]).trainer
+    assert [one for one in kinds(by_file) if one != "SaveConfigInTraining"] == kinds(trainer)
+    assert (by_file.log_dir, trainer.log_dir) == ("a/first/version_0", "b/second/version_0")
+    assert [Path(one.default_root_dir).name for one in (by_file, trainer)] == ["first", "second"]
+
+
+def test_a_callback_that_is_given_takes_the_place_of_the_default_one() -> None:
+    given = [Checkpointing(every_n_rollouts=1, keep=7), Diagnostics(patience=3), ExecutionEvaluation(prefix="held")]
+    trainer = Trainer(**QUIET, run_dir="run", callbacks=given)
+    trainer.fit(module(3), Sorting())
+    assert sorted(kinds(trainer)) == sorted([*RECORDED, "ProgressScreen", "Checkpointing"])
+    assert all(one in trainer.callbacks for one in given)
+    assert len(given[0].run.checkpoints()) == 3 and given[0].run.path == Path("run").absolute()
+
+
+@pytest.mark.parametrize(
+    ("settings", "written"),
+    [
+        ({"enable_checkpointing": False}, {"metrics.jsonl", "rollouts.jsonl.gz"}),
+        ({"logger": False}, {"rollout_000001.ckpt", "last.ckpt", "run.json", "run.lock", "metrics.jsonl"}),
+        ({"logger": False, "enable_checkpointing": False}, set()),
+    ],
+)
+def test_a_run_without_one_of_the_defaults_has_the_others(settings: dict[str, Any], written: set[str]) -> None:
+    Trainer(**QUIET, run_dir="run", **settings).fit(module(1), Sorting())
+    found = {name for name in files() if not name.startswith(("events.", "hparams."))}
+    assert found == written | ({"rollouts.jsonl.gz"} if written else set())
+    assert any(name.startswith("events.") for name in files()) == ("logger" not in settings)
+
+
+def test_checkpoints_without_a_folder_are_refused_before_training() -> None:
+    with pytest.raises(UsageError, match="Checkpointing has no folder"):
+        Trainer(**QUIET, callbacks=[Checkpointing()])

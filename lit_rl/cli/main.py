@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, NoReturn
@@ -45,16 +44,14 @@ from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import LitRLError, UsageError
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, located
+from lit_rl.signature_check import short_names
 from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, quiet
 from lit_rl.training.ranks import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
 # The parser knows classes by their short names once they are loaded.
-for _package in ("advantages", "callbacks", "data", "losses", "models", "modules", "rewards"):
-    _home = import_module(f"lit_rl.{_package}")
-    for _name in _home.__all__:
-        getattr(_home, _name)
+short_names()
 
 # A default of Lightning's Timer is a member of an enumeration, which a configuration can name but YAML cannot write.
 yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.represent_str(str(member.value)))
