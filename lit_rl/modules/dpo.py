@@ -20,12 +20,13 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from lit_rl.data.preferences import pair_of
-from lit_rl.errors import ArgumentError, require_above
+from lit_rl.errors import ArgumentError
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
 from lit_rl.rollout import Evaluated
+from lit_rl.signature_check import PositiveFloat
 from lit_rl.training.ranks import evaluating, max_over_ranks
 from lit_rl.types import Completions, Problem
 
@@ -60,12 +61,11 @@ class DPO(TextModule):
         policy: Policy,
         *,
         kind: PreferenceLoss = "sigmoid",
-        beta: float = 0.1,
+        beta: PositiveFloat = 0.1,
         average: bool | None = None,
         **options: Unpack[TextOptions],
     ) -> None:
         super().__init__(policy, **options)
-        require_above(0, self, beta=beta)
         self.kind = kind
         self.beta = beta
         self.average = kind == "ipo" if average is None else average

@@ -14,8 +14,8 @@ from typing import Final
 
 from torch import Tensor
 
-from lit_rl.errors import UsageError, require_number
-from lit_rl.signature_check import TypedArguments
+from lit_rl.errors import UsageError
+from lit_rl.signature_check import FiniteFloat, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem
 
 ALL_TEXT: Final = sys.maxsize
@@ -72,8 +72,8 @@ class RewardTerm(TypedArguments, ABC):
 
     default_name = ""
 
-    def __init__(self, weight: float = 1.0, name: str | None = None) -> None:
-        self.weight = require_number(self, "weight", weight)
+    def __init__(self, weight: FiniteFloat = 1.0, name: str | None = None) -> None:
+        self.weight = weight
         self.name = getattr(type(self), "name", self.default_name) if name is None else name
         if not self.name:
             kind = type(self).__name__
