@@ -24,9 +24,8 @@ from lit_rl.functional.masking import (
     lay_out,
     masked_moments,
     pick_up,
+    require_constants,
     require_mask,
-    require_no_grad,
-    require_same_shape,
     shape_of,
     statistics_dtype,
 )
@@ -412,8 +411,7 @@ class GAE(TokenAdvantages):
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
         require_mask(mask, token_rewards)
-        require_same_shape(token_rewards=token_rewards, values=values)
-        require_no_grad(token_rewards=token_rewards, values=values, bootstrap_values=bootstrap_values)
+        require_constants(mask, token_rewards=token_rewards, values=values)
         if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
             raise ArgumentError(
                 "token_rewards", "[N, T] and bootstrap_values [N]", f"{shape_of(mask)} and {shape_of(bootstrap_values)}"

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
+from lit_rl.functional.masking import masked_mean, shape_of
 from lit_rl.functional.ratios import RatioLevel, importance_weights, log_ratio
 from lit_rl.signature_check import PositiveFloat, PositiveShare, TypedArguments
 
@@ -66,7 +66,8 @@ class Tokens:
                 str(shape_of(self.advantages)),
                 "one per completion is advantages[:, None]",
             )
-        require_no_grad(advantages=self.advantages)
+        if self.advantages.requires_grad:
+            raise ValueError("advantages is a constant here, got a tensor that requires grad; detach it")
 
     @property
     def log_ratio(self) -> Tensor:
