@@ -57,7 +57,7 @@ def replay(arguments: Sequence[str]) -> None:
         check(flat(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
     with nullcontext() if files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
         parsed = parser.parse_args(given)
-        check(parsed.last, PositiveInt, "last")
+        check(parsed.last, PositiveInt | None, "last")
         if not files_of(arguments) and parsed.sandbox is not None:
             drop_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)

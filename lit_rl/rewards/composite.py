@@ -73,8 +73,6 @@ class Composite(TypedArguments):
             completions: N rows with texts and token places.
             judgements: N judgements, in the same order.
         """
-        if len(completions) != len(judgements):
-            raise UsageError(f"got {len(completions)} completions but {len(judgements)} judgements")
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
         mask = completions.completion_mask.cpu()
         credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)

@@ -63,8 +63,6 @@ class LintReward(RewardTerm):
     ) -> None:
         super().__init__(weight, name)
         self.select, self.ignore = list(select), list(ignore)
-        if not self.select:
-            raise UsageError("LintReward.select is empty: name the rules to look for, such as E, F, B, S")
         self.severities = {**SEVERITIES, **(severities or {})}
         self.timeout_seconds = timeout_seconds
 
@@ -103,7 +101,7 @@ class LintReward(RewardTerm):
         try:
             findings |= self._findings(sources)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, _RuffEndedBadly) and len(sources) > 1:
+            if isinstance(error, _RuffEndedBadly | json.JSONDecodeError) and len(sources) > 1:
                 half = len(sources) // 2
                 self._lint(sources[:half], findings, failed)
                 self._lint(sources[half:], findings, failed)
@@ -119,11 +117,7 @@ class LintReward(RewardTerm):
             done = self._run(folder)
         if done.returncode:
             raise _RuffEndedBadly(done.stderr or f"exit code {done.returncode}")
-        try:
-            listed = json.loads(done.stdout)
-        except ValueError as error:
-            raise _RuffEndedBadly(str(error)) from error
-        for finding in listed:
+        for finding in json.loads(done.stdout):
             number = int(Path(finding["filename"]).stem.removeprefix("program_"))
             found[sources[number]].append(finding)
         return found

@@ -68,10 +68,7 @@ class LLMJudgeReward(RewardTerm):
         max_score: PositiveFloat = 10.0,
     ) -> None:
         super().__init__(weight, name)
-        try:
-            self._fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
-        except ValueError as error:
-            raise UsageError(f"LLMJudgeReward.template has a brace of its own: double it ({error})") from error
+        self._fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
         if self._fields - FIELDS or not self._fields & {"completion", "program"}:
             known, got = ", ".join(sorted(FIELDS)), sorted(self._fields)
             raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {got}")

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
@@ -61,13 +61,11 @@ class Collect:
     engine: Engine | None = None
     environment: Environment | None = None
     sampler_check: SamplerCheck | None = SamplerCheck()  # noqa: RUF009  # frozen
-    staleness: int = 0
+    staleness: Literal[0, 1] = 0
     max_resamples: NonNegativeInt = 0
     max_failures: Share = 0.1
 
     def __post_init__(self) -> None:
-        if self.staleness not in (0, 1):
-            raise ArgumentError("Collect.staleness", "0 (on-policy) or 1 (one rollout ahead)", str(self.staleness))
         if self.max_resamples and self.staleness:
             raise UsageError(
                 f"max_resamples={self.max_resamples} waits for verdicts before it samples again; staleness=1 samples "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Literal, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
@@ -20,7 +20,7 @@ from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.languages import Language
-from lit_rl.signature_check import PositiveInt, Share
+from lit_rl.signature_check import Limit, PositiveInt, Share
 from lit_rl.types import Problem
 
 TRAINED = tuple(family for family in FAMILIES if not family.held_out)
@@ -40,6 +40,16 @@ SOLVED = (
 
 ANSWER_STOPS = ("\n```\n\n",)
 """End of the code block, after which nothing is needed; no empty line follows an opening fence."""
+
+
+PublicCases = Annotated[
+    int,
+    Limit(
+        f"0 to {MAX_PUBLIC_CASES}",
+        lambda count: 0 <= count <= MAX_PUBLIC_CASES,
+        "at least half of the 8 cases stay hidden",
+    ),
+]
 
 
 class Basics(TaskDataModule):
@@ -90,7 +100,7 @@ class Basics(TaskDataModule):
         num_validation_problems: PositiveInt = 520,
         bug_share: Share = 0.6,
         draw_seed: int = 0,
-        num_public_cases: int = 0,
+        num_public_cases: PublicCases = 0,
         untold_constants: bool = False,
         second_turn_share: Share = 0.0,
         language: Literal["python", "javascript"] = "python",
@@ -99,9 +109,6 @@ class Basics(TaskDataModule):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
-            remedy = "at least half of the 8 cases stay hidden"
-            raise ArgumentError("Basics.num_public_cases", f"0 to {MAX_PUBLIC_CASES}", str(num_public_cases), remedy)
         if (untold_constants or second_turn_share) and num_public_cases == 0:
             raise UsageError(
                 "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
