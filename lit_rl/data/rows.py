@@ -253,7 +253,7 @@ def _read_file(path: Path) -> _Values:
         else:
             raise ValueError(f"the name of a data file ends in {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, ValueError) as fault:
-        if isinstance(fault, RowError):
+        if isinstance(fault, UsageError):  # of a row, or of a file that is none
             raise
         advice = _ADVICE.get(type(fault), "fetch or unpack it again")
         raise UsageError(f"{path} cannot be read ({fault}): {advice}") from None

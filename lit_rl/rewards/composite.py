@@ -77,11 +77,11 @@ class Composite(TypedArguments):
         mask = completions.completion_mask.cpu()
         credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
         rewards, reasons = [], {}
-        for i, row in enumerate(mask):
+        for i, (row, judgement) in enumerate(zip(mask, judgements, strict=True)):
             of_row = [of_term[i] for of_term in scores]
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
-            places = TokenPlaces(turns[-1].token_bytes, row, judgements[i].program, turns[-1].start, columns)
+            places = TokenPlaces(turns[-1].token_bytes, row, judgement.program, turns[-1].start, columns)
             reason = self._failure(of_row)
             if reason is not None:
                 reasons[i] = reason
