@@ -25,11 +25,11 @@ from torch.distributed.checkpoint.api import CheckpointException
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
-from lit_rl.errors import ArgumentError, UsageError, require_above
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution import SandboxError
 from lit_rl.models.loading.sources import ADAPTER_CONFIG
 from lit_rl.reports.run_files.settings import changes_on_resume, settings_of
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import PositiveFloat, PositiveInt, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 
 
@@ -62,14 +62,13 @@ class Checkpointing(Checkpoint, TypedArguments):
     def __init__(
         self,
         folder: str | None = None,
-        every_n_rollouts: int | None = 10,
-        every_minutes: float | None = None,
+        every_n_rollouts: PositiveInt | None = 10,
+        every_minutes: PositiveFloat | None = None,
         monitor: str | None = None,
         mode: Literal["max", "min"] = "max",
-        keep: int = 2,
+        keep: PositiveInt = 2,
         resume: bool = True,
     ) -> None:
-        require_above(0, self, every_n_rollouts=every_n_rollouts, every_minutes=every_minutes, keep=keep)
         self._run: RunFolder | None = None
         if folder is not None:
             self.keep_in(folder)

@@ -15,12 +15,11 @@ from torch import Tensor
 
 from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.callbacks.tensorboard_layout import boards_of
-from lit_rl.errors import require_at_least
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, Rule, RunSettings
 from lit_rl.reports.diagnosis.failures import cut_rows
 from lit_rl.reports.diagnosis.history import CUT, GROUPS, HIGHEST, LAG, LOWEST, MOVED, REWARD, ROWS, WEIGHT_SIZE
 from lit_rl.rollout import FinishedRollout
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import PositiveInt, TypedArguments
 
 _log = logging.getLogger("lit_rl.diagnostics")
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
@@ -41,8 +40,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         leave_out: names of rules that are not asked.
     """
 
-    def __init__(self, patience: int = 10, rules: Sequence[Rule] = (), leave_out: Sequence[str] = ()) -> None:
-        require_at_least(1, self, patience=patience)
+    def __init__(self, patience: PositiveInt = 10, rules: Sequence[Rule] = (), leave_out: Sequence[str] = ()) -> None:
         self.patience = patience
         self.rules = {rule.__name__: rule for rule in (*RULES, *rules) if rule.__name__ not in leave_out}
         self._begin()

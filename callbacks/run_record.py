@@ -12,14 +12,14 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
 from lit_rl.callbacks.recorded_rows import append_parts, choose_rows, part_of, recorded_rows
-from lit_rl.errors import UsageError, require_at_least
+from lit_rl.errors import UsageError
 from lit_rl.reports.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
 from lit_rl.reports.run_files.records import Diagnosis, finite
 from lit_rl.reports.run_files.settings import settings_of
 from lit_rl.reports.summary import with_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 
 
@@ -51,13 +51,11 @@ class RunRecord(pl.Callback, TypedArguments):
     def __init__(
         self,
         folder: str | None = None,
-        num_groups: int = 2,
-        num_rows: int = 8,
-        every_n_rollouts: int = 1,
-        max_megabytes: float = 150.0,
+        num_groups: NonNegativeInt = 2,
+        num_rows: PositiveInt = 8,
+        every_n_rollouts: PositiveInt = 1,
+        max_megabytes: NonNegativeFloat = 150.0,
     ) -> None:
-        require_at_least(0, self, num_groups=num_groups, max_megabytes=max_megabytes)
-        require_at_least(1, self, num_rows=num_rows, every_n_rollouts=every_n_rollouts)
         self.folder, self.num_groups, self.num_rows = folder, num_groups, num_rows
         self.every_n_rollouts = every_n_rollouts
         self.max_bytes = int(max_megabytes * 1e6)

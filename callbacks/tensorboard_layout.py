@@ -10,13 +10,12 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lit_rl.callbacks.checkpointing import validation_metrics
-from lit_rl.errors import require_at_least
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.run_files.settings import values_of
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import NonNegativeInt, TypedArguments
 from lit_rl.types import Experience
 
 
@@ -84,8 +83,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
         histograms_every: rollouts between two sets of distributions; 0 for none.
     """
 
-    def __init__(self, histograms_every: int = 10) -> None:
-        require_at_least(0, self, histograms_every=histograms_every)
+    def __init__(self, histograms_every: NonNegativeInt = 10) -> None:
         self.histograms_every = histograms_every
         self._has_settings = False
 

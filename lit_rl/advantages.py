@@ -17,20 +17,19 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, require_at_least, require_share, shown
+from lit_rl.errors import ArgumentError, UsageError, shown
 from lit_rl.functional.masking import (
     SumOverRanks,
     group_sizes,
     lay_out,
     masked_moments,
     pick_up,
+    require_constants,
     require_mask,
-    require_no_grad,
-    require_same_shape,
     shape_of,
     statistics_dtype,
 )
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import NonNegativeFloat, Share, TypedArguments
 
 __all__ = [
     "GAE",
@@ -181,10 +180,7 @@ class GroupMean(Baseline):
     smallest_group: ClassVar[int] = 2
 
     normalize: Normalize = "std"
-    eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        require_at_least(0, self, eps=self.eps)
+    eps: NonNegativeFloat = 1e-6
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         return self._over_group(scores, valid, group_ids, self.normalize)
@@ -406,20 +402,16 @@ class GAE(TokenAdvantages):
         (tensor([[0.5000, 0.5000]]), tensor([[1., 1.]]))
     """
 
-    gamma: float = 1.0
-    gae_lambda: float = 1.0
-    critic_lambda: float | None = None
+    gamma: Share = 1.0
+    gae_lambda: Share = 1.0
+    critic_lambda: Share | None = None
     whiten: bool = True
-
-    def __post_init__(self) -> None:
-        require_share(self, gamma=self.gamma, gae_lambda=self.gae_lambda, critic_lambda=self.critic_lambda)
 
     def estimate(
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
         require_mask(mask, token_rewards)
-        require_same_shape(token_rewards=token_rewards, values=values)
-        require_no_grad(token_rewards=token_rewards, values=values, bootstrap_values=bootstrap_values)
+        require_constants(mask, token_rewards=token_rewards, values=values)
         if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
             raise ArgumentError(
                 "token_rewards", "[N, T] and bootstrap_values [N]", f"{shape_of(mask)} and {shape_of(bootstrap_values)}"

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lit_rl.errors import require_above, require_share
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import PositiveFloat, Share, TypedArguments
 
 __all__ = ["JSD", "Divergence", "SampledReverseKL"]
 
@@ -53,13 +52,9 @@ class JSD(Divergence):
         (tensor([0.1438]), tensor([0.1308]))
     """
 
-    beta: float = 0.5
-    temperature: float | None = None
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        require_share(self, beta=self.beta)
-        require_above(0, self, temperature=self.temperature, clip=self.clip)
+    beta: Share = 0.5
+    temperature: PositiveFloat | None = None
+    clip: PositiveFloat | None = None
 
     def __call__(self, policy: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
         """Divergence of each token.
@@ -109,10 +104,7 @@ class SampledReverseKL(Divergence):
         tensor([[ 1.0000, -0.5000]])
     """
 
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        require_above(0, self, clip=self.clip)
+    clip: PositiveFloat | None = None
 
     def advantages(self, logprobs: Tensor, teacher_logprobs: Tensor) -> Tensor:
         """[N, T] nats from the log-probabilities [N, T] of the sampled tokens; no gradient."""

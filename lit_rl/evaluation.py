@@ -10,13 +10,13 @@ import torch
 
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
-from lit_rl.errors import ArgumentError, UsageError, require_at_least
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.reports.summary import PassAtK, with_programs
 from lit_rl.rollout import Environment, Rollout, write_rows
-from lit_rl.signature_check import typed_arguments
+from lit_rl.signature_check import PositiveInt, typed_arguments
 from lit_rl.training.fixed_costs import keep_freed_memory
 from lit_rl.training.ranks import evaluating
 from lit_rl.training.threads import threads_of_run
@@ -51,8 +51,8 @@ def evaluate(
     sandbox: ProgramRunner | None = None,
     engine: Engine | None = None,
     environment: Environment | None = None,
-    ks: Sequence[int] = (1,),
-    batch_size: int = 32,
+    ks: Sequence[PositiveInt] = (1,),
+    batch_size: PositiveInt = 32,
     seed: int = 0,
 ) -> Evaluation:
     """Sample completions of problems, run their programs, and estimate pass@k.
@@ -75,7 +75,6 @@ def evaluate(
         raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
     if not ks:
         raise ArgumentError("ks", "at least one number", "none", "(1,) measures pass@1")
-    require_at_least(1, batch_size=batch_size, ks=min(ks))
     if max(ks) > sampling.num_samples:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
     if sandbox is None and any(problem.check.runs_program for problem in problems):

@@ -16,10 +16,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, require_above, require_clip
-from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
+from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.functional.masking import masked_mean, shape_of
 from lit_rl.functional.ratios import RatioLevel, importance_weights, log_ratio
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import PositiveFloat, PositiveShare, TypedArguments
 
 __all__ = [
     "CISPO",
@@ -66,7 +66,8 @@ class Tokens:
                 str(shape_of(self.advantages)),
                 "one per completion is advantages[:, None]",
             )
-        require_no_grad(advantages=self.advantages)
+        if self.advantages.requires_grad:
+            raise ValueError("advantages is a constant here, got a tensor that requires grad; detach it")
 
     @property
     def log_ratio(self) -> Tensor:
@@ -169,14 +170,13 @@ class Clipped(Loss):
         (tensor([[-1.2000, -1.0000]]), {'policy/clip_fraction': tensor(0.5000)})
     """
 
-    clip_low: float = 0.2
-    clip_high: float = 0.2
+    clip_low: PositiveShare = 0.2
+    clip_high: PositiveFloat = 0.2
     dual_clip: float | None = None
 
     def __post_init__(self) -> None:
-        require_clip(self, clip_low=self.clip_low)
-        require_above(0, self, clip_high=self.clip_high)
-        require_above(1 + self.clip_high, self, dual_clip=self.dual_clip)
+        if self.dual_clip is not None and self.dual_clip <= 1 + self.clip_high:
+            raise ArgumentError("Clipped.dual_clip", f"a number above {1 + self.clip_high}", str(self.dual_clip))
 
     def token_losses(self, tokens: Tokens) -> Tensor:
         ratio = tokens.log_ratio.exp()
@@ -219,12 +219,8 @@ class CISPO(Loss):
         tensor([[1.2000]])
     """
 
-    clip_high: float
-    clip_low: float | None = None
-
-    def __post_init__(self) -> None:
-        require_above(0, self, clip_high=self.clip_high)
-        require_clip(self, clip_low=self.clip_low)
+    clip_high: PositiveFloat
+    clip_low: PositiveShare | None = None
 
     def token_losses(self, tokens: Tokens) -> Tensor:
         weights = tokens.log_ratio.detach().exp()
@@ -255,10 +251,7 @@ class ImportanceSampling(Loss):
 
     reads_sampler_logprobs: ClassVar[bool] = True
 
-    cap: float | None = None
-
-    def __post_init__(self) -> None:
-        require_above(0, self, cap=self.cap)
+    cap: PositiveFloat | None = None
 
     def token_losses(self, tokens: Tokens) -> Tensor:
         weights = importance_weights(
@@ -310,11 +303,8 @@ class TruncatedWeights(Correction):
         (tensor([[2.0000, 0.7500]]), tensor([[3., 3.]]))
     """
 
-    cap: float = 2.0
+    cap: PositiveFloat = 2.0
     level: RatioLevel = "token"
-
-    def __post_init__(self) -> None:
-        require_above(0, self, cap=self.cap)
 
     def weights(self, tokens: Tokens) -> Tensor:
         return _off_policy_weights(tokens, self.cap, self.level)
@@ -391,12 +381,11 @@ class SequenceMask(Correction):
 
     low: float = 0.5
     high: float = 2.0
-    cap: float | None = None
+    cap: PositiveFloat | None = None
     negative_only: bool = False
 
     def __post_init__(self) -> None:
         _require_band(self.low, self.high)
-        require_above(0, self, cap=self.cap)
 
     def weights(self, tokens: Tokens) -> Tensor:
         mean = _off_policy_weights(tokens, None, "sequence")

@@ -9,14 +9,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache, wraps
 from importlib import import_module
+from math import inf, isfinite
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, ParamSpec, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from lit_rl.errors import ArgumentError, UnknownArgumentError, UsageError, did_you_mean, shown
 
@@ -54,6 +55,31 @@ _LISTS = (list, tuple, Sequence, Iterable)
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+@dataclass(frozen=True)
+class Limit:
+    """Limits of an argument, beside its type: ``Annotated[int, Limit("at least 1", lambda value: value >= 1)]``.
+
+    Args:
+        words: what it takes, for messages.
+        takes: whether a value of the type is within the limits.
+        remedy: what to do with another one.
+    """
+
+    words: str
+    takes: Callable[[Any], bool]
+    remedy: str = ""
+
+
+PositiveInt = Annotated[int, Limit("at least 1", lambda value: value >= 1)]
+NonNegativeInt = Annotated[int, Limit("at least 0", lambda value: value >= 0)]
+NonNegativeFloat = Annotated[float, Limit("at least 0", lambda value: value >= 0)]
+PositiveFloat = Annotated[float, Limit("a number above 0", lambda value: value > 0)]
+FiniteFloat = Annotated[float, Limit("a finite number", isfinite)]
+Seconds = Annotated[float, Limit("a finite number of seconds above 0", lambda value: 0 < value < inf)]
+Share = Annotated[float, Limit("a number from 0 to 1", lambda value: 0 <= value <= 1)]
+PositiveShare = Annotated[float, Limit("a number above 0 and at most 1", lambda value: 0 < value <= 1)]
+
+
 class Typed(str):
     """A value as it was typed on a command line: a text, or YAML where another type is wanted."""
 
@@ -76,12 +102,12 @@ class TypedArguments:
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls) and cls.__module__.startswith("lit_rl."):
-            cls.__init__ = _checked(vars(cls)["__init__"])  # type: ignore[method-assign]
+            cls.__init__ = _checked(vars(cls)["__init__"], cls)  # type: ignore[method-assign]
 
     def __new__(cls, *args: Any, **given: Any) -> Self:
         """Check a dataclass, whose constructor is made after its class."""
         if is_dataclass(cls) and not hasattr(cls.__init__, "__wrapped__") and (args or given):
-            cls.__init__ = _checked(cls.__init__)
+            cls.__init__ = _checked(cls.__init__, cls)
         return super().__new__(cls)
 
 
@@ -90,20 +116,22 @@ def typed_group(cls: type[Group]) -> type[Group]:
 
     With a base that is no dataclass the parser of configurations would ask for a ``class_path``.
     """
-    cls.__init__ = _checked(cls.__init__)  # type: ignore[method-assign]
+    cls.__init__ = _checked(cls.__init__, cls)  # type: ignore[method-assign]
     return cls
 
 
-def _checked(construct: Any) -> Any:
+def _checked(construct: Any, of: type) -> Any:
     own = inspect.signature(construct).parameters
 
     @wraps(construct)
     def checked(self: Any, *args: Any, **given: Any) -> None:
         kind: Any = type(self)
-        known = arguments_of(kind)
+        known = arguments_of(of)
         names = [name for name, one in own.items() if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD][1:]
         for name in given.keys() - own.keys() if not any(one.kind in _VARIABLE for one in own.values()) else ():
-            raise UnknownArgumentError(f"{kind.__name__} has no argument {name}{_meant(name, given[name], known)}")
+            raise UnknownArgumentError(
+                f"{kind.__name__} has no argument {name}{_meant(name, given[name], arguments_of(kind))}"
+            )
         values = [_argument(kind, name, value, known) for name, value in zip(names, args, strict=False)]
         given = {name: _argument(kind, name, value, known) for name, value in given.items()}
         construct(self, *values, *args[len(values) :], **given)
@@ -151,7 +179,7 @@ def arguments_of(cls: Any) -> Mapping[str, inspect.Parameter]:
 def _hints_of(what: Any) -> dict[str, Any]:
     """Return the types of arguments; none where a name is imported for type checkers only."""
     try:
-        return get_type_hints(what)
+        return get_type_hints(what, include_extras=True)
     except (NameError, TypeError):
         return {}
 
@@ -209,6 +237,12 @@ def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
         value = value.read()
     if kind is Any:
         return value
+    if home is Annotated:
+        found = _as(value, inner[0], path, config, default)
+        for limit in inner[1:]:
+            if isinstance(limit, Limit) and not limit.takes(float(found) if inner[0] is float else found):
+                raise ArgumentError(path, limit.words, shown(found), limit.remedy)
+        return found
     if value is None or kind in (None, NoneType):
         if value is None and kind in (None, NoneType):
             return value
@@ -498,6 +532,8 @@ def _takes_any(cls: Any) -> bool:
 def _described(hint: Any) -> str:
     """Return an annotation in words."""
     origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _described(inner[0])
     if origin is Literal:
         return f"one of {', '.join(map(repr, inner))}"
     if hint is None or hint is NoneType:

@@ -18,11 +18,11 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, require_above, require_at_least, require_share, shown
+from lit_rl.errors import ArgumentError, UsageError, shown
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
-from lit_rl.signature_check import typed_group
+from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveShare, typed_group
 
 Message = Mapping[str, str]
 Rows = TypeVar("Rows", "Completions", "Experience")
@@ -128,17 +128,13 @@ class Sampling:
         max_tokens: a completion is cut after this many tokens.
     """
 
-    num_samples: int = 1
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    max_tokens: int = 256
+    num_samples: PositiveInt = 1
+    temperature: NonNegativeFloat = 1.0
+    top_p: PositiveShare = 1.0
+    top_k: NonNegativeInt = 0
+    max_tokens: PositiveInt = 256
 
     def __post_init__(self) -> None:
-        require_at_least(1, self, num_samples=self.num_samples, max_tokens=self.max_tokens)
-        require_at_least(0, self, temperature=self.temperature, top_k=self.top_k)
-        require_above(0, self, top_p=self.top_p)
-        require_share(self, top_p=self.top_p)
         if self.temperature == 0 and self.num_samples > 1:
             raise UsageError(
                 f"greedy sampling gives the same completion each time, got num_samples={self.num_samples}: "

@@ -199,7 +199,7 @@ def test_malformed_rows_are_counted_by_cause_and_split_and_the_others_are_checke
         "  train: 2 problems, 2 references pass, 0 without a reference that runs, 5 rows unread",
         "  validation: 1 problems, 1 references pass, 0 without a reference that runs, 1 rows unread",
     ]
-    assert {"field 'prompt' is missing: 3 rows", "field 'id' needs text: 1 rows", "broken JSON: 1 rows"} <= {*report}
+    assert {"field 'prompt' is missing: 3 rows", "field 'id' expected str: 1 rows", "broken JSON: 1 rows"} <= {*report}
     with pytest.raises(RowError, match="row 2"):
         OwnRows(str(tmp_path)).problems("train")
 

@@ -31,7 +31,18 @@ from lit_rl.cli.main import Cli
 from lit_rl.data.task import TaskDataModule as Task
 from lit_rl.errors import ArgumentError
 from lit_rl.modules import Collect, Objective, PolicyModule
-from lit_rl.signature_check import TypedArguments, arguments_of, check, fits
+from lit_rl.signature_check import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveShare,
+    Seconds,
+    Share,
+    TypedArguments,
+    arguments_of,
+    check,
+    fits,
+)
 
 TOKENIZER = "package:lit_rl/data/basics/tokenizer"
 POLICY = CausalLM(config=TINY, tokenizer=TOKENIZER)
@@ -106,7 +117,7 @@ COMMANDS = {
     "--model.max_rollouts two": "model.max_rollouts: expected int or None, got 'two'",
     "--config quoted.yaml": "write 2 without quotes",
     "--config comma.yaml": "0.7, not 0,7",
-    "--model.sampling.top_p 1.5": "Sampling.top_p: expected a number from 0 to 1, got 1.5",
+    "--model.sampling.top_p 1.5": "model.sampling.top_p: expected a number above 0 and at most 1, got 1.5",
     "--model.update.aggregate token_maen": "did you mean token_mean?",
     "--model.sampling null": "model.sampling: expected Sampling",
     """--model.update.optimizer '{class_path: AdamW, init_args: {betas: "0.9 0.95"}}'""": "update.optimizer.betas",
@@ -170,6 +181,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a quoted number": (lambda: Basics(batch_size="3"), "write 3 without quotes"),  # type: ignore[arg-type]
     "a name of the trainer": (lambda: Trainer(maxepochs=3), "did you mean max_epochs?"),
     "too many by position": (lambda: GRPO(POLICY, [TestsReward()], 3), "positional argument"),  # type: ignore[misc]
+    "a number out of range": (lambda: Sampling(num_samples=0), "Sampling.num_samples: expected at least 1, got 0"),
     "swapped": (lambda: Trainer(accelerator="cpu", logger=False).fit(Basics(), grpo()), "swap the two"),  # type: ignore[arg-type]
     "no task": (lambda: Trainer(accelerator="cpu", logger=False).fit(grpo()), "a task, such as datamodule=Basics()"),
 }
@@ -247,7 +259,31 @@ def test_what_is_of_another_type_fits_not(value: object, hint: Any) -> None:
     assert not fits(value, hint)
 
 
+def test_limits_hold_for_each_number_and_not_for_none() -> None:
+    assert check(None, Share | None, "x") is None
+    assert check({"E": 0, "W": 2.5}, dict[str, NonNegativeFloat], "x") == {"E": 0, "W": 2.5}
+    refused: list[tuple[Any, Any]] = [((0.3, 1.25), tuple[Share, ...]), ({"E": -0.5}, dict[str, NonNegativeFloat])]
+    refused += [(0, PositiveShare), (float("nan"), PositiveFloat), (float("inf"), Seconds), (-1, NonNegativeInt | None)]
+    for value, hint in refused:
+        with pytest.raises(ArgumentError):
+            check(value, hint, "x")
+
+
+def test_limits_of_a_base_hold_where_a_class_of_ones_own_names_the_argument_anew() -> None:
+    class Own(TaskDataModule):
+        def __init__(self, batch_size: int = 0) -> None:
+            super().__init__(batch_size=batch_size)
+
+        def load_problems(self, split: str) -> Any:
+            return []
+
+    with pytest.raises(ArgumentError, match=r"Own\.batch_size: expected at least 1, got 0"):
+        Own()
+
+
 def test_numbers_of_yaml_that_python_reads_as_text_are_numbers() -> None:
     assert check("1e-6", float, "lr", config=True) == "1e-6"
-    with pytest.raises(ArgumentError):
-        check("1e-6", float, "lr")
+    assert check("1e-6", PositiveFloat, "lr", config=True) == "1e-6"
+    for text, config in (("1e-6", False), ("-1e-6", True)):
+        with pytest.raises(ArgumentError):
+            check(text, PositiveFloat, "lr", config=config)

@@ -13,8 +13,9 @@ from lit_rl.cli.checked_data import Findings, find_accepted, run_references
 from lit_rl.cli.config_files import with_parts
 from lit_rl.data.rows import RowError, collecting
 from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.errors import UsageError, require_at_least
+from lit_rl.errors import UsageError
 from lit_rl.execution.sandbox import Sandbox
+from lit_rl.signature_check import NonNegativeInt, check
 from lit_rl.types import Problem
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -24,7 +25,7 @@ def check_data(arguments: Sequence[str]) -> None:
     """Check a task, as :func:`lit_rl.cli.options.check_data` says."""
     parser = options.check_data(TaskDataModule)
     parsed = parser.parse_args(with_data_of_config("check-data", arguments))
-    require_at_least(0, examples=parsed.examples)
+    check(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")

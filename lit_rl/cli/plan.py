@@ -8,7 +8,7 @@ from typing import Any
 
 from lit_rl.cli import options
 from lit_rl.cli.trace import Job, Trace, job_of, trace
-from lit_rl.errors import require_at_least
+from lit_rl.signature_check import PositiveInt, check
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
 _GIGA = 1e9
@@ -19,8 +19,8 @@ _FRAGMENTED = 0.05  # of the rest
 def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
     """Print the plan of a run on some accelerators."""
     given, rest = options.plan().parse_known_args(list(arguments))
-    counts = ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens")
-    require_at_least(1, **{name: getattr(given, name) for name in counts if getattr(given, name) is not None})
+    for name in ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens"):
+        check(getattr(given, name), PositiveInt | None, name)
     counted = () if given.gpus is None else ("--trainer.devices=1", "--trainer.num_nodes=1")
     run = build([*rest, *_HERE, *counted])
     gpus = given.gpus or run.trainer.num_devices * run.trainer.num_nodes

@@ -24,7 +24,7 @@ import yaml
 from lit_rl.cli import options
 from lit_rl.cli.config_files import files_of, flat, with_parts, with_values
 from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.errors import UsageError, require_at_least
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.modules.checkpoint import only_classes_of
@@ -35,7 +35,7 @@ from lit_rl.reports.run_files.settings import CONFIG_FILE
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Judge, find_program
-from lit_rl.signature_check import check
+from lit_rl.signature_check import PositiveInt, check
 from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
 
 MOST_SHOWN = 10
@@ -57,7 +57,7 @@ def replay(arguments: Sequence[str]) -> None:
         check(flat(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
     with nullcontext() if files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
         parsed = parser.parse_args(given)
-        require_at_least(1, last=parsed.last)
+        check(parsed.last, PositiveInt | None, "last")
         if not files_of(arguments) and parsed.sandbox is not None:
             drop_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.errors import UsageError, require_at_least
+from lit_rl.errors import UsageError
 from lit_rl.reports.learned import answer
 from lit_rl.reports.run_files.records import Curve
 from lit_rl.reports.run_files.row_text import number_text, printable
 from lit_rl.reports.run_files.settings import CONFIG_FILE, differences
 from lit_rl.reports.runs import Run, read_runs, with_rollouts
+from lit_rl.signature_check import PositiveInt, check
 
 DEFAULT_METRICS = (
     "val/*pass@*",
@@ -42,7 +43,7 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument("--html", type=str, help="write a page with curves, verdicts, tables and rollouts to this file")
     parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
-    require_at_least(1, rollouts=parsed.rollouts)
+    check(parsed.rollouts, PositiveInt, "rollouts")
     if parsed.html is not None and Path(parsed.html).is_dir():
         raise UsageError(f"--html {parsed.html} is a folder: give a file, such as {Path(parsed.html) / 'report.html'}")
     runs = read_runs(parsed.runs)

@@ -53,8 +53,6 @@ class CompletionFile(TaskDataModule):
         if split != "train":
             return []
         path = local_path(self.path)
-        if not path.is_file():
-            raise FileNotFoundError(f"no completions at {path}: lit-rl predict with CompletionWriter writes them")
         rows = [row for rollout in read_rollouts(path) for row in rollout.rows]
         kept: dict[tuple[str, ...], RecordedRow] = {}
         for row in rows:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
-from typing import Unpack
+from typing import Annotated, Any, Unpack
 
 from lit_rl.data.mbpp_plus import comparing_test, written_check
 from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
 from lit_rl.data.task import Cut, CutTask, TaskOptions
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
+from lit_rl.signature_check import Limit
 from lit_rl.types import Problem
 
 EXAMPLE_TOLERANCE = 1e-6
 """Floats count as equal to those of a docstring's example within this."""
 
+FewShot = Annotated[int, Limit(f"0 to {len(SOLVED_FUNCTIONS)} examples", lambda n: 0 <= n <= len(SOLVED_FUNCTIONS))]
 WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 148))
 """Rows whose docstrings show examples that their references, and their tests, contradict."""
 
@@ -63,7 +65,7 @@ class HumanEval(CutTask):
         *,
         split: Cut = "all",
         form: Form = "completion",
-        few_shot: int = 0,
+        few_shot: FewShot = 0,
         timeout_seconds: float = 10.0,
         name: str = "humaneval",
         **options: Unpack[TaskOptions],
@@ -72,8 +74,6 @@ class HumanEval(CutTask):
         self.path = path
         self.split: Cut = split
         self.form: Form = form
-        if not 0 <= few_shot <= len(SOLVED_FUNCTIONS):
-            raise ArgumentError("HumanEval.few_shot", f"0 to {len(SOLVED_FUNCTIONS)} examples", str(few_shot))
         self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds
         self.name = name
@@ -126,10 +126,7 @@ def _check(row: Row) -> AssertTests | CallTests:
             return written_check(test, reference, entry_point)
         test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use
         return AssertTests(with_helpers(test, prompt, entry_point), entry_point)
-    inputs = [*row.json("base_input"), *row.json("plus_input")]
-    for arguments in inputs:
-        if not isinstance(arguments, list):
-            raise row.error("plus_input", f"needs lists of arguments, got {arguments!r:.60}")
+    inputs = [*row.json("base_input", list[list[Any]]), *row.json("plus_input", list[list[Any]])]
     tolerance = row.number_of("atol", 0.0)
     if entry_point == "find_zero":  # any root will do, so values are not compared
         return AssertTests(_ROOT_TEST.format(inputs=inputs, tolerance=tolerance or 1e-4), entry_point)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Unpack
+from typing import Annotated, Literal, Unpack
 
 from lit_rl.data.mbpp_plus import compare_of, reference_test, written_check
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
+from lit_rl.signature_check import Limit
 from lit_rl.types import Problem
 
 Part = Literal["prompt", "train", "validation", "test", "all", "none"]
@@ -27,6 +28,8 @@ PARTS: Mapping[str, range] = {
 
 EXAMPLES = (2, 3, 4)
 """Task ids of the solved examples of few-shot prompts, from the part ``prompt``, as in the paper."""
+
+FewShot = Annotated[int, Limit(f"0 to {len(EXAMPLES)} examples", lambda count: 0 <= count <= len(EXAMPLES))]
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class MBPP(TaskDataModule):
         validation_split: Part = "validation",
         test_split: Part = "test",
         form: Form = "instruct",
-        few_shot: int = 0,
+        few_shot: FewShot = 0,
         shown_tests: int = 3,
         timeout_seconds: float = 10.0,
         hub_subset: str | None = None,
@@ -106,8 +109,6 @@ class MBPP(TaskDataModule):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if not 0 <= few_shot <= len(EXAMPLES):
-            raise ArgumentError(f"{type(self).__name__}.few_shot", f"0 to {len(EXAMPLES)} examples", str(few_shot))
         self.path = path
         self.parts: dict[Split, Part] = {
             "train": train_split,
@@ -173,7 +174,7 @@ class MBPPOptions(TaskOptions, total=False):
     """Arguments of :class:`MBPP` for which :class:`MBPPPlus` has no default of its own."""
 
     form: Form
-    few_shot: int
+    few_shot: FewShot
     timeout_seconds: float
     hub_subset: str | None
 
@@ -237,14 +238,12 @@ def parse_task(row: Row) -> MBPPTask:
 
 
 def _parse_plus(row: Row) -> MBPPTask:
-    name, number = row.text("task_id"), row.text("task_id").rpartition("/")[2]
-    if not number.isdigit():
-        raise row.error("task_id", f"needs a name such as Mbpp/2, got {name!r}")
+    number = int(row.text("task_id").rpartition("/")[2])  # of a name such as Mbpp/2
     lines = [line for line in row.text("prompt").strip().strip('"').strip().split("\n") if line]
     text = "\n".join(line for line in lines if not line.startswith("assert"))
     shown = tuple(line for line in lines if line.startswith("assert"))
-    check = AssertTests(reference_test(row, int(number)), row.text("entry_point"))
-    return MBPPTask(int(number), text, shown, row.text("canonical_solution"), check)
+    check = AssertTests(reference_test(row, number), row.text("entry_point"))
+    return MBPPTask(number, text, shown, row.text("canonical_solution"), check)
 
 
 def _uses_classes(program: str, test: str) -> bool:

@@ -121,12 +121,10 @@ def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
     shapes = argument_shapes(row.text("assertion"), row.text("entry_point"))
     restored = []
     # One row has {} where it has no further inputs.
-    for name, calls in (("base_input", row.json("base_input")), ("plus_input", row.json("plus_input") or [])):
-        for arguments in calls:
-            if not isinstance(arguments, list):
-                raise row.error(name, f"needs lists of arguments, got {arguments!r:.60}")
-            padded = shapes + [Shape() for _ in arguments[len(shapes) :]]
-            restored.append(tuple(s.restore(a) for s, a in zip(padded, arguments, strict=False)))
+    further = row.json("plus_input", list[list[Any]] | dict[str, Any]) or []
+    for arguments in (*row.json("base_input", list[list[Any]]), *further):
+        padded = shapes + [Shape() for _ in arguments[len(shapes) :]]
+        restored.append(tuple(s.restore(a) for s, a in zip(padded, arguments, strict=False)))
     return restored
 
 

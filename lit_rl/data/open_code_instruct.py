@@ -14,6 +14,7 @@ from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.program import extract_program
+from lit_rl.signature_check import check
 from lit_rl.types import Problem
 
 
@@ -122,6 +123,4 @@ def _asserts(row: Row) -> list[str]:
     except ValueError:
         # Some rows hold the list as Python writes it.
         tests = ast.literal_eval(stored)
-    if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests):
-        raise row.error("unit_tests", f"needs a list of asserts, got {stored!r:.60}")
-    return [test.strip() for test in tests if test.strip()]
+    return [test.strip() for test in check(tests, list[str], "unit_tests") if test.strip()]

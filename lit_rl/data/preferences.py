@@ -67,8 +67,6 @@ def make_pairs(
     """
     if not margin > 0:
         raise ArgumentError("margin", "a number above 0", str(margin), "pairs of equal rewards teach nothing")
-    if len(completions) != len(rewards):
-        raise UsageError(f"needs one reward per completion, got {len(rewards)} for {len(completions)}")
     scored: dict[str, float] = {}
     for text, reward in zip(completions, rewards, strict=True):
         if reward is not None and not math.isnan(reward):
@@ -102,13 +100,11 @@ def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
 
 
 def parse_pair(row: Row) -> PreferencePair:
-    """A row as a pair: the chosen reward is the larger one, and the two texts differ."""
+    """A row as a pair: the chosen reward is the larger one."""
     chosen_reward, rejected_reward = row.number_of("chosen_reward"), row.number_of("rejected_reward")
     if not chosen_reward > rejected_reward:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)
-    if row.text("chosen") == row.text("rejected"):
-        raise row.error("rejected", "is the same text as chosen, which teaches nothing")
     chosen, rejected = row.text("chosen"), row.text("rejected")
     return PreferencePair(row.text("task_id"), _prompt(row), chosen, rejected, chosen_reward, rejected_reward)
 
@@ -163,10 +159,7 @@ class PreferencePairs(TaskDataModule):
 
 
 def _prompt(row: Row) -> str | tuple[Message, ...]:
-    messages = row.values.get("prompt")
-    if not isinstance(messages, list):
+    if isinstance(row["prompt"], str):
         return row.text("prompt")
-    for message in messages:
-        if not isinstance(message, dict) or not all(isinstance(message.get(k), str) for k in ("role", "content")):
-            raise row.error("prompt", f"needs messages with role and content, got {message!r:.60}")
+    messages = row.json("prompt", list[dict[str, str]])
     return tuple({"role": message["role"], "content": message["content"]} for message in messages)

@@ -11,7 +11,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch.utils.data import SequentialSampler
 
-from lit_rl.errors import UsageError, require_at_least
+from lit_rl.errors import UsageError
 from lit_rl.types import Problem
 
 
@@ -46,7 +46,6 @@ class ProblemLoader:
         world_size: int = 1,
         arrange: Callable[[Sequence[int]], Sequence[int]] = lambda shuffled: shuffled,
     ) -> None:
-        require_at_least(1, self, batch_size=batch_size)
         self.problems = problems
         self.batch_size = batch_size
         self.shuffle = shuffle

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from lit_rl.errors import ArgumentError, UsageError, shown, with_variables
+from lit_rl.errors import UsageError, shown, with_variables
 from lit_rl.foreign_files import open_text
 from lit_rl.lazy import load_extra
+from lit_rl.signature_check import check
 
 BadRows = Literal["error", "skip"]
 REMEDY = "fix or remove the row"
@@ -86,41 +87,29 @@ class Row:
 
     def text(self, field: str, default: str | None = None) -> str:
         """The field's text; the default where it is missing or null."""
-        value: str = self._typed(field, str, "text", default)
+        value: str = self._typed(field, str, default)
         return value
 
     def integer(self, field: str, default: int | None = None) -> int:
         """The field's whole number; see :meth:`text`. True and False do not count."""
-        value: int = self._typed(field, int, "a whole number", default)
+        value: int = self._typed(field, int, default)
         return value
 
     def number_of(self, field: str, default: float | None = None) -> float:
         """The field's number, also from text such as ``"0.75"``; see :meth:`text`."""
-        value = self.values.get(field)
-        if isinstance(value, str):
-            try:
-                return float(value)
-            except ValueError:
-                raise self.error(field, f"needs a number, got {_described(value)}") from None
-        return float(self._typed(field, (int, float), "a number", default))
+        value: float = self._typed(field, float, default, read=float)
+        return value
 
-    def texts(self, field: str, default: list[str] | None = None) -> list[str]:
-        """The field's list of texts, every item checked; see :meth:`text`."""
-        items = self._typed(field, list, "a list of texts", default)
-        for index, item in enumerate(items):
-            if not isinstance(item, str):
-                raise self.error(field, f"needs a list of texts, got {_described(item)} as item {index}")
-        return list(items)
+    def texts(self, field: str) -> list[str]:
+        """The field's list of texts, every item checked."""
+        value: list[str] = self._typed(field, list[str], None)
+        return value
 
-    def json(self, field: str, default: Any = None) -> Any:
-        """The field's value; text is read as JSON first, since many data sets store JSON in text."""
-        value = self._present(field, default)
-        if not isinstance(value, str):
-            return value
-        try:
-            return json.loads(value)
-        except ValueError as fault:
-            raise self.error(field, f"needs JSON, got {_described(value)} ({fault})") from None
+    def json(self, field: str, kind: Any = Any, default: Any = None) -> Any:
+        """The field's value of a type; text is read as JSON first, since many data sets store JSON in text."""
+        return self._typed(
+            field, kind, default, read=lambda value: json.loads(value) if isinstance(value, str) else value
+        )
 
     def error(self, field: str, fault: str, remedy: str = REMEDY) -> RowError:
         """An error about this row, for the caller to raise."""
@@ -134,11 +123,12 @@ class Row:
             raise self.error(field, f"is {'null' if field in self.values else 'missing'} (the row has {there})")
         return value
 
-    def _typed(self, field: str, kind: Any, words: str, default: Any) -> Any:
+    def _typed(self, field: str, kind: Any, default: Any, read: Callable[[Any], Any] = lambda value: value) -> Any:
         value = self._present(field, default)
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise self.error(field, f"needs {words}, got {_described(value)}")
-        return value
+        try:
+            return check(read(value), kind, "")
+        except (TypeError, ValueError) as fault:
+            raise self.error(field, f"{fault}".removeprefix(": ")) from None
 
 
 def read_rows(source: str, *, subset: str | None = None, split: str | None = None) -> Iterator[Row]:
@@ -255,18 +245,25 @@ def _saved_files(folder: Path) -> list[Path]:
 
 
 def _read_file(path: Path) -> _Values:
-    if not path.is_file():
-        raise FileNotFoundError(f"no data file at {path}: correct `path` or put the file there")
     try:
         if path.name.endswith((".parquet", ".arrow")):
             yield from _read_batches(path)
         elif path.name.endswith(SUFFIXES):
             yield from _read_json(path)
         else:
-            raise UsageError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
-    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as fault:
-        advice = "save it as UTF-8" if isinstance(fault, UnicodeDecodeError) else "fetch or unpack it again"
-        raise UsageError(f"{path} cannot be read to its end ({fault}): {advice}") from None
+            raise ValueError(f"the name of a data file ends in {', '.join(SUFFIXES)}")
+    except (EOFError, gzip.BadGzipFile, ValueError) as fault:
+        if isinstance(fault, UsageError):  # of a row, or of a file that is none
+            raise
+        advice = _ADVICE.get(type(fault), "fetch or unpack it again")
+        raise UsageError(f"{path} cannot be read ({fault}): {advice}") from None
+
+
+_ADVICE = {
+    UnicodeDecodeError: "save it as UTF-8",
+    json.JSONDecodeError: "fix it, or name JSON lines .jsonl",
+    ValueError: "rename it",
+}
 
 
 def _read_json(path: Path) -> _Values:
@@ -281,29 +278,21 @@ def _read_json(path: Path) -> _Values:
                 except ValueError as fault:
                     _refuse(_row_error(str(path), number, f"broken JSON ({fault})"))
             return
-        try:
-            rows = json.load(file)
-        except json.JSONDecodeError as fault:
-            raise UsageError(f"{path} is broken JSON ({fault}): fix it, or name JSON lines .jsonl") from None
-    if not isinstance(rows, list):
-        raise ArgumentError(str(path), "one JSON list of rows", _described(rows))
+        rows = json.load(file)
     yield from ((str(path), number, values) for number, values in enumerate(rows, 1))
 
 
 def _read_batches(path: Path) -> _Values:
     """Rows of Parquet, or of a stream of record batches, as ``save_to_disk`` writes."""
     pyarrow, parquet = (load_extra(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
-    try:
-        with ExitStack() as files:
-            if path.suffix == ".parquet":
-                batches = files.enter_context(parquet.ParquetFile(path)).iter_batches(batch_size=1024)
-            else:
-                file = files.enter_context(pyarrow.memory_map(str(path)))
-                batches = files.enter_context(pyarrow.ipc.open_stream(file))
-            for number, values in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
-                yield str(path), number, values
-    except pyarrow.ArrowInvalid as fault:
-        raise UsageError(f"{path} cannot be read ({fault}): fetch it again") from None
+    with ExitStack() as files:
+        if path.suffix == ".parquet":
+            batches = files.enter_context(parquet.ParquetFile(path)).iter_batches(batch_size=1024)
+        else:
+            file = files.enter_context(pyarrow.memory_map(str(path)))
+            batches = files.enter_context(pyarrow.ipc.open_stream(file))
+        for number, values in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
+            yield str(path), number, values
 
 
 def _read_hub(name: str, subset: str | None, split: str) -> _Values:
@@ -330,6 +319,10 @@ def _row_error(source: str, where: int | str, fault: str, remedy: str = REMEDY) 
     place = str(where).partition(", ")[2]
     kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
     return RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""), kind)
+
+
+def _loads(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def _described(value: Any) -> str:

@@ -8,14 +8,14 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import lightning.pytorch as pl
 
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.errors import ArgumentError, UsageError, require_at_least, seed_or_global, shown
+from lit_rl.errors import ArgumentError, UsageError, seed_or_global, shown
 from lit_rl.execution.program import Extraction
-from lit_rl.signature_check import TypedArguments, typed_arguments
+from lit_rl.signature_check import Limit, NonNegativeInt, PositiveInt, TypedArguments, typed_arguments
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
@@ -25,6 +25,9 @@ TRAIN_SHARE = 0.8  # of HumanEval 131 of 164
 
 Cut = Literal["all", "train", "test"]
 Item = TypeVar("Item")
+
+ValidationShare = Annotated[float, Limit("a share in [0, 1)", lambda value: 0 <= value < 1)]
+"""Share of a task's problems that leaves some to train on."""
 
 PLACEHOLDER = "{prompt}"
 """Stands for a problem's prompt in the messages of ``chat``."""
@@ -58,20 +61,17 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def __init__(
         self,
         *,
-        batch_size: int = 8,
-        validation_batch_size: int = 32,
+        batch_size: PositiveInt = 8,
+        validation_batch_size: PositiveInt = 32,
         seed: int | None = None,
-        max_train_problems: int | None = None,
-        max_validation_problems: int | None = None,
+        max_train_problems: PositiveInt | None = None,
+        max_validation_problems: NonNegativeInt | None = None,
         validation_tasks: list[TaskDataModule] | None = None,
         extraction: Extraction | None = None,
         chat: list[dict[str, str]] | None = None,
         stop_strings: list[str] | None = None,
     ) -> None:
         super().__init__()
-        require_at_least(1, self, batch_size=batch_size, validation_batch_size=validation_batch_size)
-        require_at_least(1, self, max_train_problems=max_train_problems)
-        require_at_least(0, self, max_validation_problems=max_validation_problems)
         self.batch_size = batch_size
         self.validation_batch_size = validation_batch_size
         self.seed = seed_or_global(seed)
@@ -200,10 +200,10 @@ def told_apart(names: Sequence[str]) -> tuple[str, ...]:
 class SmallTaskOptions(TypedDict, total=False):
     """Arguments of :class:`lit_rl.data.TaskDataModule` for tasks whose batch is by default the whole task."""
 
-    validation_batch_size: int
+    validation_batch_size: PositiveInt
     seed: int | None
-    max_train_problems: int | None
-    max_validation_problems: int | None
+    max_train_problems: PositiveInt | None
+    max_validation_problems: NonNegativeInt | None
     validation_tasks: list[TaskDataModule] | None
     extraction: Extraction | None
     chat: list[dict[str, str]] | None
@@ -213,7 +213,7 @@ class SmallTaskOptions(TypedDict, total=False):
 class TaskOptions(SmallTaskOptions, total=False):
     """Arguments of :class:`lit_rl.data.TaskDataModule`."""
 
-    batch_size: int
+    batch_size: PositiveInt
 
 
 def show_all_arguments(cls: type) -> None:
@@ -291,9 +291,3 @@ def held_out(items: Iterable[Item], share: float) -> set[Item]:
     shuffled = list(items)
     random.Random(0).shuffle(shuffled)
     return set(shuffled[: round(share * len(shuffled))])
-
-
-def require_some_to_train_on(validation_share: float) -> None:
-    """Raise ArgumentError unless a share leaves something to train on."""
-    if not 0 <= validation_share < 1:
-        raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))

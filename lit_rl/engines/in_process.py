@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import torch
 
 from lit_rl.engines.engine import Engine, Session
-from lit_rl.errors import require_at_least
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RunningBatch
+from lit_rl.signature_check import PositiveInt
 from lit_rl.training.ranks import evaluating, phase, unsharded
 from lit_rl.types import Generation, Request, Sampling
 
@@ -35,8 +35,7 @@ class InProcess(Engine):
     in_rounds = True
     shares_weights = True
 
-    def __init__(self, max_rows: int | None = None) -> None:
-        require_at_least(1, self, max_rows=max_rows)
+    def __init__(self, max_rows: PositiveInt | None = None) -> None:
         self.max_rows = max_rows
 
     @contextmanager

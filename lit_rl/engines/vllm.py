@@ -36,12 +36,12 @@ from lit_rl.engines.whole_weights import (
     whole_weights,
     write_adapter,
 )
-from lit_rl.errors import require_at_least, require_share
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import Row
+from lit_rl.signature_check import PositiveInt, Share
 from lit_rl.training.ranks import evaluating, phase
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
@@ -80,18 +80,16 @@ class VLLM(Engine):
     def __init__(
         self,
         dtype: str | None = None,
-        memory_share: float = 0.4,
+        memory_share: Share = 0.4,
         cache_gigabytes: float | None = None,
-        max_row_tokens: int | None = None,
-        max_rows: int = 256,
+        max_row_tokens: PositiveInt | None = None,
+        max_rows: PositiveInt = 256,
         eager: bool = False,
         sleep: bool = False,
         in_rounds: bool = True,
         merge_adapters: bool = False,
         options: dict[str, Any] | None = None,
     ) -> None:
-        require_share(self, memory_share=memory_share)
-        require_at_least(1, self, max_rows=max_rows, max_row_tokens=max_row_tokens)
         self.dtype = dtype
         self.memory_share = memory_share
         self.cache_gigabytes = cache_gigabytes

@@ -8,14 +8,12 @@ import random
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 from urllib.request import HTTPErrorProcessor, ProxyHandler, Request, build_opener
 
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.engines.engine import EngineError
 from lit_rl.engines.vllm_package import require_release
-from lit_rl.errors import UsageError
 
 _TOLD = 300  # characters of what a server says that a message repeats
 _LONGEST_PAUSE = 10.0  # seconds between two tries
@@ -43,8 +41,6 @@ class VLLMClient:
 
     def __init__(self, url: str, num_tries: int = 5) -> None:
         self.url = url.rstrip("/")
-        if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc:
-            raise UsageError(f"the address of a vllm server looks like http://node17:8000, got {url!r}")
         self.num_tries = num_tries
 
     def wait_until_ready(self, seconds: float) -> str:
@@ -75,17 +71,17 @@ class VLLMClient:
 
         Sent again while the server or the connection fails.
         """
-        tries = tries or self.num_tries
-        for attempt in range(tries):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return self._once(path, seconds, content)
             except _TryAgain as failure:
-                if attempt + 1 == tries:
+                if attempt == (tries or self.num_tries):
                     silent = not str(failure).startswith("HTTP")
                     remedy = "its log says why" + (": start it again, and repeat the command" if silent else "")
                     raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}; {remedy}") from None
-                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.25 * 2**attempt)))
-        raise AssertionError("unreachable")
+                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.125 * 2**attempt)))
 
     def call(self, method: str, seconds: float, **arguments: Any) -> None:
         """Call a method of each of the server's workers, once."""

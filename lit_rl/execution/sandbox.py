@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Self
 
-from lit_rl.errors import ArgumentError, require_at_least
+from lit_rl.errors import ArgumentError
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
@@ -22,6 +22,7 @@ from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
 from lit_rl.execution.worker import SandboxError, Waiting, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
+from lit_rl.signature_check import PositiveInt
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Sandbox(ProgramRunner):
 
     def __init__(
         self,
-        num_workers: int = 2,
+        num_workers: PositiveInt = 2,
         memory_bytes: int = 512 << 20,
         output_bytes: int = 16 << 20,
         work_bytes: int = 64 << 20,
@@ -68,7 +69,6 @@ class Sandbox(ProgramRunner):
         allow_weak: bool = False,
         temporary_folder: str | None = None,
     ) -> None:
-        require_at_least(1, self, num_workers=num_workers)
         if memory_bytes < _LEAST_MEMORY:
             raise ArgumentError(
                 "Sandbox.memory_bytes", f"at least {_LEAST_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.masking import require_mask, require_no_grad, require_same_shape
+from lit_rl.functional.masking import require_constants, require_mask
 
 KLKind = Literal["k1", "k2", "k3", "k3_weighted"]
 """Estimator of the divergence; see :func:`kl_estimate`."""
@@ -59,8 +59,7 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
         >>> kl_estimate(policy, reference, kind="k1"), kl_estimate(policy, reference, kind="k3")
         (tensor([0.6931]), tensor([0.1931]))
     """
-    require_same_shape(logprobs=logprobs, ref_logprobs=ref_logprobs)
-    require_no_grad(ref_logprobs=ref_logprobs)
+    require_constants(logprobs, ref_logprobs=ref_logprobs)
     log_ratio = (ref_logprobs - logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
     match kind:
         case "k1":
@@ -75,8 +74,7 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
         case "k3_weighted":
             if old_logprobs is None:
                 raise ValueError("kl_kind k3_weighted needs old_logprobs, got None")
-            require_same_shape(logprobs=logprobs, old_logprobs=old_logprobs)
-            require_no_grad(old_logprobs=old_logprobs)
+            require_constants(logprobs, old_logprobs=old_logprobs)
             weight = (logprobs - old_logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
             value = weight * kl_estimate(logprobs, ref_logprobs, kind="k3")
             return value.detach() - (weight - weight.detach()) * log_ratio.detach()
@@ -119,8 +117,7 @@ def kl_penalised_rewards(
         >>> kl_penalised_rewards(credit, policy, reference, mask, coef=0.1)
         tensor([[-0.0500,  0.9500,  0.0000]])
     """
-    require_same_shape(credit=credit, logprobs=logprobs, ref_logprobs=ref_logprobs)
     require_mask(mask, credit)
-    require_no_grad(logprobs=logprobs)
+    require_constants(credit, logprobs=logprobs)
     penalised = credit - coef * kl_estimate(logprobs, ref_logprobs, kind="k1")
     return torch.where(mask, penalised, torch.zeros_like(penalised))

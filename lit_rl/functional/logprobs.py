@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from lit_rl.functional.linear_head import LinearHead, head_logprobs_and_entropy
-from lit_rl.functional.masking import require_mask, shape_of
+from lit_rl.functional.masking import require_mask
 
 Projection = Callable[[Tensor], Tensor]
 """Hidden states [m, H] to logits [m, V]: the output matrix, or more."""
@@ -157,11 +157,6 @@ def counted_states(hidden: Tensor, completion_ids: Tensor, mask: Tensor) -> tupl
     Returns:
         [M, H], row by row, and the row [M] and column [M] of each.
     """
-    if hidden.dim() != 3 or completion_ids.dim() != 2 or hidden.shape[0] != completion_ids.shape[0]:
-        raise ValueError(
-            "hidden must be [N, S, H] beside completion_ids [N, T], "
-            f"got {shape_of(hidden)} and {shape_of(completion_ids)}"
-        )
     require_mask(mask, completion_ids)
     num_tokens = completion_ids.shape[1]
     states = hidden[:, completion_positions(hidden.shape[1] - num_tokens, num_tokens)]
@@ -209,12 +204,8 @@ def chunked_logprobs_and_entropy(
         >>> logprobs.exp(), entropy  # entropy is 0.25 log 4 + 0.75 log 4/3
         (tensor([0.7500]), tensor([0.5623]))
     """
-    if hidden.dim() != 2 or targets.shape != hidden.shape[:1]:
-        raise ValueError(f"hidden must be [M, H] beside targets [M], got {shape_of(hidden)} and {shape_of(targets)}")
     if not temperature > 0:
         raise ValueError(f"temperature must be > 0, got {temperature}; greedy samples have no distribution, use 1.0")
-    if chunk_tokens < 1:
-        raise ValueError(f"chunk_tokens must be at least 1, got {chunk_tokens}")
 
     def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
         return _dense(project(states), targets[rows], temperature, with_entropy)

@@ -24,27 +24,19 @@ def shape_of(tensor: Tensor) -> str:
     return str(list(tensor.shape))
 
 
-def require_same_shape(**tensors: Tensor) -> None:
-    """Raise unless all tensors, given by name, have one shape."""
-    (first_name, first), *others = tensors.items()
-    for name, tensor in others:
-        if tensor.shape != first.shape:
-            raise ValueError(f"{name} must have the shape of {first_name} {shape_of(first)}, got {shape_of(tensor)}")
+def require_constants(like: Tensor, **constants: Tensor) -> None:
+    """Raise unless tensors, given by name, have the shape of another one and no gradient."""
+    for name, tensor in constants.items():
+        if tensor.shape != like.shape:
+            raise ValueError(f"{name} must be {shape_of(like)} like the values beside it, got {shape_of(tensor)}")
+        if tensor.requires_grad:
+            raise ValueError(f"{name} is a constant here, got a tensor that requires grad; detach it")
 
 
 def require_mask(mask: Tensor, like: Tensor, *, name: str = "mask") -> None:
     """Raise unless ``mask`` is bool and has the shape of ``like``."""
-    if mask.dtype != torch.bool:
-        raise ValueError(f"{name} must be bool with True = counts, got {mask.dtype}; use {name}.bool()")
-    if mask.shape != like.shape:
-        raise ValueError(f"{name} must be {shape_of(like)} like its values, got {shape_of(mask)}")
-
-
-def require_no_grad(**tensors: Tensor) -> None:
-    """Raise if one of the tensors, given by name, carries a gradient."""
-    for name, tensor in tensors.items():
-        if tensor.requires_grad:
-            raise ValueError(f"{name} is a constant here, got a tensor that requires grad; detach it")
+    if mask.dtype != torch.bool or mask.shape != like.shape:
+        raise ValueError(f"{name} must be bool {shape_of(like)} like its values, got {mask.dtype} {shape_of(mask)}")
 
 
 def statistics_dtype(x: Tensor) -> torch.dtype:
@@ -161,7 +153,6 @@ def last_tokens(mask: Tensor) -> Tensor:
         tensor([[0, 0, 1, 0],
                 [0, 0, 0, 0]])
     """
-    _require_token_mask(mask)
     return mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
 
 
@@ -175,7 +166,6 @@ def ends(mask: Tensor) -> Tensor:
         >>> ends(torch.tensor([[True, False, True, False], [False, False, False, False]]))
         tensor([3, 0])
     """
-    _require_token_mask(mask)
     after = mask.flip(-1).cumsum(-1) == 0
     return mask.shape[-1] - after.sum(-1)
 
@@ -204,13 +194,10 @@ def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int 
         >>> loss_denominator(mask, "token_mean"), loss_denominator(mask, "sequence_mean")
         (tensor(4., dtype=torch.float64), tensor(2., dtype=torch.float64))
     """
-    _require_token_mask(mask)
     if (mode == "sequence_sum_constant") != (constant_tokens is not None):
         raise ValueError(
             f"constant_tokens belongs to sequence_sum_constant and to no other mode, got {mode} with {constant_tokens}"
         )
-    if constant_tokens is not None and constant_tokens < 1:
-        raise ValueError(f"constant_tokens must be at least 1, got {constant_tokens}")
     wide = statistics_dtype(mask)
     if mode == "token_mean":
         return mask.sum().to(wide)
@@ -253,7 +240,6 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
         ... )
         (tensor(2.), tensor(2.5000))
     """
-    _require_token_mask(mask)
     require_mask(mask, token_loss)
     kept = torch.where(mask, token_loss, torch.zeros_like(token_loss))
     match mode:
@@ -264,15 +250,8 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
         case _:
             assert_never(mode)
     divisor = torch.as_tensor(denominator, dtype=token_loss.dtype, device=token_loss.device)
-    if divisor.numel() != 1:
-        raise ValueError(f"denominator must be one number, got shape {shape_of(divisor)}")
     # 0 / 0 happens when no rank has a token; the numerator is an exact 0 then.
     return numerator / torch.where(divisor > 0, divisor, torch.ones_like(divisor)).reshape(())
-
-
-def _require_token_mask(mask: Tensor) -> None:
-    if mask.dim() != 2 or mask.dtype != torch.bool:
-        raise ValueError(f"mask must be a bool [N, T], got {mask.dtype} {shape_of(mask)}")
 
 
 def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, columns: int = 1) -> Tensor:
@@ -293,8 +272,6 @@ def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, column
         tensor([[2., 0.],
                 [1., 3.]])
     """
-    if values.shape != group_ids.shape or values.dim() != 1:
-        raise ValueError(f"values and group_ids must be [N], got {shape_of(values)} and {shape_of(group_ids)}")
     group, column, sizes = _cells(group_ids)
     width = max(columns, int(sizes.max()) if len(sizes) else 0)
     table = values.new_full((len(sizes), width), fill)

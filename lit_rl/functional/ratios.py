@@ -15,10 +15,8 @@ from torch import Tensor
 from lit_rl.functional.kl import LOG_RATIO_LIMIT, kl_estimate
 from lit_rl.functional.masking import (
     masked_mean,
+    require_constants,
     require_mask,
-    require_no_grad,
-    require_same_shape,
-    shape_of,
 )
 
 RatioLevel = Literal["token", "sequence", "sequence_product"]
@@ -58,10 +56,7 @@ def log_ratio(
         >>> log_ratio(new, old), log_ratio(new, old, level="sequence", mask=mask)
         (tensor([[0.5000, 0.1000]]), tensor([[0.3000, 0.3000]]))
     """
-    require_same_shape(logprobs=logprobs, old_logprobs=old_logprobs)
-    require_no_grad(old_logprobs=old_logprobs)
-    if logprobs.dim() != 2:
-        raise ValueError(f"logprobs must be [N, T], got {shape_of(logprobs)}")
+    require_constants(logprobs, old_logprobs=old_logprobs)
     differences = logprobs - old_logprobs
     if level != "token":
         if mask is None:
@@ -110,8 +105,6 @@ def importance_weights(
         >>> importance_weights(policy, sampler, cap=2.0)
         tensor([[2.0000, 0.5000]])
     """
-    if cap is not None and not cap > 0:
-        raise ValueError(f"cap must be > 0, got {cap}; use None for no cap")
     weights = log_ratio(logprobs.detach(), sampler_logprobs.detach(), level=level, mask=mask).exp()
     return weights if cap is None else weights.clamp(max=cap)
 

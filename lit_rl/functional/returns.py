@@ -13,7 +13,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.masking import require_mask, require_no_grad, shape_of
+from lit_rl.functional.masking import require_mask
 
 Truncation = Literal["bootstrap", "zero", "mask"]
 """Treatment of completions cut at the token limit; see :func:`treat_truncation`."""
@@ -37,12 +37,7 @@ def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> 
         >>> reward_to_go(rewards, mask, gamma=0.5)
         tensor([[2., 0., 2.]])
     """
-    if token_rewards.dim() != 2:
-        raise ValueError(f"token_rewards must be [N, T], got {shape_of(token_rewards)}")
     require_mask(mask, token_rewards)
-    require_no_grad(token_rewards=token_rewards)
-    if not 0 <= gamma <= 1:
-        raise ValueError(f"gamma must lie in [0, 1], got {gamma}")
     kept = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
     following = kept.new_zeros(kept.shape[0])
     returns = torch.zeros_like(kept)
@@ -85,8 +80,6 @@ def treat_truncation(
         >>> treat_truncation(mask, truncated, torch.tensor([0.3, 0.9]), treatment="bootstrap")[1]
         tensor([0.3000, 0.0000])
     """
-    if tail_values.shape != mask.shape[:1]:
-        raise ValueError(f"tail_values must be [N] beside {shape_of(mask)}, got {shape_of(tail_values)}")
     require_mask(truncated, tail_values, name="truncated")
     none = torch.zeros_like(tail_values)
     match treatment:

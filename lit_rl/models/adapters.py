@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.errors import UsageError, require_above, require_at_least, require_share
+from lit_rl.errors import UsageError
 from lit_rl.models.family import base_of
 from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
-from lit_rl.signature_check import typed_group
+from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_group
 
 POLICY = "policy"
 REFERENCE = "reference"
@@ -45,15 +45,10 @@ class LoRA:
         target_modules: layers that get one; ``all-linear`` for every linear layer but the output.
     """
 
-    rank: int = 16
-    alpha: float = 32.0
-    dropout: float = 0.0
+    rank: PositiveInt = 16
+    alpha: PositiveFloat = 32.0
+    dropout: Share = 0.0
     target_modules: str | list[str] = "all-linear"
-
-    def __post_init__(self) -> None:
-        require_at_least(1, self, rank=self.rank)
-        require_above(0, self, alpha=self.alpha)
-        require_share(self, dropout=self.dropout)
 
 
 def require_targets(lora: LoRA, model: nn.Module) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from lit_rl.errors import ArgumentError, UsageError, require_at_least, seed_or_global, shown
+from lit_rl.errors import ArgumentError, UsageError, seed_or_global, shown
 from lit_rl.functional.logprobs import (
     Compare,
     TokenLogits,
@@ -35,6 +35,7 @@ from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_share, probe
 from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
+from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import compute_again, layers_of
 from lit_rl.types import Completions
@@ -81,7 +82,7 @@ class CausalLM(Policy):
         dtype: str = "float32",
         attention: str | None = None,
         init_seed: int | None = None,
-        chunk_tokens: int | None = None,
+        chunk_tokens: PositiveInt | None = None,
         share_prompts: bool = True,
         quantization: Literal["4bit"] | None = None,
         gradient_checkpointing: bool = False,
@@ -116,7 +117,6 @@ class CausalLM(Policy):
         self.dtype = dtype
         self.attention = attention
         self.init_seed = seed_or_global(init_seed)
-        require_at_least(1, self, chunk_tokens=chunk_tokens)
         self.chunk_tokens = chunk_tokens
         self.share_prompts = share_prompts
         self.quantization = quantization

@@ -18,7 +18,7 @@ from typing import Any, Literal, Unpack
 from torch import Tensor
 
 from lit_rl.divergences import JSD, Divergence, SampledReverseKL
-from lit_rl.errors import UsageError, require_above, require_at_least
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
@@ -31,7 +31,7 @@ from lit_rl.rewards.places import TokenPlaces, blame_line
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
-from lit_rl.signature_check import typed_group
+from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_group
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Problem
 
@@ -51,14 +51,10 @@ class Distil:
     """
 
     divergence: Divergence = JSD(beta=1.0)  # noqa: RUF009  # frozen
-    weight: float = 1.0
-    reward_weight: float = 0.0
+    weight: PositiveFloat = 1.0
+    reward_weight: NonNegativeFloat = 0.0
     rows: Literal["all", "failed"] = "all"
     tokens: Literal["all", "failing_line"] = "all"
-
-    def __post_init__(self) -> None:
-        require_above(0, self, weight=self.weight)
-        require_at_least(0, self, reward_weight=self.reward_weight)
 
     def chosen(self, rollout: Rollout) -> Tensor:
         """[N, T] bool: tokens that the teacher may correct."""

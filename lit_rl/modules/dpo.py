@@ -20,12 +20,13 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from lit_rl.data.preferences import pair_of
-from lit_rl.errors import ArgumentError, require_above
-from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
+from lit_rl.errors import ArgumentError
+from lit_rl.functional.masking import aggregate, loss_denominator, require_constants, shape_of
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
 from lit_rl.rollout import Evaluated
+from lit_rl.signature_check import PositiveFloat
 from lit_rl.training.ranks import evaluating, max_over_ranks
 from lit_rl.types import Completions, Problem
 
@@ -60,12 +61,11 @@ class DPO(TextModule):
         policy: Policy,
         *,
         kind: PreferenceLoss = "sigmoid",
-        beta: float = 0.1,
+        beta: PositiveFloat = 0.1,
         average: bool | None = None,
         **options: Unpack[TextOptions],
     ) -> None:
         super().__init__(policy, **options)
-        require_above(0, self, beta=beta)
         self.kind = kind
         self.beta = beta
         self.average = kind == "ipo" if average is None else average
@@ -142,8 +142,7 @@ def implicit_rewards(logprobs: Tensor, ref_logprobs: Tensor, *, beta: float) -> 
     """
     if logprobs.dim() != 1:
         raise ArgumentError("logprobs", "[M], summed over tokens", str(shape_of(logprobs)))
-    require_same_shape(logprobs=logprobs, ref_logprobs=ref_logprobs)
-    require_no_grad(ref_logprobs=ref_logprobs)
+    require_constants(logprobs, ref_logprobs=ref_logprobs)
     return beta * (logprobs - ref_logprobs)
 
 
@@ -186,7 +185,6 @@ def preference_loss(
         >>> preference_loss(chosen, rejected, reference, reference, beta=0.5)  # margin 1: log(1 + 1/e)
         tensor([0.3133])
     """
-    require_same_shape(chosen_logprobs=chosen_logprobs, rejected_logprobs=rejected_logprobs)
     chosen = implicit_rewards(chosen_logprobs, ref_chosen_logprobs, beta=beta)
     rejected = implicit_rewards(rejected_logprobs, ref_rejected_logprobs, beta=beta)
     margin = chosen - rejected

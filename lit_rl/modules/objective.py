@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, require_at_least, shown
+from lit_rl.errors import ArgumentError, UsageError, shown
 from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
@@ -23,7 +23,7 @@ from lit_rl.losses import (
     Tokens,
     TruncatedWeights,
 )
-from lit_rl.signature_check import typed_group
+from lit_rl.signature_check import NonNegativeFloat, typed_group
 from lit_rl.types import Experience
 
 KLPlace = Literal["loss", "reward"]
@@ -64,14 +64,13 @@ class Objective:
 
     loss: Loss = Clipped()  # noqa: RUF009  # frozen
     ratio_level: RatioLevel = "token"
-    kl_coef: float = 0.0
+    kl_coef: NonNegativeFloat = 0.0
     kl_kind: KLKind | None = None
     kl_in: KLPlace | None = None
     entropy_coef: float = 0.0
     correction: Correction | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
-        require_at_least(0, self, kl_coef=self.kl_coef)
         if isinstance(self.correction, Correction) and self.loss.reads_sampler_logprobs:
             raise UsageError(
                 f"{type(self.loss).__name__} weighs by the sampler's probabilities itself, got it beside the "

@@ -29,8 +29,7 @@ from lit_rl.functional.masking import (
     aggregate,
     masked_moments,
     masked_whiten,
-    require_no_grad,
-    require_same_shape,
+    require_constants,
 )
 from lit_rl.functional.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
@@ -229,8 +228,7 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
         >>> clipped_value_loss(values, old, returns, value_clip=0.2)  # counts as 0.7: 1/2 * 0.3^2
         tensor([[0.0450]])
     """
-    require_same_shape(values=values, old_values=old_values, returns=returns)
-    require_no_grad(old_values=old_values, returns=returns)
+    require_constants(values, old_values=old_values, returns=returns)
     error = (values - returns).square()
     if value_clip is None:
         return 0.5 * error
@@ -265,7 +263,6 @@ def explained_variance(
         >>> explained_variance(returns / 2, returns, torch.tensor([[True, True, True]]))
         tensor(0.7500)
     """
-    require_same_shape(values=values, returns=returns)
     errors = returns.detach() - values.detach()
     _, unexplained, _ = masked_moments(errors, mask, sum_over_ranks=sum_over_ranks)
     mean, variance, _ = masked_moments(returns.detach(), mask, sum_over_ranks=sum_over_ranks)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
-from lit_rl.errors import ArgumentError, UsageError, require_share
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.losses import PolicyGradient
 from lit_rl.models.policy import Policy
@@ -26,6 +26,7 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
+from lit_rl.signature_check import Share
 from lit_rl.types import Experience, Sampling
 
 
@@ -58,7 +59,7 @@ class REINFORCE(RolloutModule):
         *,
         objective: Objective = Objective(loss=PolicyGradient()),  # noqa: B008  # frozen
         baseline: Baseline = NoBaseline(),  # noqa: B008  # has no state
-        gamma: float = 1.0,
+        gamma: Share = 1.0,
         credit: Credit = "terminal",
         deltas: RowAdvantages | None = None,
         sampling: Sampling = Sampling(),  # noqa: B008
@@ -77,7 +78,6 @@ class REINFORCE(RolloutModule):
                 f"rewards-to-go are not normalized, got the baseline {type(baseline).__name__} with "
                 f"normalize={baseline.normalize}: give it normalize: none, or give it as deltas"
             )
-        require_share(self, gamma=gamma)
         self.compare_by(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline
         self.deltas = deltas

@@ -51,6 +51,7 @@ from lit_rl.rollout import (
     require_infrastructure,
 )
 from lit_rl.rollout.sampler_check import with_effective_size
+from lit_rl.signature_check import PositiveInt
 from lit_rl.training.progress import Clock
 from lit_rl.training.ranks import Means, evaluating, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
@@ -67,7 +68,7 @@ class LoopOptions(TypedDict, total=False):
     collect: Collect
     update: Update
     evaluate: Evaluate
-    max_rollouts: int | None
+    max_rollouts: PositiveInt | None
     seed: int | None
 
 
@@ -116,7 +117,7 @@ class RolloutModule(PolicyModule):
         collect: Collect = Collect(),  # noqa: B008
         update: Update = Update(),  # noqa: B008
         evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_rollouts: int | None = None,
+        max_rollouts: PositiveInt | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
-from lit_rl.errors import ArgumentError, LitRLError, UsageError, require_above, require_at_least, require_share
+from lit_rl.errors import ArgumentError, LitRLError, UsageError
 from lit_rl.functional.masking import AggregateMode
-from lit_rl.signature_check import typed_group
+from lit_rl.signature_check import NonNegativeInt, PositiveFloat, PositiveInt, PositiveShare, typed_group
 from lit_rl.types import Sampling
 
 
@@ -60,12 +60,8 @@ class Optimization:
 
     optimizer: OptimizerCallable = AdamWByDefault()  # noqa: RUF009
     lr_scheduler: LRSchedulerCallable | None = None
-    gradient_clip_norm: float | None = 1.0
-    microbatch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        require_above(0, self, gradient_clip_norm=self.gradient_clip_norm)
-        require_at_least(1, self, microbatch_size=self.microbatch_size)
+    gradient_clip_norm: PositiveFloat | None = 1.0
+    microbatch_size: PositiveInt | None = None
 
 
 @typed_group
@@ -87,27 +83,21 @@ class Update(Optimization):
             exponential moving average of the policy's weights.
     """
 
-    epochs: int = 1
-    minibatches: int = 1
-    microbatch_tokens: int | None = None
+    epochs: PositiveInt = 1
+    minibatches: PositiveInt = 1
+    microbatch_tokens: PositiveInt | None = None
     aggregate: AggregateMode = "token_mean"
     mask_truncated: bool = False
-    max_kl: float | None = None
-    refresh_reference_every: int | None = None
-    refresh_reference_share: float = 1.0
+    max_kl: PositiveFloat | None = None
+    refresh_reference_every: PositiveInt | None = None
+    refresh_reference_share: PositiveShare = 1.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(1, self, epochs=self.epochs, microbatch_tokens=self.microbatch_tokens)
-        require_at_least(1, self, minibatches=self.minibatches, refresh_reference_every=self.refresh_reference_every)
-        require_above(0, self, refresh_reference_share=self.refresh_reference_share)
-        require_share(self, refresh_reference_share=self.refresh_reference_share)
         if self.refresh_reference_share < 1 and self.refresh_reference_every is None:
             raise UsageError(
                 f"refresh_reference_share={self.refresh_reference_share:g} says how far the reference moves, and "
                 "refresh_reference_every=None that it never does: set that to 1 for a moving average"
             )
-        require_above(0, self, max_kl=self.max_kl)
 
     @property
     def steps(self) -> int:
@@ -131,17 +121,12 @@ class CriticUpdate:
             unless their program passed; see :func:`lit_rl.functional.returns.treat_truncation`.
     """
 
-    learning_rate: float | None = None
-    gradient_clip_norm: float | None = 1.0
-    coef: float = 1.0
-    value_clip: float | None = None
-    warmup_rollouts: int = 0
+    learning_rate: PositiveFloat | None = None
+    gradient_clip_norm: PositiveFloat | None = 1.0
+    coef: PositiveFloat = 1.0
+    value_clip: PositiveFloat | None = None
+    warmup_rollouts: NonNegativeInt = 0
     bootstrap_truncated: bool = False
-
-    def __post_init__(self) -> None:
-        require_above(0, self, value_clip=self.value_clip, coef=self.coef, learning_rate=self.learning_rate)
-        require_above(0, self, gradient_clip_norm=self.gradient_clip_norm)
-        require_at_least(0, self, warmup_rollouts=self.warmup_rollouts)
 
 
 @typed_group

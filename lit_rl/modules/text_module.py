@@ -26,6 +26,7 @@ from lit_rl.modules.update_trace import Evidence, evidence_of_completions
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory
+from lit_rl.signature_check import PositiveInt
 from lit_rl.training.progress import Clock
 from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
@@ -44,7 +45,7 @@ class TextOptions(TypedDict, total=False):
     collect: Collect
     update: Optimization
     evaluate: Evaluate
-    max_updates: int | None
+    max_updates: PositiveInt | None
     seed: int | None
 
 
@@ -77,7 +78,7 @@ class TextModule(PolicyModule):
         collect: Collect = Collect(),  # noqa: B008  # frozen
         update: Optimization = Optimization(),  # noqa: B008
         evaluate: Evaluate = Evaluate(),  # noqa: B008
-        max_updates: int | None = None,
+        max_updates: PositiveInt | None = None,
         seed: int | None = None,
     ) -> None:
         if collect.staleness or collect.max_resamples:

@@ -9,10 +9,10 @@ from typing import Any, SupportsFloat
 import torch
 from torch import Tensor
 
-from lit_rl.errors import UsageError, require_number, shown
+from lit_rl.errors import UsageError, shown
 from lit_rl.rewards.places import Parts, TokenPlaces, utf8
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import FiniteFloat, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
 
@@ -36,10 +36,12 @@ class Composite(TypedArguments):
         clip_high: largest reward; ``None`` for no limit.
     """
 
-    def __init__(self, terms: list[RewardTerm], clip_low: float | None = None, clip_high: float | None = None) -> None:
+    def __init__(
+        self, terms: list[RewardTerm], clip_low: FiniteFloat | None = None, clip_high: FiniteFloat | None = None
+    ) -> None:
         _require_terms(terms)
-        self.low = -math.inf if clip_low is None else require_number(self, "clip_low", clip_low)
-        self.high = math.inf if clip_high is None else require_number(self, "clip_high", clip_high)
+        self.low = -math.inf if clip_low is None else clip_low
+        self.high = math.inf if clip_high is None else clip_high
         if self.low > self.high:
             raise UsageError(f"Composite.clip_low must not exceed clip_high, got {clip_low} and {clip_high}")
         self.terms = list(terms)
@@ -71,17 +73,15 @@ class Composite(TypedArguments):
             completions: N rows with texts and token places.
             judgements: N judgements, in the same order.
         """
-        if len(completions) != len(judgements):
-            raise UsageError(f"got {len(completions)} completions but {len(judgements)} judgements")
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
         mask = completions.completion_mask.cpu()
         credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
         rewards, reasons = [], {}
-        for i, row in enumerate(mask):
+        for i, (row, judgement) in enumerate(zip(mask, judgements, strict=True)):
             of_row = [of_term[i] for of_term in scores]
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
-            places = TokenPlaces(turns[-1].token_bytes, row, judgements[i].program, turns[-1].start, columns)
+            places = TokenPlaces(turns[-1].token_bytes, row, judgement.program, turns[-1].start, columns)
             reason = self._failure(of_row)
             if reason is not None:
                 reasons[i] = reason

@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from lit_rl.errors import UsageError, require_number
+from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
+from lit_rl.signature_check import NonNegativeFloat, PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem
 
 Finding = Mapping[str, Any]
@@ -57,17 +58,13 @@ class LintReward(RewardTerm):
         name: str | None = None,
         select: Sequence[str] = ("E", "F", "B", "S"),
         ignore: Sequence[str] = ("S101", "E501"),
-        severities: dict[str, float] | None = None,
-        timeout_seconds: float = 30.0,
+        severities: dict[str, NonNegativeFloat] | None = None,
+        timeout_seconds: PositiveFloat = 30.0,
     ) -> None:
         super().__init__(weight, name)
         self.select, self.ignore = list(select), list(ignore)
-        if not self.select:
-            raise UsageError("LintReward.select is empty: name the rules to look for, such as E, F, B, S")
-        for rule, severity in (severities or {}).items():
-            require_number(self, f"severities[{rule}]", severity, low=0.0)
         self.severities = {**SEVERITIES, **(severities or {})}
-        self.timeout_seconds = require_number(self, "timeout_seconds", timeout_seconds, low=0.0)
+        self.timeout_seconds = timeout_seconds
 
     def setup(self) -> None:
         """Run ruff on nothing, so that missing packages and unknown rules fail before the first rollout."""
@@ -104,7 +101,7 @@ class LintReward(RewardTerm):
         try:
             findings |= self._findings(sources)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, _RuffEndedBadly) and len(sources) > 1:
+            if isinstance(error, _RuffEndedBadly | json.JSONDecodeError) and len(sources) > 1:
                 half = len(sources) // 2
                 self._lint(sources[:half], findings, failed)
                 self._lint(sources[half:], findings, failed)
@@ -120,11 +117,7 @@ class LintReward(RewardTerm):
             done = self._run(folder)
         if done.returncode:
             raise _RuffEndedBadly(done.stderr or f"exit code {done.returncode}")
-        try:
-            listed = json.loads(done.stdout)
-        except ValueError as error:
-            raise _RuffEndedBadly(str(error)) from error
-        for finding in listed:
+        for finding in json.loads(done.stdout):
             number = int(Path(finding["filename"]).stem.removeprefix("program_"))
             found[sources[number]].append(finding)
         return found

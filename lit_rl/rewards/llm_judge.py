@@ -8,11 +8,12 @@ from string import Formatter
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.errors import ArgumentError, UsageError, require_number, shown
+from lit_rl.errors import ArgumentError, UsageError, shown
 from lit_rl.rewards.graders import Grader
 from lit_rl.rewards.places import rows, utf8
 from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, reference_of
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.signature_check import PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem, Program
 
 TEMPLATE = """\
@@ -64,18 +65,15 @@ class LLMJudgeReward(RewardTerm):
         name: str | None = None,
         template: str = TEMPLATE,
         pattern: str = r"^\s*Score:\s*(\d+(?:\.\d+)?)\s*$",
-        max_score: float = 10.0,
+        max_score: PositiveFloat = 10.0,
     ) -> None:
         super().__init__(weight, name)
-        try:
-            self._fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
-        except ValueError as error:
-            raise UsageError(f"LLMJudgeReward.template has a brace of its own: double it ({error})") from error
+        self._fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
         if self._fields - FIELDS or not self._fields & {"completion", "program"}:
             known, got = ", ".join(sorted(FIELDS)), sorted(self._fields)
             raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {got}")
         self.grader, self.template = grader, template
-        self.max_score = require_number(self, "max_score", max_score, low=1e-9)
+        self.max_score = max_score
         self.pattern = re.compile(pattern, re.MULTILINE)
         if self.pattern.groups != 1:
             raise ArgumentError("LLMJudgeReward.pattern", "one group, the score", str(self.pattern.groups))

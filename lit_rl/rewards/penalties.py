@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import torch
 
-from lit_rl.errors import UsageError, require_number
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.signature_check import NonNegativeFloat, PositiveInt
 from lit_rl.types import Completions, Judgement, Problem
 
 
@@ -55,9 +56,9 @@ class LengthPenalty(RewardTerm):
 
     default_name = "length"
 
-    def __init__(self, weight: float = 1.0, name: str | None = None, alpha: float = 0.01) -> None:
+    def __init__(self, weight: float = 1.0, name: str | None = None, alpha: NonNegativeFloat = 0.01) -> None:
         super().__init__(weight, name)
-        self.alpha = require_number(self, "alpha", alpha, low=0.0)
+        self.alpha = alpha
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
@@ -81,10 +82,14 @@ class OverlongPenalty(RewardTerm):
 
     default_name = "overlong"
 
-    def __init__(self, max_tokens: int, buffer_tokens: int, weight: float = 1.0, name: str | None = None) -> None:
+    def __init__(
+        self, max_tokens: PositiveInt, buffer_tokens: PositiveInt, weight: float = 1.0, name: str | None = None
+    ) -> None:
         super().__init__(weight, name)
-        self.max_tokens = int(require_number(self, "max_tokens", max_tokens, low=1))
-        self.buffer_tokens = int(require_number(self, "buffer_tokens", buffer_tokens, 1, max_tokens))
+        if buffer_tokens > max_tokens:
+            raise ArgumentError("OverlongPenalty.buffer_tokens", f"at most {max_tokens}", str(buffer_tokens))
+        self.max_tokens = max_tokens
+        self.buffer_tokens = buffer_tokens
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""

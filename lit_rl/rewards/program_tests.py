@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final, Literal
 
-from lit_rl.errors import UsageError, require_number
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards.places import blame_line, rows, unjudged
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
 Mode = Literal["all", "fraction", "graded"]
@@ -55,7 +56,7 @@ class TestsReward(RewardTerm):
         weight: float = 1.0,
         name: str | None = None,
         mode: Mode = "all",
-        grades: dict[str, float] | None = None,
+        grades: dict[str, FiniteFloat] | None = None,
     ) -> None:
         super().__init__(weight, name)
         self.mode = mode
@@ -93,9 +94,8 @@ def merge_grades(
     owner: RewardTerm, defaults: Mapping[str, float], given: Mapping[str, float] | None
 ) -> dict[str, float]:
     """Default grades with the given ones in their place."""
-    for key, grade in (given or {}).items():
+    for key in given or ():
         if key not in defaults:
             known = ", ".join(defaults)
             raise UsageError(f"{type(owner).__name__}.grades has an unknown verdict {key!r}: use {known}")
-        require_number(owner, f"grades[{key}]", grade)
     return {**defaults, **(given or {})}

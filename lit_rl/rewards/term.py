@@ -14,8 +14,7 @@ from typing import Final
 
 from torch import Tensor
 
-from lit_rl.errors import UsageError, require_number
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import FiniteFloat, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem
 
 ALL_TEXT: Final = sys.maxsize
@@ -72,12 +71,9 @@ class RewardTerm(TypedArguments, ABC):
 
     default_name = ""
 
-    def __init__(self, weight: float = 1.0, name: str | None = None) -> None:
-        self.weight = require_number(self, "weight", weight)
-        self.name = getattr(type(self), "name", self.default_name) if name is None else name
-        if not self.name:
-            kind = type(self).__name__
-            raise UsageError(f"{kind}.default_name is empty: set it in the class to the name under which it is logged")
+    def __init__(self, weight: FiniteFloat = 1.0, name: str | None = None) -> None:
+        self.weight = weight
+        self.name = name or getattr(type(self), "name", self.default_name) or type(self).__name__
 
     @abstractmethod
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

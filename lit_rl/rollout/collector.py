@@ -301,10 +301,7 @@ class _Loop:
         if not message:
             return False
         limit = self.environment.max_message_tokens
-        try:
-            message = message if limit is None else self.codec.shorten(message, limit)
-        except ValueError as error:
-            raise UsageError(f"max_message_tokens of {type(self.environment).__name__}: {error}") from error
+        message = message if limit is None else self.codec.shorten(message, limit)
         last = conversation.turns[-1]
         ids = self.codec.extend(
             conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message

@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from lit_rl.errors import UsageError, require_at_least
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import PositiveInt, TypedArguments
 from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
 
 
@@ -48,10 +48,11 @@ class Environment(TypedArguments, ABC):
     """
 
     def __init__(
-        self, max_turns: int = 1, max_message_tokens: int | None = None, max_row_tokens: int | None = None
+        self,
+        max_turns: PositiveInt = 1,
+        max_message_tokens: PositiveInt | None = None,
+        max_row_tokens: PositiveInt | None = None,
     ) -> None:
-        require_at_least(1, self, max_turns=max_turns, max_row_tokens=max_row_tokens)
-        require_at_least(1, self, max_message_tokens=max_message_tokens)
         self.max_turns = max_turns
         self.max_message_tokens = max_message_tokens
         self.max_row_tokens = max_row_tokens

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from string import Formatter
+from typing import Annotated
 
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.prepared_tests import prepare_tests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.wire.value_text import shortened
 from lit_rl.rollout.environment import Attempt, Environment
+from lit_rl.signature_check import Limit
 from lit_rl.types import Problem, Program, StopReason
 
 _LONGEST_LINE = 200
@@ -132,13 +134,11 @@ class Repair(Environment):
 
     def __init__(
         self,
-        max_turns: int = 2,
+        max_turns: Annotated[int, Limit("at least 2", lambda turns: turns >= 2, "use SingleTurn for one turn")] = 2,
         template: str | None = None,
         max_message_tokens: int | None = 256,
         max_row_tokens: int | None = None,
     ) -> None:
-        if max_turns < 2:
-            raise ArgumentError("Repair.max_turns", "at least 2", str(max_turns), "use SingleTurn for one turn")
         super().__init__(max_turns, max_message_tokens, max_row_tokens)
         if template is not None:
             require_placeholders("Repair's template", template, _PLACEHOLDERS)

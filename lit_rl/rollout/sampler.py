@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
-from lit_rl.errors import ArgumentError, UsageError, require_at_least, require_share
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
@@ -30,7 +30,7 @@ from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
-from lit_rl.signature_check import typed_group
+from lit_rl.signature_check import NonNegativeInt, Share, typed_group
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, rank
 from lit_rl.types import Completions, Problem, Sampling
@@ -61,15 +61,11 @@ class Collect:
     engine: Engine | None = None
     environment: Environment | None = None
     sampler_check: SamplerCheck | None = SamplerCheck()  # noqa: RUF009  # frozen
-    staleness: int = 0
-    max_resamples: int = 0
-    max_failures: float = 0.1
+    staleness: Literal[0, 1] = 0
+    max_resamples: NonNegativeInt = 0
+    max_failures: Share = 0.1
 
     def __post_init__(self) -> None:
-        require_at_least(0, self, max_resamples=self.max_resamples)
-        require_share(self, max_failures=self.max_failures)
-        if self.staleness not in (0, 1):
-            raise ArgumentError("Collect.staleness", "0 (on-policy) or 1 (one rollout ahead)", str(self.staleness))
         if self.max_resamples and self.staleness:
             raise UsageError(
                 f"max_resamples={self.max_resamples} waits for verdicts before it samples again; staleness=1 samples "

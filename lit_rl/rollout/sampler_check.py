@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.errors import LitRLError, require_above, require_at_least
+from lit_rl.errors import LitRLError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.policy import Policy
-from lit_rl.signature_check import typed_group
+from lit_rl.signature_check import PositiveFloat, PositiveInt, typed_group
 from lit_rl.training.ranks import Means
 from lit_rl.types import Completions, Problem, Sampling
 
@@ -44,13 +44,9 @@ class SamplerCheck:
         stop: end the run when the gap is larger, instead of warning once.
     """
 
-    rows: int = 4
-    largest_gap: float = 0.05
+    rows: PositiveInt = 4
+    largest_gap: PositiveFloat = 0.05
     stop: bool = False
-
-    def __post_init__(self) -> None:
-        require_at_least(1, self, rows=self.rows)
-        require_above(0, self, largest_gap=self.largest_gap)
 
 
 def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:

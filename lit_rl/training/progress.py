@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Literal
 
-from lit_rl.errors import UsageError, require_at_least
+from lit_rl.errors import UsageError
 
 Unit = Literal["rollout", "update"]
 
@@ -25,7 +25,6 @@ class Clock:
     """
 
     def __init__(self, unit: Unit, limit: int | None = None) -> None:
-        require_at_least(1, **{f"max_{unit}s": limit})
         self.unit: Unit = unit
         self.limit = limit
         self.count = 0

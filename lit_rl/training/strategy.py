@@ -25,7 +25,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from lit_rl.errors import UsageError, require_at_least
+from lit_rl.errors import UsageError
+from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import layers_of, shard, where
 
@@ -62,7 +63,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         param_dtype: str | None = None,
         reduce_dtype: str | None = "float32",
         activation_checkpointing: bool = False,
-        replicas: int = 1,
+        replicas: PositiveInt = 1,
         load_on_rank_zero: bool = False,
         whole_gradients: bool = False,
         timeout_minutes: float = 30.0,
@@ -73,7 +74,6 @@ class FSDP2Strategy(ModelParallelStrategy):
         # Without mixed precision the gradients' own dtype may be wider (float64) and must not be narrowed.
         self.reduce_dtype = None if param_dtype is None or reduce_dtype is None else torch_dtype(reduce_dtype)
         self.activation_checkpointing = activation_checkpointing
-        require_at_least(1, self, replicas=replicas)
         self.replicas = replicas
         self.shard_mesh: DeviceMesh | None = None
         self.load_on_rank_zero = load_on_rank_zero

@@ -100,7 +100,7 @@ def test_references_lose_their_fence_begin_with_the_imports_and_are_the_first_so
     function, *programs = (problem.reference for problem in load(tmp_path, *(ROWS[shape] for shape in shapes)))
     assert function == CONTEST_IMPORTS + "def double(x):\n    return 2 * x\n"
     assert set(programs) == {"print(2 * int(input()))\n"}
-    with pytest.raises(RowError, match="field 'solutions': needs a list of texts"):
+    with pytest.raises(RowError, match="field 'solutions': expected a list of str, got 3"):
         load(tmp_path, ROWS["apps on stdin"] | {"solutions": "3"})
 
 

@@ -54,7 +54,7 @@ def test_json_values_get_back_the_types_of_the_examples(seen, stored, restored):
 
 
 def test_inputs_that_are_no_arguments_name_the_row():
-    with pytest.raises(RowError, match=r"own\.jsonl, row 1, field 'plus_input': needs lists of arguments, got 3"):
+    with pytest.raises(RowError, match=r"own\.jsonl, row 1, field 'plus_input': \[0\]: expected a list of Any, got 3"):
         restored_inputs(plus_row(plus_input=[3]))
 
 

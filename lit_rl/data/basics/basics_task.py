@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Literal, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
@@ -17,9 +17,10 @@ from lit_rl.data.basics.families import FAMILIES
 from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, Rendering, problems_of
 from lit_rl.data.prompts import Form, chat, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import ArgumentError, UsageError, require_at_least
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.languages import Language
+from lit_rl.signature_check import Limit, PositiveInt, Share
 from lit_rl.types import Problem
 
 TRAINED = tuple(family for family in FAMILIES if not family.held_out)
@@ -39,6 +40,16 @@ SOLVED = (
 
 ANSWER_STOPS = ("\n```\n\n",)
 """End of the code block, after which nothing is needed; no empty line follows an opening fence."""
+
+
+PublicCases = Annotated[
+    int,
+    Limit(
+        f"0 to {MAX_PUBLIC_CASES}",
+        lambda count: 0 <= count <= MAX_PUBLIC_CASES,
+        "at least half of the 8 cases stay hidden",
+    ),
+]
 
 
 class Basics(TaskDataModule):
@@ -85,25 +96,19 @@ class Basics(TaskDataModule):
         self,
         *,
         families: Literal["trained", "held_out", "tellable"] = "trained",
-        num_train_problems: int = 8192,
-        num_validation_problems: int = 520,
-        bug_share: float = 0.6,
+        num_train_problems: PositiveInt = 8192,
+        num_validation_problems: PositiveInt = 520,
+        bug_share: Share = 0.6,
         draw_seed: int = 0,
-        num_public_cases: int = 0,
+        num_public_cases: PublicCases = 0,
         untold_constants: bool = False,
-        second_turn_share: float = 0.0,
+        second_turn_share: Share = 0.0,
         language: Literal["python", "javascript"] = "python",
         form: Form = "completion",
         few_shot: int = 0,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        for key, share in (("bug_share", bug_share), ("second_turn_share", second_turn_share)):
-            if not 0 <= share <= 1:
-                raise UsageError(f"{key} is a share in [0, 1], got {share}: use 0.6 for 60%")
-        if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
-            remedy = "at least half of the 8 cases stay hidden"
-            raise ArgumentError("Basics.num_public_cases", f"0 to {MAX_PUBLIC_CASES}", str(num_public_cases), remedy)
         if (untold_constants or second_turn_share) and num_public_cases == 0:
             raise UsageError(
                 "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
@@ -114,8 +119,6 @@ class Basics(TaskDataModule):
         self.form: Form = form
         self.few_shot = few_shot
         self.families = families
-        require_at_least(1, self, num_train_problems=num_train_problems)
-        require_at_least(1, self, num_validation_problems=num_validation_problems)
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
         self.rendering = Rendering(bug_share, num_public_cases, untold_constants, second_turn_share, language)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import binascii
 import json
 import pickletools
 import re
@@ -94,8 +93,6 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
         tests = [{"input": given, "output": output, "fn_name": name} for given, output in zip(*filled, strict=True)]
     elif isinstance(tests, Mapping):
         tests = [tests]
-    if not isinstance(tests, Sequence) or isinstance(tests, str):
-        raise UsageError(f"tests need a list or a dictionary, got {type(tests).__name__}")
     try:
         return [_test_of(test, function, json.loads) for test in tests]
     except json.JSONDecodeError:  # of a value: those of this row are texts
@@ -103,8 +100,6 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
 
 
 def _test_of(test: Any, function: str | None, read: Callable[[str], Any]) -> ContestTest:
-    if not isinstance(test, Mapping) or "input" not in test or not {"output", "accepted_outputs"} & set(test):
-        raise UsageError(f"a test needs input and output, got {str(test)[:60]}")
     kind = test.get("testtype") or test.get("type") or "stdin"
     if test.get("fn_name") or kind in ("functional", "function_call"):
         name = test.get("fn_name") or (test.get("metadata") or {}).get("func_name") or function
@@ -113,7 +108,7 @@ def _test_of(test: Any, function: str | None, read: Callable[[str], Any]) -> Con
         return _call(test["input"], test["output"], name, read)
     accepted, expected = test.get("accepted_outputs"), test.get("output")
     if accepted is None:
-        right: str | tuple[str, ...] = _text(expected)
+        right: str | tuple[str, ...] = _text(test["output"])
     elif not isinstance(accepted, list) or not accepted:
         raise ArgumentError("accepted_outputs", "a list with at least one output", f"{str(accepted)[:60]}")
     else:
@@ -297,24 +292,20 @@ def read_hidden_tests(stored: str) -> Any:
     try:
         unpacker = zlib.decompressobj()
         content = unpacker.decompress(base64.b64decode(packed, validate=True), MAX_HIDDEN_BYTES)
-    except (binascii.Error, zlib.error) as fault:
+    except (ValueError, zlib.error) as fault:
         raise UsageError(f"hidden tests are neither JSON nor packed JSON ({fault})") from None
     if not unpacker.eof:
         raise UsageError(f"hidden tests are cut off or unpack to more than {MAX_HIDDEN_BYTES} bytes")
     if not content.startswith(b"\x80"):
         return json.loads(content)
     texts = []
-    try:
-        for code, argument, _ in pickletools.genops(content):
-            if code.name in _STRING_CODES:
-                texts.append(argument)
-            elif code.name not in _FRAME_CODES:
-                raise UsageError(f"it holds the code {code.name}")
-    except ValueError as fault:
-        raise UsageError(f"hidden tests need a pickle of one text, got another ({fault})") from None
-    if len(texts) != 1:
-        raise UsageError(f"hidden tests need a pickle of one text, got {len(texts)} texts")
-    return json.loads(str(texts[0]))
+    for code, argument, _ in pickletools.genops(content):
+        if code.name in _STRING_CODES:
+            texts.append(argument)
+        elif code.name not in _FRAME_CODES:
+            raise UsageError(f"hidden tests need a pickle of one text, got the code {code.name}")
+    (text,) = texts
+    return json.loads(str(text))
 
 
 # A line that says "Input", "Sample Input 1", "-----Sample Output-----", "Examples Input" and the like, and no more.

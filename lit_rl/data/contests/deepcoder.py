@@ -30,7 +30,7 @@ from lit_rl.data.contests.contest_tests import (
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Message, Problem
@@ -164,8 +164,6 @@ class DeepCoder(TaskDataModule):
             datetime.min if start_date is None else _day(start_date),
             datetime.max if end_date is None else _day(end_date),
         )
-        if self.days[0] > self.days[1]:
-            raise ArgumentError("start_date", f"a day up to end_date, {end_date}", str(start_date), "swap the two")
         self.bad_rows: BadRows = bad_rows
         self.name = name
         for split, sources in self.sources.items():
@@ -241,9 +239,7 @@ class DeepCoder(TaskDataModule):
             checker = contest_checker(rules.values, files)
         except HeaderMissing:
             return _Left.HEADER
-        solutions = row.json("solutions") if row.values.get("solutions") else []
-        if not isinstance(solutions, list) or not all(isinstance(one, str) for one in solutions):
-            raise row.error("solutions", "needs a list of texts, or one as JSON")
+        solutions = row.json("solutions", list[str]) if row.values.get("solutions") else []
         found = extract_program(solutions[0]) if solutions else None
         starter, solution = row.text("starter_code", default=""), found.source if found else None
         function = tests[0].function

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from lit_rl.errors import ArgumentError, UsageError, require_count, require_seconds
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
+from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_group
 
 _MOST_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
+ComparedBytes = Annotated[PositiveInt, Limit(f"at most {_MOST_COMPARED}", lambda size: size <= _MOST_COMPARED)]
 
 
+@typed_group
 @dataclass(frozen=True)
 class BuildAndRun(Check):
     """Masked lines of a file in a source tree: completed, then judged by building, running and comparing.
@@ -43,7 +46,7 @@ class BuildAndRun(Check):
 
     tree: str
     file: str
-    first_line: int
+    first_line: PositiveInt
     last_line: int
     build: str = "make -j2"
     run: str = "./blast"
@@ -51,22 +54,18 @@ class BuildAndRun(Check):
     variable: str = "density"
     success_text: str = "SUCCESS"
     weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
-    build_seconds: float = 120.0
-    run_seconds: float = 60.0
-    compare_bytes: int = 64 << 20
-    memory_bytes: int = 4 << 30
+    build_seconds: Seconds = 120.0
+    run_seconds: Seconds = 60.0
+    compare_bytes: ComparedBytes = 64 << 20
+    memory_bytes: PositiveInt = 4 << 30
     readable: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
 
     judged_by: ClassVar[str] = "lit_rl.data.numerical.build_judge:judge_build_and_run"
 
     def __post_init__(self) -> None:
-        require_seconds(self, "build_seconds", "run_seconds")
-        require_count(self, "first_line", "compare_bytes", "memory_bytes")
         if self.last_line < self.first_line - 1:
             raise ArgumentError("BuildAndRun.last_line", "not before first_line", str(self.last_line))
-        if self.compare_bytes > _MOST_COMPARED:
-            raise ArgumentError("BuildAndRun.compare_bytes", f"at most {_MOST_COMPARED}", str(self.compare_bytes))
         tree = os.path.realpath(self.tree)
         for path in self.readable:
             if is_inside(os.path.realpath(path), tree):

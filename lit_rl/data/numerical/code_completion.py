@@ -145,8 +145,6 @@ class CodeCompletion(TaskDataModule):
 
 def split_lines(path: Path, place: Place) -> tuple[list[str], list[str], list[str]]:
     """Lines of a file before, in and after a place."""
-    if not path.is_file():
-        raise FileNotFoundError(f"no source file {path}: correct tree or the place's file")
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not 1 <= place.first_line <= place.last_line <= len(lines):
         raise UsageError(f"{path} has {len(lines)} lines, the place has {place.first_line} to {place.last_line}")

@@ -12,7 +12,7 @@ from typing import Unpack
 from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorns
 from lit_rl.data.prompts import Form, chat
 from lit_rl.data.rows import local_path
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions, held_out, require_some_to_train_on
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, held_out
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -45,12 +45,11 @@ class EinsteinToolkit(TaskDataModule):
     def __init__(
         self,
         path: str,
-        validation_share: float = 0.05,
+        validation_share: ValidationShare = 0.05,
         form: Form = "instruct",
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        require_some_to_train_on(validation_share)
         self.path = path
         self.validation_share = validation_share
         self.form = form

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from lit_rl.data.robots.robot_program import code_span
-from lit_rl.errors import require_count, require_items, require_seconds
 from lit_rl.execution.interface import Check
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
+from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_group
 
 
 class RobotCheck(Check):
@@ -37,6 +37,7 @@ class RobotTest:
     check: Any
 
 
+@typed_group
 @dataclass(frozen=True)
 class RobotWorlds(RobotCheck):
     """Service-robot programs: ``task_program()`` is run in each world, its trace is checked.
@@ -46,14 +47,10 @@ class RobotWorlds(RobotCheck):
         timeout_seconds: CPU seconds for one world.
     """
 
-    tests: tuple[RobotTest, ...]
-    timeout_seconds: float = 1.0
+    tests: Annotated[tuple[RobotTest, ...], Limit("at least one", len, "every program would pass")]
+    timeout_seconds: Seconds = 1.0
 
     judged_by: ClassVar[str] = "lit_rl.data.robots.robot_judge:judge_robot_worlds"
-
-    def __post_init__(self) -> None:
-        require_items(self, "tests")
-        require_seconds(self, "timeout_seconds")
 
     @property
     def num_tests(self) -> int:
@@ -61,6 +58,7 @@ class RobotWorlds(RobotCheck):
         return len(self.tests)
 
 
+@typed_group
 @dataclass(frozen=True)
 class InventedWorlds(RobotCheck):
     """Service-robot programs without a given world: each run makes one up, and the program must not contradict it.
@@ -74,15 +72,11 @@ class InventedWorlds(RobotCheck):
         RoboSim: Hu et al. 2024, "Robo-Instruct", https://arxiv.org/abs/2405.20179 (100 runs of 2 s)
     """
 
-    num_worlds: int = 100
+    num_worlds: PositiveInt = 100
     seed: int = 0
-    timeout_seconds: float = 2.0
+    timeout_seconds: Seconds = 2.0
 
     judged_by: ClassVar[str] = "lit_rl.data.robots.robot_judge:judge_invented_worlds"
-
-    def __post_init__(self) -> None:
-        require_count(self, "num_worlds")
-        require_seconds(self, "timeout_seconds")
 
     @property
     def num_tests(self) -> int:

@@ -95,8 +95,8 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
         try:
             ServiceRobot(test.state)
             validate(test.check)
-        except ValueError as error:
-            raise FaultyCheck(str(error)) from error
+        except (LookupError, TypeError, ValueError) as error:
+            raise FaultyCheck(f"{type(error).__name__}: {error}") from error
     prepared = prepare(program)
     tested: list[_Tested] = []
     for test in check.tests:

@@ -11,6 +11,7 @@ from lit_rl.execution.interface import Outcome
 from lit_rl.rewards.places import blame_line, rows, unjudged
 from lit_rl.rewards.program_tests import merge_grades
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
 Mode = Literal["graded", "conjuncts"]
@@ -45,7 +46,7 @@ class SimulatorReward(RewardTerm):
         weight: float = 1.0,
         name: str | None = None,
         mode: Mode = "graded",
-        grades: dict[str, float] | None = None,
+        grades: dict[str, FiniteFloat] | None = None,
     ) -> None:
         super().__init__(weight, name)
         self.mode = mode

@@ -11,7 +11,7 @@ from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorl
 from lit_rl.data.robots.robot_program import DEFINITION, prepare
 from lit_rl.data.robots.service_robot import FUNCTIONS
 from lit_rl.data.rows import Row, local_path, read_rows
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions, held_out, require_some_to_train_on
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, held_out
 from lit_rl.errors import UsageError
 from lit_rl.types import Problem
 
@@ -178,14 +178,13 @@ class RoboInstruct(TaskDataModule):
     def __init__(
         self,
         path: str,
-        validation_share: float = 0.02,
+        validation_share: ValidationShare = 0.02,
         form: Form = "instruct",
         num_worlds: int = 20,
         timeout_seconds: float = 2.0,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        require_some_to_train_on(validation_share)
         self.path = path
         self.validation_share = validation_share
         self.form = form

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
-from lit_rl.errors import UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.functional.masking import ends
 from lit_rl.models.codecs.codec import Codec, Spans
@@ -70,7 +70,7 @@ class NumberCodec(Codec):
         """The text itself."""
         count = len(read_numbers(text))
         if count > max_tokens:
-            raise UsageError(f"a message of {count} numbers is longer than {max_tokens} tokens: allow more tokens")
+            raise ArgumentError("max_message_tokens", f"at least {count}", str(max_tokens))
         return text
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import TemplateError
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.errors import UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.fences import ends_in_thought
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.codecs.token_bytes import bytes_of, token_byte_spans
@@ -264,10 +264,7 @@ class TextCodec(Codec):
             if excess <= 0:
                 return shorter
             kept -= excess  # tokens at the borders may be split differently
-        raise UsageError(
-            f"{max_tokens} tokens do not hold even the note that something was left out: allow at least "
-            f"{2 * len(self._ids(_LEFT_OUT))}"
-        )
+        raise ArgumentError("max_message_tokens", f"at least {2 * len(self._ids(_LEFT_OUT))}", str(max_tokens))
 
     def _frame(self, problem: Problem) -> TurnFrame:
         """Return the template's text around a message, found once for each way in which conversations begin."""

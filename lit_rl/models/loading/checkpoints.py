@@ -40,9 +40,8 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
     except (UnpicklingError, RuntimeError, EOFError, KeyError) as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        if found:
-            raise UsageError(f"{path} is not a checkpoint: it holds objects of {found[1]}; {_GIVE}") from error
-        raise UsageError(f"{path} is not a checkpoint: torch cannot read it; {_GIVE}") from error
+        fault = f"it holds objects of {found[1]}" if found else "torch cannot read it"
+        raise UsageError(f"{path} is not a checkpoint: {fault}; {_GIVE}") from error
     names = [str(name) for name in content] if isinstance(content, dict) else [f"a {type(content).__name__}"]
     if any(name not in names for name in _NEEDED):
         raise UsageError(f"{path} is not a checkpoint: it holds {', '.join(names[:_MOST_KEYS]) or 'nothing'}; {_GIVE}")

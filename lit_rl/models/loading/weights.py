@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from inspect import getsource
 from pathlib import Path
 from sys import modules
@@ -210,10 +209,6 @@ def _four_bits(compute_dtype: torch.dtype) -> Any:
     """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314)."""
     from transformers import BitsAndBytesConfig
 
-    if find_spec("bitsandbytes") is None:
-        raise ModuleNotFoundError(
-            "quantization 4bit needs the package bitsandbytes: pip install 'lit-rl[qlora]'", name="bitsandbytes"
-        )
     return BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
