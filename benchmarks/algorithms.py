@@ -55,7 +55,7 @@ from lit_rl.modules import (
     PolicyModule,
     Update,
 )
-from lit_rl.rewards import TestsReward
+from lit_rl.rewards import RewardTerm, TestsReward
 from lit_rl.rewards.places import Credit
 from lit_rl.types import Sampling
 
@@ -215,22 +215,15 @@ def rollout_module(
     )
 
 
-def make_pairs(start: str, seed: int, folder: Path, problems: int) -> tuple[Path, float]:
-    """Write pairs from completions of the warm start. Returns their file and the CPU seconds it took."""
-    path = folder / "pairs.jsonl"
-    module = DPO(
-        CausalLM(start),
-        rewards=[TestsReward()],
-        sandbox=Sandbox,
-        seed=seed,
-        evaluate=Evaluate(predict=Sampling(num_samples=8, max_tokens=MAX_TOKENS)),
-    )
-    data = task(seed)
+def make_pairs(path: Path, start: str, data: Basics, rewards: list[RewardTerm], problems: int, **options: Any) -> float:
+    """Write pairs from eight completions of each problem; ``options`` are the writer's. Returns CPU seconds."""
+    sampling = Sampling(num_samples=8, max_tokens=options.pop("max_tokens"))
+    evaluation = Evaluate(predict=sampling)
+    module = DPO(CausalLM(start), rewards=rewards, sandbox=Sandbox, seed=data.seed, evaluate=evaluation)
     data.max_train_problems = problems
     started = time.process_time()
-    writer = PreferenceWriter(str(path), margin=0.5, max_pairs=4)
-    trainer(folder, [writer]).predict(module, data, return_predictions=False)
-    return path, time.process_time() - started
+    trainer(path.parent, [PreferenceWriter(str(path), **options)]).predict(module, data, return_predictions=False)
+    return time.process_time() - started
 
 
 def measure(module: PolicyModule, seed: int, folder: Path) -> Numbers:
@@ -250,12 +243,13 @@ def run(name: str, precision: str, seed: int, folder: Path, options: argparse.Na
     dtype, of_trainer = PRECISIONS[precision]
     watch, callbacks = Watch(), [ExecutionEvaluation()]
     if name == "SFT" and precision == "float32":
-        module: PolicyModule = SFT(CausalLM(start), max_updates=0)
+        module: PolicyModule = SFT(CausalLM(start), max_updates=1)
         module.policy.load()
     elif name == "SFT":
         module, seconds = imitate(seed, folder, options.sft_updates, precision)
     elif name == "DPO":
-        pairs, seconds = make_pairs(start, seed, folder, options.pair_problems)
+        pairs, how = folder / "pairs.jsonl", {"max_tokens": MAX_TOKENS, "margin": 0.5, "max_pairs": 4}
+        seconds = make_pairs(pairs, start, task(seed), [TestsReward()], options.pair_problems, **how)
         module = DPO(
             CausalLM(start, dtype=dtype),
             beta=options.dpo_beta,

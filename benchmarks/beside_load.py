@@ -6,9 +6,6 @@ The run is ``lit-rl fit --config basics_grpo`` of 30 rollouts, whose policy was 
 ``runs/beside_load``), in an environment that sets nothing about threads. CPU seconds are those of the process and all
 that it started, sandbox and programs included. The busy processes are loops in Python, started here and ended by pid.
 
-**Fixed work** of a process without threads shows how much slower the processor itself is while its other cores are busy
-(shared caches, clock rate, hyperthreads that a virtual machine takes for cores).
-
 **Fair share.** A run that takes ``wall`` and ``cpu`` seconds alone has ``cpu / wall`` runnable threads on average: the
 trainer's, and those of the sandbox's workers while they run programs. Beside ``busy`` processes, a scheduler that is
 fair to threads gives each of ``cpu / wall + busy`` threads the same part of ``cores``, so the run should take
@@ -37,18 +34,16 @@ while os.getppid() == parent:
     for _ in range(10**6):
         pass
 """
-FIXED = "for _ in range(40): sorted(range(10**5), key=str)"
 MOST_OTHERS = 0.2
 """Cores that others may keep busy on a machine that is called idle."""
 
 
 @dataclass(frozen=True)
 class Used:
-    """Seconds of one run, CPU seconds of the fixed work in the same state, and the cores that others kept busy."""
+    """Seconds of one run, and the cores that others kept busy."""
 
     wall: float
     cpu: float
-    fixed: float
     others: float
 
 
@@ -60,7 +55,6 @@ def lit_rl(*arguments: str, busy: int = 0) -> Used:
         before, began = machine_seconds(), time.perf_counter()
         loops = [subprocess.Popen(loop, start_new_session=True) for _ in range(busy)]
         try:
-            _, fixed = ended(subprocess.Popen([sys.executable, "-c", FIXED]))
             start = time.perf_counter()
             command = [sys.executable, "-P", "-m", "lit_rl", *arguments]  # not the code of the folder it runs in
             run = subprocess.Popen(command, env=kept | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log)
@@ -69,11 +63,11 @@ def lit_rl(*arguments: str, busy: int = 0) -> Used:
         finally:
             for one in loops:
                 one.kill()
-        others = machine_seconds() - before - cpu - fixed - sum(ended(one)[1] for one in loops)
+        others = machine_seconds() - before - cpu - sum(ended(one)[1] for one in loops)
         if status:
             log.seek(0)
             raise SystemExit(f"lit-rl {' '.join(arguments)} failed:\n{log.read()[-2000:]}")
-    return Used(end - start, cpu, fixed, others / (end - began))
+    return Used(end - start, cpu, others / (end - began))
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
@@ -122,14 +116,14 @@ def main() -> None:
                     busy=given.busy if state == "beside" else 0,
                 )
             table[state].append(used)
-            print(f"{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}  fixed work {used.fixed:5.2f}  "
+            print(f"{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}  "
                   f"others {used.others:4.1f}", flush=True)  # fmt: skip
     report(table, given.busy)
 
 
 def report(table: dict[str, list[Used]], busy: int) -> None:
     """Print medians, and ratios of both states."""
-    names = ("wall", "cpu", "fixed", "others")
+    names = ("wall", "cpu", "others")
     middle = {
         state: Used(*(statistics.median(getattr(run, name) for run in runs) for name in names))
         for state, runs in table.items()
@@ -142,7 +136,7 @@ def report(table: dict[str, list[Used]], busy: int) -> None:
     if idle.others > MOST_OTHERS:
         print("others were busy in what is called idle: wall seconds say little, CPU seconds count")
     fair = idle.wall * max(1.0, (idle.cpu / idle.wall + busy) / (os.cpu_count() or 1))
-    print(f"CPU beside / idle: {beside.cpu / idle.cpu:.2f}, of the fixed work {beside.fixed / idle.fixed:.2f}")
+    print(f"CPU beside / idle: {beside.cpu / idle.cpu:.2f}")
     print(f"wall beside / fair share ({fair:.0f} s): {beside.wall / fair:.2f}")
 
 

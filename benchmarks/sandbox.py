@@ -1,20 +1,15 @@
-"""Programs judged per second, beside a plain subprocess in the same run, or CPU seconds beside another checkout.
+"""Programs judged per second, beside a plain subprocess in the same run.
 
     python benchmarks/sandbox.py [--rounds 6]
-    python benchmarks/sandbox.py --against TREE --rounds 5
 
 Rounds of all contestants alternate and the best round of each counts, so that a busy machine slows all alike.
-``held`` is memory that the calling process has touched, as a trainer has; each round goes through all amounts. With
-``--against`` both checkouts judge the same programs in turn; printed is the ratio of their CPU seconds, for each kind
-the median over the rounds.
+``held`` is memory that the calling process has touched, as a trainer has; each round goes through all amounts.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,51 +76,12 @@ def measure(num_workers: int, rounds: int, levels: list[int], tier: int | None) 
                 print(f"  {name:20s} {rate:8.0f}/s  {rate / best[gib, 'subprocess.run']:5.2f} x subprocess.run")
 
 
-CPU_SCRIPT = """
-import json, resource, sys
-sys.path[:0] = [{tree!r}, {here!r}]
-import lit_rl, sandbox
-from lit_rl.execution import Sandbox
-assert lit_rl.__file__.startswith({tree!r}), lit_rl.__file__
-def seconds(number, item):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with Sandbox(1, tier={tier}) as made:
-        assert all(one.passed for one in made.judge_many([item] * number))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-# What the start costs is taken off: only programs count.
-print(json.dumps({{name: seconds({number} + 20, item) - seconds(20, item) for name, item in sandbox.OURS.items()}}))
-"""
-
-
-def compare(other: Path, rounds: int, tier: int | None, number: int) -> None:
-    """Print this checkout's CPU seconds over another's."""
-    ours, here = Path(__file__).resolve().parents[1], str(Path(__file__).parent)
-    trees = [ours, other.resolve()]
-    ratios: dict[str, list[float]] = {name: [] for name in OURS}
-    for turn in range(rounds):
-        found = {}
-        for tree in trees if turn % 2 else trees[::-1]:
-            script = CPU_SCRIPT.format(tree=str(tree), here=here, tier=tier, number=number)
-            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-            found[tree] = json.loads(done.stdout)
-        for name in OURS:
-            ratios[name].append(found[ours][name] / found[trees[1]][name])
-    for name, values in ratios.items():
-        print(f"  {name:20s} {statistics.median(values):5.3f} (from {min(values):.3f} to {max(values):.3f})")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", type=Path, help="another checkout, to compare CPU seconds with")
-    parser.add_argument("--programs", type=int, default=1000, help="of each kind, beside another checkout")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--tier", type=int)
     parser.add_argument("--held", type=int, nargs="*", default=[0, 1, 8], help="GiB that the caller holds")
     given = parser.parse_args()
-    if given.against is not None:
-        compare(given.against, given.rounds, given.tier, given.programs)
-        return
     for num_workers in (1, 2):
         measure(num_workers, given.rounds, given.held, given.tier)
 

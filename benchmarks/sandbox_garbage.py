@@ -29,26 +29,8 @@ PARSERS: dict[str, Callable[[bytes], Any]] = {
 TAGS = [*"ltsSfFdbBicrqITko", "Decimal", "Fraction", "Counter", "OrderedDict", "defaultdict", "items", "values"]
 TAGS += ["fields", "datetime", "date", "time", "timedelta", "timezone", "path", "array", "constant", "StringIO"]
 TAGS += ["BytesIO", "ndarray", "numpy", "array of", "plain", "call", "end", "value", "error", "do", "names", "failed"]
-LEAVES = [
-    None,
-    True,
-    0,
-    1,
-    -1,
-    2**63,
-    10**30,
-    0.5,
-    1e308,
-    "",
-    "a",
-    "0x0",
-    "0xff",
-    "1e99999",
-    "NaN",
-    "<i8",
-    "\ud800",
-    "say",
-]
+LEAVES: list[Any] = [None, True, 0, 1, -1, 2**63, 10**30, 0.5, 1e308, "", "a", "0x0", "0xff", "1e99999", "NaN", "<i8"]
+LEAVES += ["\ud800", "say"]
 VALID = [
     '["l",1,["t",2.5,"a"]]', '["d","k",["s",1,2]]', '["Fraction","0x1","0x3"]', '["Decimal","1.5"]',
     '["datetime","2020-01-02T03:04:05",0]', '["ndarray","<i8",["l",2],["l",1,2]]', '["fields","P",["l","x"],["l",1]]',

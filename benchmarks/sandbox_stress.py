@@ -128,12 +128,7 @@ def processes() -> dict[int, str]:
 
 
 class Killer(threading.Thread):
-    """Kills one process of the sandbox after another until ``is_over`` is set.
-
-    Args:
-        rng: chooses.
-        mean_seconds: between two kills.
-    """
+    """Kills one process of the sandbox after another until ``is_over`` is set."""
 
     def __init__(self, rng: random.Random, mean_seconds: float) -> None:
         super().__init__(daemon=True)
@@ -195,15 +190,7 @@ def state(folder: str, supervisors: set[int]) -> dict[str, Any]:
 
 @dataclass
 class Found:
-    """What a run saw.
-
-    Args:
-        rounds: judged.
-        verdicts: number of each, of programs that must pass or not.
-        faults: JSON objects.
-        peak: of a supervisor, MB.
-        killed: processes by kind.
-    """
+    """What a run saw; ``peak`` is that of a supervisor in MB, ``killed`` counts processes by kind."""
 
     rounds: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
