@@ -81,7 +81,6 @@ test-vllm: $(VLLM)/.installed
 MKDOCS ?= $(BIN)/mkdocs
 docs: $(STAMP)
 	test -x $(MKDOCS) || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	$(BIN)/python benchmarks/peers.py
 	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
 
 clean:

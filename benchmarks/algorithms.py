@@ -1,18 +1,20 @@
-"""All algorithms on the embedded task, from the same warm start: one table.
+r"""All algorithms on the embedded task, from the same warm start, in one precision or several: one table.
 
     python benchmarks/algorithms.py --seeds 0 1 2
+    python benchmarks/algorithms.py --steps 8 --algorithms PPO GSPO GRPO --precisions float32 dtype:\ bfloat16
 
-For each seed a tiny policy first imitates demonstrations of which 60% carry a bug (SFT, 500 updates); each algorithm
-goes on from there. Every rollout is 16 problems x 8 completions. Measured on 260 held-out problems: pass@1 of greedy
-and of sampled completions (temperature 1, two each), mean length of the greedy ones in tokens, and when pass@1 first
-reached 0.9 greedily, looked at every 20 rollouts: rollouts, and seconds of training alone. CPU seconds are those of
-the training process, without the programs that it has run: the clock to look at on a machine that others use too.
+For each seed a tiny policy first imitates, in float32, demonstrations of which 60% carry a bug (SFT, 500 updates); each
+algorithm goes on from there, SFT of another precision from random weights. Every rollout is 16 problems x 8
+completions. Measured on 260 held-out problems, by float32 weights: pass@1 of greedy and of sampled completions
+(temperature 1, two each), mean length of the greedy ones in tokens, and the rollouts until greedy pass@1 first reached
+0.9, looked at every 20. The gap is the mean distance between the log-probabilities of sampler and trainer, nats per
+token; the ratio is the one farthest from 1 between the weights that sampled and the same weights in training, a token,
+over all rollouts. CPU seconds are those of the training process, without the programs that it has run.
 
-PPO comes with its reward on the last token, and with what has a place on it and the rest spread evenly (tokens).
+PPO comes with its reward on the last token, and with what has a place on it and the rest spread evenly (tokens). DPO
+learns from 512 x 8 completions of the warm start, made once (32 rollouts' worth), and 150 updates of 32 pairs.
 
-DPO learns from 512 x 8 completions of the warm start, made once (32 rollouts' worth), and 150 updates of 32 pairs.
-
-Each finished (algorithm, seed) is a line of ``results.jsonl``; a run with the same settings goes on after the last one.
+Each finished run is a line of ``results.jsonl``; a call with the same settings goes on after the last one.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ import logging
 import statistics
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,7 +55,7 @@ from lit_rl.modules import (
     PolicyModule,
     Update,
 )
-from lit_rl.rewards import TestsReward
+from lit_rl.rewards import RewardTerm, TestsReward
 from lit_rl.rewards.places import Credit
 from lit_rl.types import Sampling
 
@@ -70,73 +72,59 @@ MODEL = {
     "initializer_range": 0.04,
 }
 PPO_CREDIT: dict[str, Credit] = {"PPO": "spans", "PPO tokens": "tokens"}
-ALGORITHMS = ("SFT", "REINFORCE", *PPO_CREDIT, "GRPO", "DPO")
+PRECISIONS = {
+    "float32": ("float32", "32-true"),
+    "dtype: bfloat16": ("bfloat16", "32-true"),
+    "bf16-mixed": ("float32", "bf16-mixed"),
+    "bf16-true": ("float32", "bf16-true"),
+}
+"""Dtype of the policy and precision of the trainer."""
+ALGORITHMS = ("SFT", "REINFORCE", *PPO_CREDIT, "GRPO", "GSPO", "DPO")
 MAX_TOKENS = 40
 WANTED = 0.9
 SAMPLED = {
     "greedy": Sampling(temperature=0.0, max_tokens=MAX_TOKENS),
     "sampled": Sampling(num_samples=2, max_tokens=MAX_TOKENS),
 }
+COLUMNS = {
+    "greedy": ("greedy", 3),
+    "sampled": ("sampled", 3),
+    "length": ("tokens", 1),
+    "rollouts": (f"rollouts to {WANTED}", 0),
+    "gap": ("gap", 5),
+    "farthest": ("ratio from 1", 3),
+    "cpu_seconds": ("CPU s", 0),
+}
+"""Headings and digits."""
+Numbers = dict[str, float | None]
 
 
-@dataclass
-class Result:
-    """One algorithm's result with one seed."""
-
-    algorithm: str
-    seed: int
-    greedy: float
-    sampled: float
-    mean_length: float
-    rollouts_to_wanted: int | None
-    seconds_to_wanted: float | None
-    seconds: float
-    cpu_seconds: float
-
-
-@dataclass
-class Spent:
-    """Time that something took: wall clock and this process's CPU."""
-
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(self.seconds + other.seconds, self.cpu_seconds + other.cpu_seconds)
-
-    @classmethod
-    def since(cls, started: Spent) -> Spent:
-        """Time from a moment to now."""
-        now = cls.now()
-        return cls(now.seconds - started.seconds, now.cpu_seconds - started.cpu_seconds)
-
-    @classmethod
-    def now(cls) -> Spent:
-        """A moment, to measure from."""
-        return cls(time.perf_counter(), time.process_time())
-
-
-class Clock(pl.Callback):
-    """Seconds of training without evaluation, and when greedy pass@1 first reached the target."""
+class Watch(pl.Callback):
+    """CPU seconds of training without evaluation, the sampler's distance, and when greedy pass@1 reached the target."""
 
     def __init__(self) -> None:
-        self.spent = Spent()
-        self.started = Spent()
+        self.cpu_seconds, self.started, self.farthest = 0.0, 0.0, 0.0
         self.rollouts = 0
-        self.reached: tuple[int, float] | None = None
+        self.reached: float | None = None
+        self.gaps: list[float] = []
 
     def on_train_batch_start(self, *args: Any) -> None:
-        self.started = Spent.now()
+        self.started = time.process_time()
 
-    def on_train_batch_end(self, *args: Any) -> None:
-        self.spent += Spent.since(self.started)
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any) -> None:
+        self.cpu_seconds += time.process_time() - self.started
         self.rollouts += 1
+        logged = trainer.callback_metrics
+        if "sampling/logprob_gap/mean" in logged:
+            self.gaps.append(float(logged["sampling/logprob_gap/mean"]))
+            ends = (float(logged[f"sampling/importance_ratio/{end}"]) for end in ("min", "max"))
+            self.farthest = max(self.farthest, *(abs(end - 1) for end in ends))
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         greedy = float(trainer.callback_metrics.get("val/greedy/pass@1", 0.0))
-        print(f"    {self.rollouts:4d} steps {self.spent.seconds:6.1f} s  greedy {greedy:.3f}", flush=True)
+        print(f"    {self.rollouts:4d} steps {self.cpu_seconds:6.1f} CPU s  greedy {greedy:.3f}", flush=True)
         if greedy >= WANTED - 1e-6 and self.reached is None:
-            self.reached = self.rollouts, self.spent.seconds
+            self.reached = self.rollouts
 
 
 def adamw(lr: float, weight_decay: float = 0.0) -> Callable[[Any], torch.optim.Optimizer]:
@@ -172,28 +160,29 @@ def trainer(
     return bare_trainer(*callbacks, precision=precision, **settings | validation)
 
 
-def imitation(seed: int, updates: int, dtype: str = "float32") -> SFT:
-    """SFT from random weights."""
-    rate = one_cycle(5e-3, updates, rise=0.04)
-    return SFT(
+def imitate(seed: int, folder: Path, updates: int, precision: str = "float32") -> tuple[SFT, float]:
+    """SFT from random weights; the module and its CPU seconds."""
+    dtype, of_trainer = PRECISIONS[precision]
+    module = SFT(
         CausalLM(config=MODEL, tokenizer=TOKENIZER, init_seed=seed, dtype=dtype),
         max_updates=updates,
         seed=seed,
-        update=Optimization(optimizer=adamw(5e-3, weight_decay=0.01), lr_scheduler=rate),
+        update=Optimization(optimizer=adamw(5e-3, weight_decay=0.01), lr_scheduler=one_cycle(5e-3, updates, rise=0.04)),
     )
+    watch = Watch()
+    trainer(folder, [watch], precision=of_trainer).fit(module, task(seed, batch_size=64))
+    return module, watch.cpu_seconds
 
 
-def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
-    """Imitate, unless an earlier run has. Returns the policy's folder and the time it took."""
+def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, float]:
+    """Imitate in float32, unless an earlier run has. Returns the policy's folder and the CPU seconds it took."""
     start, noted = folder / f"sft_{updates}", folder / f"sft_{updates}.json"
-    if noted.exists():
-        return str(start), Spent(**json.loads(noted.read_text()))
-    clock, module = Clock(), imitation(seed, updates)
-    trainer(folder, [clock]).fit(module, task(seed, batch_size=64))
-    policy: Any = module.policy
-    policy.save_pretrained(start)
-    noted.write_text(json.dumps(asdict(clock.spent)))
-    return str(start), clock.spent
+    if not noted.exists():
+        module, seconds = imitate(seed, folder, updates)
+        policy: Any = module.policy
+        policy.save_pretrained(start)
+        noted.write_text(json.dumps(seconds))
+    return str(start), json.loads(noted.read_text())
 
 
 def rollout_module(
@@ -226,47 +215,43 @@ def rollout_module(
     )
 
 
-def make_pairs(start: str, seed: int, folder: Path, problems: int) -> tuple[Path, Spent]:
-    """Write pairs from completions of the warm start. Returns their file and the time it took."""
-    path = folder / "pairs.jsonl"
-    module = DPO(
-        CausalLM(start),
-        rewards=[TestsReward()],
-        sandbox=Sandbox,
-        seed=seed,
-        evaluate=Evaluate(predict=Sampling(num_samples=8, max_tokens=MAX_TOKENS)),
-    )
-    data = task(seed)
+def make_pairs(path: Path, start: str, data: Basics, rewards: list[RewardTerm], problems: int, **options: Any) -> float:
+    """Write pairs from eight completions of each problem; ``options`` are the writer's. Returns CPU seconds."""
+    sampling = Sampling(num_samples=8, max_tokens=options.pop("max_tokens"))
+    evaluation = Evaluate(predict=sampling)
+    module = DPO(CausalLM(start), rewards=rewards, sandbox=Sandbox, seed=data.seed, evaluate=evaluation)
     data.max_train_problems = problems
-    started = Spent.now()
-    writer = PreferenceWriter(str(path), margin=0.5, max_pairs=4)
-    trainer(folder, [writer]).predict(module, data, return_predictions=False)
-    return path, Spent.since(started)
+    started = time.process_time()
+    trainer(path.parent, [PreferenceWriter(str(path), **options)]).predict(module, data, return_predictions=False)
+    return time.process_time() - started
 
 
-def measure(module: PolicyModule, seed: int, folder: Path) -> dict[str, float]:
+def measure(module: PolicyModule, seed: int, folder: Path) -> Numbers:
     """Validation metrics of a policy that was trained."""
     policy: Any = module.policy
     folder = folder / "done"
     policy.save_pretrained(folder)
     fresh = SFT(CausalLM(str(folder)), sandbox=Sandbox, seed=seed, evaluate=Evaluate(sampling=SAMPLED))
-    metrics = trainer(folder, [ExecutionEvaluation()], every=1).validate(fresh, task(seed), verbose=False)
-    return {name: float(value) for name, value in metrics[0].items()}
+    metrics = trainer(folder, [ExecutionEvaluation()], every=1).validate(fresh, task(seed), verbose=False)[0]
+    found: Numbers = {name: float(metrics[f"val/{name}/pass@1"]) for name in SAMPLED}
+    return found | {"length": float(metrics["val/greedy/completion/length"])}
 
 
-def run(name: str, seed: int, folder: Path, options: argparse.Namespace) -> Result:
+def run(name: str, precision: str, seed: int, folder: Path, options: argparse.Namespace) -> Numbers:
     """Train one algorithm from the warm start and measure it."""
-    start, of_start = warm_start(seed, folder, options.sft_updates)
-    clock, callbacks = Clock(), [ExecutionEvaluation()]
-    before = Spent()
-    if name == "SFT":
-        module: PolicyModule = SFT(CausalLM(start), max_updates=0)
+    start, seconds = warm_start(seed, folder, options.sft_updates)
+    dtype, of_trainer = PRECISIONS[precision]
+    watch, callbacks = Watch(), [ExecutionEvaluation()]
+    if name == "SFT" and precision == "float32":
+        module: PolicyModule = SFT(CausalLM(start), max_updates=1)
         module.policy.load()
-        clock.spent = of_start
+    elif name == "SFT":
+        module, seconds = imitate(seed, folder, options.sft_updates, precision)
     elif name == "DPO":
-        pairs, before = make_pairs(start, seed, folder, options.pair_problems)
+        pairs, how = folder / "pairs.jsonl", {"max_tokens": MAX_TOKENS, "margin": 0.5, "max_pairs": 4}
+        seconds = make_pairs(pairs, start, task(seed), [TestsReward()], options.pair_problems, **how)
         module = DPO(
-            CausalLM(start),
+            CausalLM(start, dtype=dtype),
             beta=options.dpo_beta,
             max_updates=options.dpo_updates,
             sandbox=Sandbox,
@@ -275,29 +260,19 @@ def run(name: str, seed: int, folder: Path, options: argparse.Namespace) -> Resu
             evaluate=Evaluate(sampling={"greedy": SAMPLED["greedy"]}),
         )
         data: TaskDataModule = PreferencePairs(str(pairs), batch_size=32, seed=seed, validation_tasks=[task(seed)])
-        trainer(folder, [*callbacks, clock], every=50).fit(module, data)
+        trainer(folder, [*callbacks, watch], every=50, precision=of_trainer).fit(module, data)
+        watch.reached = watch.reached and options.pair_problems * 8 // 128
     else:
-        module = rollout_module(name, start, seed, options.rollouts)
-        trainer(folder, [*callbacks, clock], every=20).fit(module, task(seed))
-    metrics = measure(module, seed, folder)
-    rollouts, seconds = clock.reached or (None, None)
-    spent = clock.spent + before
-    if name == "DPO" and rollouts is not None:
-        rollouts = options.pair_problems * 8 // 128
-    return Result(
-        algorithm=name,
-        seed=seed,
-        greedy=metrics["val/greedy/pass@1"],
-        sampled=metrics["val/sampled/pass@1"],
-        mean_length=metrics["val/greedy/completion/length"],
-        rollouts_to_wanted=rollouts,
-        seconds_to_wanted=None if seconds is None else seconds + before.seconds,
-        seconds=spent.seconds,
-        cpu_seconds=spent.cpu_seconds,
-    )
+        seconds = 0.0
+        steps = {"epochs": 2, "minibatches": options.steps // 2} if options.steps > 1 else {}
+        module = rollout_module(name, start, seed, options.rollouts, dtype, **steps)
+        trainer(folder, [*callbacks, watch], every=20, precision=of_trainer).fit(module, task(seed))
+    gap = statistics.mean(watch.gaps) if watch.gaps else None
+    noted: Numbers = {"rollouts": watch.reached, "gap": gap, "farthest": watch.farthest if watch.gaps else None}
+    return measure(module, seed, folder) | noted | {"cpu_seconds": seconds + watch.cpu_seconds}
 
 
-def shown(values: list[float | int | None], digits: int) -> str:
+def shown(values: Sequence[float | None], digits: int) -> str:
     """Mean and, for several seeds, standard deviation; a dash where it was never reached."""
     there = [value for value in values if value is not None]
     if not there:
@@ -308,38 +283,13 @@ def shown(values: list[float | int | None], digits: int) -> str:
     return text if len(there) == len(values) else f"{text} ({len(there)} of {len(values)})"
 
 
-def table(results: list[Result]) -> str:
-    """Markdown."""
-    lines = [
-        f"| algorithm | greedy | sampled | tokens | rollouts to {WANTED} | seconds to {WANTED} | seconds | CPU s |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name in (name for name in ALGORITHMS if any(result.algorithm == name for result in results)):
-        rows = [result for result in results if result.algorithm == name]
-        cells = [
-            shown([row.greedy for row in rows], 3),
-            shown([row.sampled for row in rows], 3),
-            shown([row.mean_length for row in rows], 1),
-            shown([row.rollouts_to_wanted for row in rows], 0),
-            shown([row.seconds_to_wanted for row in rows], 0),
-            shown([row.seconds for row in rows], 0),
-            shown([row.cpu_seconds for row in rows], 0),
-        ]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def finished(path: Path, settings: dict[str, Any]) -> list[Result]:
-    """Results of earlier runs with these settings."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return [Result(**line["result"]) for line in lines if line["settings"] == settings]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=ALGORITHMS)
-    parser.add_argument("--rollouts", type=int, default=180)
+    parser.add_argument("--precisions", nargs="+", default=["float32"], choices=PRECISIONS)
+    parser.add_argument("--rollouts", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=1, help="a rollout: 1, or an even number in two epochs")
     parser.add_argument("--sft-updates", type=int, default=500)
     parser.add_argument("--pair-problems", type=int, default=512)
     parser.add_argument("--dpo-updates", type=int, default=150)
@@ -349,21 +299,28 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    axes = ("seeds", "algorithms", "precisions", "folder")
+    settings = {key: value for key, value in vars(options).items() if key not in axes}
     path = options.folder / "results.jsonl"
-    settings = {key: value for key, value in vars(options).items() if key not in ("seeds", "algorithms", "folder")}
-    results = finished(path, settings)
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    found = {tuple(line["run"]): line["numbers"] for line in lines if line["settings"] == settings}
     for seed in options.seeds:
         folder = options.folder / str(seed)
         folder.mkdir(parents=True, exist_ok=True)
-        done = {result.algorithm for result in results if result.seed == seed}
-        for name in (name for name in options.algorithms if name not in done):
-            print(f"{name}, seed {seed}", flush=True)
-            result = run(name, seed, folder, options)
-            print(result, flush=True)
-            results.append(result)
-            with path.open("a") as lines:
-                lines.write(json.dumps({"settings": settings, "result": asdict(result)}) + "\n")
-    print(table([r for r in results if r.seed in options.seeds and r.algorithm in options.algorithms]))
+        for one in ((name, precision, seed) for name in options.algorithms for precision in options.precisions):
+            if one in found:
+                continue
+            print(*one, flush=True)
+            found[one] = run(*one, folder, options)
+            with path.open("a") as file:
+                file.write(json.dumps({"settings": settings, "run": one, "numbers": found[one]}) + "\n")
+    print(f"| algorithm | precision | {' | '.join(heading for heading, _ in COLUMNS.values())} |")
+    print("|---" * (2 + len(COLUMNS)) + "|")
+    for name in options.algorithms:
+        for precision in options.precisions:
+            rows = [found[name, precision, seed] for seed in options.seeds]
+            cells = [shown([row[key] for row in rows], digits) for key, (_, digits) in COLUMNS.items()]
+            print(f"| {name} | {precision} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

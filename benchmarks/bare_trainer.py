@@ -8,12 +8,7 @@ import lightning.pytorch as pl
 
 
 def bare_trainer(*callbacks: pl.Callback, **settings: Any) -> pl.Trainer:
-    """One process on the CPU, without logs, checkpoints, bars and validation, so that what is timed is the work.
-
-    Args:
-        *callbacks: watch the run.
-        **settings: of the trainer, in place of these.
-    """
+    """One process on the CPU, without logs, checkpoints, bars and validation, so that what is timed is the work."""
     return pl.Trainer(
         **{
             "accelerator": "cpu",

@@ -1,14 +1,10 @@
-"""``lit-rl fit`` on an idle machine and beside busy processes: wall and CPU seconds, of two commits if one is named.
+"""``lit-rl fit`` on an idle machine and beside busy processes: wall and CPU seconds.
 
-    python benchmarks/beside_load.py [--rounds 3] [--against c7a5e51f] [--states idle beside]
+    python benchmarks/beside_load.py [--rounds 3] [--states idle beside]
 
 The run is ``lit-rl fit --config basics_grpo`` of 30 rollouts, whose policy was imitated once before (kept in
 ``runs/beside_load``), in an environment that sets nothing about threads. CPU seconds are those of the process and all
 that it started, sandbox and programs included. The busy processes are loops in Python, started here and ended by pid.
-The code of ``--against`` is unpacked from git; both codes take turns.
-
-**Fixed work** of a process without threads shows how much slower the processor itself is while its other cores are busy
-(shared caches, clock rate, hyperthreads that a virtual machine takes for cores).
 
 **Fair share.** A run that takes ``wall`` and ``cpu`` seconds alone has ``cpu / wall`` runnable threads on average: the
 trainer's, and those of the sandbox's workers while they run programs. Beside ``busy`` processes, a scheduler that is
@@ -26,14 +22,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-HERE = "working tree"
 THREAD_VARIABLES = ("OMP_", "GOMP_", "KMP_", "MKL_", "MALLOC_")
 LOOP = """
 import os
@@ -42,46 +34,40 @@ while os.getppid() == parent:
     for _ in range(10**6):
         pass
 """
-FIXED = "for _ in range(40): sorted(range(10**5), key=str)"
 MOST_OTHERS = 0.2
 """Cores that others may keep busy on a machine that is called idle."""
-MOST_CPU, MOST_WALL, MOST_IDLE = 1.15, 1.25, 1.0
-"""Targets: CPU seconds beside over idle, wall seconds beside over the fair share, idle wall seconds over those of the
-other code."""
 
 
 @dataclass(frozen=True)
 class Used:
-    """Seconds of one run, CPU seconds of the fixed work in the same state, and the cores that others kept busy."""
+    """Seconds of one run, and the cores that others kept busy."""
 
     wall: float
     cpu: float
-    fixed: float
     others: float
 
 
-def lit_rl(code: Path, *arguments: str, busy: int = 0) -> Used:
-    """Run ``lit-rl`` of a checkout beside loops, each in a session of its own as other people's processes are."""
+def lit_rl(*arguments: str, busy: int = 0) -> Used:
+    """Run ``lit-rl`` beside loops, each in a session of its own as other people's processes are."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(THREAD_VARIABLES)}
     loop = [sys.executable, "-c", LOOP]
     with tempfile.TemporaryFile("w+") as log:
         before, began = machine_seconds(), time.perf_counter()
         loops = [subprocess.Popen(loop, start_new_session=True) for _ in range(busy)]
         try:
-            _, fixed = ended(subprocess.Popen([sys.executable, "-c", FIXED]))
             start = time.perf_counter()
             command = [sys.executable, "-P", "-m", "lit_rl", *arguments]  # not the code of the folder it runs in
-            run = subprocess.Popen(command, env=kept | {"PYTHONPATH": str(code)}, stdout=log, stderr=log)
+            run = subprocess.Popen(command, env=kept | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log)
             status, cpu = ended(run)
             end = time.perf_counter()
         finally:
             for one in loops:
                 one.kill()
-        others = machine_seconds() - before - cpu - fixed - sum(ended(one)[1] for one in loops)
+        others = machine_seconds() - before - cpu - sum(ended(one)[1] for one in loops)
         if status:
             log.seek(0)
             raise SystemExit(f"lit-rl {' '.join(arguments)} failed:\n{log.read()[-2000:]}")
-    return Used(end - start, cpu, fixed, others / (end - began))
+    return Used(end - start, cpu, others / (end - began))
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
@@ -97,26 +83,13 @@ def machine_seconds() -> float:
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
-@contextmanager
-def checkouts(commit: str | None) -> Iterator[dict[str, Path]]:
-    """Folders of code by name."""
-    with tempfile.TemporaryDirectory() as folder:
-        found = {HERE: ROOT}
-        if commit:
-            archive = ["git", "archive", commit, "lit_rl", "configs"]
-            packed = subprocess.run(archive, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
-            subprocess.run(["tar", "-x", "-C", folder], input=packed, check=True)
-            found[commit] = Path(folder)
-        yield found
-
-
 def warm_start(folder: Path, updates: int) -> Path:
     """Imitate and export a policy, unless that was done before; returns its folder."""
     model = folder / f"model_{updates}"
     if not model.exists():
         run = str(folder / f"sft_{updates}")
-        lit_rl(ROOT, "fit", "--config", "basics_sft", "--run_dir", run, "--model.max_updates", str(updates))
-        lit_rl(ROOT, "export", run, str(model))
+        lit_rl("fit", "--config", "basics_sft", "--run_dir", run, "--model.max_updates", str(updates))
+        lit_rl("export", run, str(model))
     return model
 
 
@@ -126,7 +99,6 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=30)
     parser.add_argument("--busy", type=int, default=4, help="processes beside")
     parser.add_argument("--states", nargs="+", choices=("idle", "beside"), default=["idle", "beside"])
-    parser.add_argument("--against", metavar="COMMIT", help="measured in the same way")
     parser.add_argument("--updates", type=int, default=300, help="of the imitation that the policy comes from")
     parser.add_argument("--folder", type=Path, default=Path("runs/beside_load"))
     given = parser.parse_args()
@@ -134,49 +106,38 @@ def main() -> None:
     print(
         f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {given.rollouts} rollouts, {given.busy} busy processes"
     )
-    table: dict[tuple[str, str], list[Used]] = defaultdict(list)
-    with checkouts(given.against) as codes:
-        for _ in range(given.rounds):
-            for state in given.states:
-                for name, code in codes.items():
-                    with tempfile.TemporaryDirectory() as run:
-                        used = lit_rl(
-                            *(code, "fit", "--config", "basics_grpo", "--run_dir", run),
-                            *("--model.policy.model", model, "--model.max_rollouts", str(given.rollouts)),
-                            busy=given.busy if state == "beside" else 0,
-                        )
-                    table[name, state].append(used)
-                    row = (
-                        f"{name:<14}{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}  fixed work {used.fixed:5.2f}"
-                    )
-                    print(f"{row}  others {used.others:4.1f}", flush=True)
-    judge(table, given.against, given.busy)
+    table: dict[str, list[Used]] = {state: [] for state in given.states}
+    for _ in range(given.rounds):
+        for state in given.states:
+            with tempfile.TemporaryDirectory() as run:
+                used = lit_rl(
+                    *("fit", "--config", "basics_grpo", "--run_dir", run),
+                    *("--model.policy.model", model, "--model.max_rollouts", str(given.rollouts)),
+                    busy=given.busy if state == "beside" else 0,
+                )
+            table[state].append(used)
+            print(f"{state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}  "
+                  f"others {used.others:4.1f}", flush=True)  # fmt: skip
+    report(table, given.busy)
 
 
-def judge(table: dict[tuple[str, str], list[Used]], against: str | None, others: int) -> None:
-    """Print medians, and whether the targets are reached."""
-    wall = {key: statistics.median(one.wall for one in runs) for key, runs in table.items()}
-    cpu = {key: statistics.median(one.cpu for one in runs) for key, runs in table.items()}
-    print("\nmedians")
-    for (name, state), value in wall.items():
-        print(f"{name:<14}{state:<8}wall {value:7.1f}  CPU {cpu[name, state]:6.1f}")
-    idle, beside = (HERE, "idle"), (HERE, "beside")
-    if max(one.others for one in table.get(idle, [Used(0, 0, 0, 0)])) > MOST_OTHERS:
+def report(table: dict[str, list[Used]], busy: int) -> None:
+    """Print medians, and ratios of both states."""
+    names = ("wall", "cpu", "others")
+    middle = {
+        state: Used(*(statistics.median(getattr(run, name) for run in runs) for name in names))
+        for state, runs in table.items()
+    }
+    for state, used in middle.items():
+        print(f"median, {state:<8}wall {used.wall:7.1f}  CPU {used.cpu:6.1f}")
+    if len(middle) < 2:
+        return
+    idle, beside = middle["idle"], middle["beside"]
+    if idle.others > MOST_OTHERS:
         print("others were busy in what is called idle: wall seconds say little, CPU seconds count")
-    if idle in wall and beside in wall:
-        runnable = cpu[idle] / wall[idle]
-        fair = wall[idle] * max(1.0, (runnable + others) / (os.cpu_count() or 1))
-        fixed = [statistics.median(one.fixed for one in table[key]) for key in (beside, idle)]
-        print(f"{'CPU beside / idle of the fixed work':<36}{fixed[0] / fixed[1]:6.2f}")
-        say("CPU beside / idle", cpu[beside] / cpu[idle], MOST_CPU)
-        say(f"wall beside / fair share ({fair:.0f} s)", wall[beside] / fair, MOST_WALL)
-    if against and idle in wall:
-        say(f"idle wall / that of {against}", wall[idle] / wall[against, "idle"], MOST_IDLE)
-
-
-def say(what: str, value: float, most: float) -> None:
-    """Print a ratio beside its target."""
-    print(f"{what:<36}{value:6.2f}  at most {most}: {'reached' if value <= most else 'missed'}")
+    fair = idle.wall * max(1.0, (idle.cpu / idle.wall + busy) / (os.cpu_count() or 1))
+    print(f"CPU beside / idle: {beside.cpu / idle.cpu:.2f}")
+    print(f"wall beside / fair share ({fair:.0f} s): {beside.wall / fair:.2f}")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
-from on_gpu.measuring import Row, as_markdown, show
+from on_gpu.measuring import Row, as_markdown
 
 ROOT = Path(__file__).parents[1]
 PARTS = {"device": 40, "ratio": 80, "tests": 80, "update": 90, "sampling": 90, "learn": 110}
@@ -59,16 +59,8 @@ def device_part(given: argparse.Namespace) -> Iterator[Row]:
 def tests_part(given: argparse.Namespace) -> Iterator[Row]:
     """The last line of pytest, and the names of the tests that failed."""
     environment = dict(os.environ, LIT_RL_TEST_DEVICE=str(given.device))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-m",
-        "gpu",
-        "tests/test_gpu.py",
-        *(["-k", "samples"] * given.tiny),
-    ]
+    some = ["-k", "samples"] if given.tiny else []
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests/test_gpu.py", *some]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if done.returncode:
@@ -142,7 +134,7 @@ def main() -> None:
             fault = limited(part, given, given.seconds * given.patience - (time.perf_counter() - began))
         found[part] = (json.loads(file.read_text()) if file.exists() else []) + fault
         if found[part]:
-            show(f"{part}, after {time.perf_counter() - began:.0f} s", found[part])
+            print(f"\n{part}, after {time.perf_counter() - began:.0f} s\n{as_markdown(found[part])}", flush=True)
         (given.folder / "gpu.json").write_text(json.dumps(found, indent=1))
         tables = (f"**{name}**\n\n{as_markdown(rows)}" for name, rows in found.items() if name != "about" and rows)
         heading = ", ".join(f"{key} {value}" for key, value in found["about"].items())

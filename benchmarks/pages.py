@@ -13,11 +13,7 @@ def begin(script: str) -> str:
 
 
 def put_into(page: Path, text: str, script: str) -> None:
-    """Replace what stands between a script's marks on a page.
-
-    Raises:
-        ValueError: the page lacks the marks.
-    """
+    """Replace what stands between a script's marks on a page."""
     whole = page.read_text(encoding="utf-8")
     before, mark, rest = whole.partition(begin(script))
     _, end, after = rest.partition(END)

@@ -13,8 +13,8 @@ import argparse
 import json
 import os
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ from pages import put_into
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import Checkpointing
 from lit_rl.cli.main import Cli
-from lit_rl.evaluation import Evaluation, evaluate
+from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.models.loading.checkpoints import write_model
 
@@ -38,88 +38,27 @@ START = Path("runs/real/sft_lora/model")
 
 @dataclass(frozen=True)
 class Measured:
-    """A policy on problems, one greedy completion each.
+    """A policy on problems, one greedy completion each: verdicts by task id, and wall seconds it took."""
 
-    Args:
-        passed: whether each problem's program passed, by task id.
-        family: of each problem.
-        verdict: of each problem's program.
-        text: completion of each problem.
-        seconds: wall time of sampling and running.
-    """
-
-    passed: dict[str, bool]
-    family: dict[str, str]
-    verdict: dict[str, str]
-    text: dict[str, str]
+    verdicts: dict[str, str]
     seconds: float
 
     @property
     def pass_at_1(self) -> float:
         """Share of problems that passed."""
-        return sum(self.passed.values()) / len(self.passed)
+        return list(self.verdicts.values()).count("passed") / len(self.verdicts)
 
 
-def measured(evaluation: Evaluation, seconds: float) -> Measured:
-    """Results of an evaluation of one completion per problem."""
-    rows = [
-        (judgement.problem, judgement.outcome, text)
-        for rollout in evaluation.rollouts
-        for judgement, text in zip(rollout.judgements, rollout.completions.texts, strict=True)
-    ]
-    return Measured(
-        {problem.task_id: outcome.passed for problem, outcome, _ in rows},
-        {problem.task_id: str(problem.fields.get("family", problem.task_id.split("/")[0])) for problem, _, _ in rows},
-        {problem.task_id: str(outcome.verdict.value) for problem, outcome, _ in rows},
-        {problem.task_id: text for problem, _, text in rows},
-        seconds,
-    )
-
-
-def tables(measures: Mapping[str, Measured]) -> str:
-    """Verdicts and families after each stage, and problems that the last one mended, as Markdown.
-
-    Args:
-        measures: by stage, the oldest first.
-    """
+def table(measures: Mapping[str, Measured]) -> str:
+    """pass@1 and verdicts after each stage, as Markdown; stages with the oldest first."""
     stages = list(measures.values())
-    head = f"| {' | '.join(measures)} |\n" + "|---" * (len(stages) + 1) + "|"
-    lines = [
-        f"| held-out problems: {len(stages[0].passed)} {head}",
-        _row("greedy pass@1", (f"{one.pass_at_1:.3f}" for one in stages)),
-    ]
-    counts = [Counter(one.verdict.values()) for one in stages]
+    counts = [Counter(one.verdicts.values()) for one in stages]
+    rows = {"greedy pass@1": [f"{one.pass_at_1:.3f}" for one in stages]}
     for verdict in sorted(sum(counts, Counter()), key=lambda name: -counts[0][name]):
-        lines.append(_row(f"programs: {verdict.replace('_', ' ')}", (str(count[verdict]) for count in counts)))
-    lines += ["", f"| family {head}"]
-    shares = [by_family(one) for one in stages]
-    for name in sorted(shares[0], key=lambda name: (shares[0][name] - shares[-1][name], name)):
-        lines.append(_row(name, (f"{share[name]:.2f}" for share in shares)))
-    return "\n".join([*lines, *examples(measures)]) + "\n"
-
-
-def _row(name: str, cells: Iterable[str]) -> str:
-    return f"| {name} | {' | '.join(cells)} |"
-
-
-def by_family(one: Measured) -> dict[str, float]:
-    """pass@1 of each family."""
-    found: dict[str, list[bool]] = defaultdict(list)
-    for task, passed in one.passed.items():
-        found[one.family[task]].append(passed)
-    return {name: sum(values) / len(values) for name, values in found.items()}
-
-
-def examples(measures: Mapping[str, Measured], count: int = 2) -> list[str]:
-    """Completions of each stage for some problems that were wrong until the last stage."""
-    *earlier, last = measures.values()
-    mended = [task for task in last.passed if last.passed[task] and not any(one.passed[task] for one in earlier)]
-    lines = []
-    for task in mended[:count]:
-        for stage, one in measures.items():
-            text = one.text[task].replace("```", "'''")
-            lines += ["", f"`{task}`, {stage} ({one.verdict[task].replace('_', ' ')}):", "", "```text", text, "```"]
-    return lines
+        rows[f"programs: {verdict.replace('_', ' ')}"] = [str(count[verdict]) for count in counts]
+    heading = [f"| held-out problems: {len(stages[0].verdicts)} | {' | '.join(measures)} |"]
+    heading.append("|---" * (len(stages) + 1) + "|")
+    return "\n".join([*heading, *(f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items())]) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -144,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             measures["as published"] = on(cli, sandbox)
         rollouts, seconds = train(cli, timedelta(minutes=given.minutes) - timedelta(seconds=spent))
         measures[f"after {type(cli.model).__name__}"] = on(cli, sandbox)
-    text = tables(measures) + (
+    text = table(measures) + (
         f"\nImitation took {spent / 60:.1f} minutes, {rollouts} rollouts of "
         f"{cli.datamodule.batch_size * cli.model.sampling.num_samples} completions {seconds / 60:.1f}, measuring "
         f"{', '.join(f'{one.seconds:.0f}' for one in measures.values())} s; load at the end {os.getloadavg()[1]:.1f}.\n"
@@ -196,7 +135,9 @@ def on(cli: Cli, sandbox: Sandbox) -> Measured:
         engine=cli.model.sampler.engine,
         batch_size=cli.datamodule.validation_batch_size,
     )
-    found = measured(evaluation, time.perf_counter() - started)
+    judgements = [judgement for rollout in evaluation.rollouts for judgement in rollout.judgements]
+    verdicts = {one.problem.task_id: str(one.outcome.verdict.value) for one in judgements}
+    found = Measured(verdicts, time.perf_counter() - started)
     print(f"greedy pass@1 {found.pass_at_1:.3f} ({found.seconds:.0f} s)", flush=True)
     return found
 

@@ -5,14 +5,12 @@
 
 Two cases run side by side, each in a process of its own with one thread. Each finished case and seed is a line of
 ``results.jsonl`` in the folder, so a run that was interrupted goes on where it was. A table for each part goes to the
-screen, to ``tables.md`` and ``tables.json`` in the folder and, with --page, between its marks on a Markdown page; a
-picture of it goes to ``pictures`` beside them.
+screen and, with --page, between its marks on a Markdown page; a picture of it goes to ``pictures`` beside it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing as mp
 import os
 import platform
@@ -101,10 +99,9 @@ def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: in
 
 
 def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path | None) -> None:
-    """The tables, on the screen, in the folder and on a page."""
+    """The tables, on the screen and on a page."""
     store = Store(folder / "results.jsonl")
     machine = f"{os.cpu_count()} cores of {platform.machine()}, torch {torch.__version__.partition('+')[0]}"
-    tables, numbers = [], {}
     for part in parts:
         found = store.of_part(part.name, seeds)
         results = {case.name: found[case.name] for case in part.cases if case.name in found}
@@ -118,13 +115,9 @@ def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path 
             pictures = (folder if page is None else page.parent) / "pictures"
             part.picture.write(results, pictures / f"experiments_{part.name}.svg")
             text += f"\n![{part.picture.says}](pictures/experiments_{part.name}.svg)\n"
-        tables.append(f"## {part.name}\n\n{text}")
-        numbers[part.name] = results
         print(f"\n{part.name}\n\n{text}")
         if page is not None:
             put_into(page, text, f"benchmarks/reproduce.py {part.name}")
-    (folder / "tables.md").write_text("\n".join(tables), encoding="utf-8")
-    (folder / "tables.json").write_text(json.dumps({"machine": machine, "parts": numbers}, indent=1))
 
 
 def main() -> None:

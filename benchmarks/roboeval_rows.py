@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reproductions.robot_families import contains_all, contains_all_and_none
+from reproductions.robot_tasks import contains_all, contains_all_and_none
 
 from lit_rl.data.robots.trace_checks import KINDS, validate
 

@@ -74,7 +74,7 @@ def test_each_errand_has_a_mistake_that_ends_as_its_family_says(errands: list[An
     }
     submissions, wanted = [], []
     for problem in errands[:12]:
-        programs = [errand["reference"] for errand in problem.fields["errands"]]
+        programs = problem.fields["errands"]
         for i, program in enumerate(programs):
             changed = [mistaken(one) if j == i else one for j, one in enumerate(programs)]
             submissions.append((one_program(changed), problem.check))

@@ -1,19 +1,25 @@
-"""Parts that both sides of a comparison with TRL use: one clock, and programs that completions decide.
+"""Parts that both sides of a comparison with TRL use: a watch, and programs to judge.
 
 Imports nothing outside the standard library and ``lit_rl.execution``, so that it also runs in the peer's environment.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
+import resource
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
+from typing import Any
 
-from lit_rl.execution.checks import StdioTests
+from lit_rl.execution.checks import CallTests, StdioTests
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
+from lit_rl.execution.sandbox import Sandbox
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -30,11 +36,6 @@ def mix(x):
 
 print(mix(int(input())))
 """
-
-
-def clock_of(kind: str) -> Callable[[], float]:
-    """Seconds by the wall, or CPU seconds of this process and all below it."""
-    return cpu_seconds if kind == "cpu" else time.perf_counter
 
 
 def cpu_seconds() -> float:
@@ -59,6 +60,46 @@ def cpu_seconds() -> float:
             above = parents.get(above, 0)
         total += used[process] if above == os.getpid() else 0
     return total / _TICKS
+
+
+class Watch:
+    """Seconds of each step and, every few steps, pass@1 over them; measuring is left out of the seconds.
+
+    Args:
+        spec: ``clock``; with ``measure``, also ``every`` steps and the ``goal`` that ends the run.
+        measure: pass@1 as it is now.
+    """
+
+    def __init__(self, spec: Mapping[str, Any], measure: Callable[[], float] | None = None) -> None:
+        self._clock = cpu_seconds if spec["clock"] == "cpu" else time.perf_counter
+        self._spec, self._measure = spec, measure
+        self._began = 0.0
+        self._seconds: list[float] = []
+        self._points: list[dict[str, float]] = []
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._began = self._clock()
+
+    def end(self) -> bool:
+        """A step ended and the next one begins; returns True if the goal is reached."""
+        self._seconds.append(self._clock() - self._began)
+        reached = False
+        if self._measure is not None and len(self._seconds) % self._spec["every"] == 0:
+            score = self._measure()
+            self._points.append({"steps": len(self._seconds), "seconds": sum(self._seconds), "pass@1": score})
+            reached = score >= self._spec["goal"]
+        self.begin()
+        return reached
+
+    def report(self, lengths: Sequence[float], settings: Mapping[str, object]) -> None:
+        """Print results as a line of JSON: seconds are those of each step but the first."""
+        gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+        found = {"seconds": self._seconds[1:], "points": self._points, "length": mean(lengths), "gigabytes": gigabytes}
+        print(json.dumps(found | {"settings": settings}, default=str))
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
 
 
 def written(text: str) -> str:
@@ -86,3 +127,30 @@ class Written(StdioTests):
 
 
 CHECK = Written(((STDIN, expected()),))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem of basics in completion form: the prompt begins the program."""
+
+    prompt: str
+    check: CallTests
+
+    def program(self, text: str) -> str:
+        """The program that a completion stands for."""
+        found = self.check.extract(text, Wanted("python", self.check.defines, self.prompt))
+        return self.prompt + (found.source if found else "")
+
+
+def read(path: str | None) -> tuple[list[Task], list[Task]]:
+    """Training problems in the order of the rollouts, and held-out ones."""
+    if path is None:
+        return [], []
+    train, validation = pickle.loads(Path(path).read_bytes())
+    return train, validation
+
+
+def passes(sandbox: Sandbox, tasks: Sequence[Task], texts: Sequence[str]) -> list[float]:
+    """1 for each completion whose program passes, else 0."""
+    programs = [(task.program(text), task.check) for task, text in zip(tasks, texts, strict=True)]
+    return [float(outcome.verdict == "passed") for outcome in sandbox.judge_many(programs)]

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import lightning.pytorch as pl
 import torch
-from both import CHECK, clock_of
+from both import CHECK, Watch, passes, read
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bare_trainer import bare_trainer
 
+from lit_rl.data import Basics
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox, TokenTarget
 from lit_rl.models import CausalLM
@@ -25,7 +26,9 @@ from lit_rl.types import Completions, Judgement, Problem, Sampling
 
 spec = json.loads(sys.argv[1])
 torch.set_num_threads(spec["threads"])
-executes = spec["arm"] == "sandbox"
+executes = spec["arm"] != "even"
+held_out = read(spec["problems"])[1]
+judge = Sandbox() if held_out else None
 lengths: list[float] = []
 
 
@@ -51,38 +54,45 @@ class Words(TaskDataModule):
         return [Problem(str(i), text, check) for i, text in enumerate(spec["prompts"])]
 
 
-class Clock(pl.Callback):
-    """Times at which each step ended."""
+def measure() -> float:
+    """Greedy pass@1 on the held-out problems."""
+    greedy = Sampling(temperature=0.0, max_tokens=spec["tokens"])
+    texts = module.policy.complete([task.prompt for task in held_out], greedy)
+    return sum(passes(judge, held_out, texts)) / len(held_out)
 
-    clock = staticmethod(clock_of(spec["clock"]))
-    times: list[float]
+
+class Watched(pl.Callback):
+    """Notes the end of each step."""
 
     def on_train_start(self, *_: object) -> None:
         """The first step begins."""
-        self.times = [self.clock()]
+        watch.begin()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: object) -> None:
         """A step ended."""
-        self.times.append(self.clock())
         lengths.append(float(trainer.callback_metrics["completion/length"]))
+        if watch.end():
+            trainer.should_stop = True
 
 
-clock = Clock()
+watch = Watch(spec, measure if held_out else None)
 module = GRPO(
     CausalLM(spec["model"]),
     rewards=[TestsReward() if executes else Even()],
     sandbox=Sandbox() if executes else None,
     sampling=Sampling(num_samples=spec["group"], max_tokens=spec["tokens"]),
     max_rollouts=spec["steps"],
-    update=Update(optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"])),
+    seed=spec["seed"],
+    update=Update(
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"], betas=(0.9, 0.95), weight_decay=0.0),
+        lr_scheduler=lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, spec["steps"]),
+    ),
 )
-bare_trainer(clock).fit(module, Words(batch_size=spec["batch"]))
-seconds = [b - a for a, b in zip(clock.times[1:], clock.times[2:], strict=False)]
-settings = {name: version(name.replace("_", "-")) for name in ("lit_rl", "torch", "transformers")} | {
-    "algorithm": "GRPO, all else as by default",
-    "lr": spec["lr"],
-    "max_tokens": spec["tokens"],
-    "shares_prompts": module.policy.shares_prompts,
-    "attn_implementation": module.policy.model.config._attn_implementation,
-}
-print(json.dumps({"seconds": seconds, "length": sum(lengths) / len(lengths), "settings": settings}))
+data = Basics(batch_size=spec["batch"], seed=spec["seed"]) if held_out else Words(batch_size=spec["batch"])
+bare_trainer(Watched()).fit(module, data)
+if judge is not None:
+    judge.close()
+settings = {name: version(name.replace("_", "-")) for name in ("lit_rl", "torch", "transformers")}
+settings |= {name: spec[name] for name in ("lr", "tokens", "seed")} | {"others": "as by default"}
+settings |= {"attn_implementation": module.policy.model.config._attn_implementation}
+watch.report(lengths, settings)

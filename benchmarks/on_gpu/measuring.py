@@ -55,24 +55,11 @@ def forget(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def _cells(rows: Sequence[Row]) -> list[list[str]]:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return [names, *([shown(row.get(name, "")) for name in names] for row in rows)]
-
-
-def show(title: str, rows: Sequence[Row]) -> None:
-    """Print a table."""
-    print(f"\n{title}")
-    lines = _cells(rows)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines if rows else ():
-        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)), flush=True)
-
-
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table of rows."""
-    heading, *lines = _cells(rows)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (heading, ["---"] * len(heading), *lines))
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [names, ["---"] * len(names), *([shown(row.get(name, "")) for name in names] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def shown(value: Any) -> str:

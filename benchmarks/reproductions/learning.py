@@ -34,16 +34,7 @@ MODEL = {
 def imitate(
     folder: Path, data: TaskDataModule, tokenizer: str, updates: int, begin: Path | None = None, lr: float = 6e-3
 ) -> None:
-    """Imitate a task's demonstrations; the policy is written to ``start`` in the folder.
-
-    Args:
-        folder: where it is written.
-        data: the task.
-        tokenizer: of the policy.
-        updates: of one batch each.
-        begin: a policy to go on with; ``None`` for new weights.
-        lr: largest learning rate.
-    """
+    """Imitate a task's demonstrations, with new weights or those of ``begin``, and write the policy to ``start``."""
     schedule = one_cycle(lr, updates, rise=0.15)
     new = {"config": MODEL, "tokenizer": tokenizer, "init_seed": 0}
     policy = CausalLM(**(new if begin is None else {"model": str(begin)}))

@@ -12,15 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from algorithms import TOKENIZER, adamw, falling, trainer
+from algorithms import TOKENIZER, adamw, falling, make_pairs
 
 from lit_rl.advantages import BatchMean
-from lit_rl.callbacks import PreferenceWriter
 from lit_rl.data import Basics, PreferencePairs
 from lit_rl.data.task import Split
-from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM
-from lit_rl.modules import DPO, GRPO, REINFORCE, Evaluate, Objective, Optimization, PolicyModule
+from lit_rl.modules import DPO, GRPO, REINFORCE, Objective, Optimization, PolicyModule
 from lit_rl.rewards import LengthPenalty, RewardTerm, TestsReward
 from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, learn, length, measured, shared
@@ -62,7 +60,8 @@ def run(seed: int, folder: Path, algorithm: str, alpha: float = 0.0, rollouts: i
     policy = CausalLM(str(folder.parent / "start"))
     rewards: list[RewardTerm] = [TestsReward(), *([LengthPenalty(alpha=alpha * SCALE)] if alpha else [])]
     if algorithm == "DPO":
-        pairs = make_pairs(str(folder.parent / "start"), seed, folder, rewards)
+        pairs, how = folder / "pairs.jsonl", {"max_tokens": MAX_TOKENS, "margin": 0.02, "max_pairs": 8}
+        make_pairs(pairs, str(folder.parent / "start"), task(seed), rewards, problems=128, **how)
         module: PolicyModule = DPO(
             policy,
             beta=0.1,
@@ -93,18 +92,6 @@ def rollout_module(
         return REINFORCE(policy, baseline=bare, **options, **shared(seed, rollouts, lr=6e-4))
     options |= shared(seed, rollouts, lr=6e-4, aggregate="sequence_mean", epochs=2)
     return GRPO(policy, baseline=BatchMean(), objective=Objective(ratio_level="sequence_product"), **options)
-
-
-def make_pairs(start: str, seed: int, folder: Path, rewards: list[RewardTerm], problems: int = 128) -> Path:
-    """Pairs of completions of the imitation whose rewards differ."""
-    path = folder / "pairs.jsonl"
-    sampling = Sampling(num_samples=8, max_tokens=MAX_TOKENS)
-    module = DPO(CausalLM(start), rewards=rewards, sandbox=Sandbox, seed=seed, evaluate=Evaluate(predict=sampling))
-    data = task(seed)
-    data.max_train_problems = problems
-    writer = PreferenceWriter(str(path), margin=0.02, max_pairs=8)
-    trainer(folder, [writer]).predict(module, data, return_predictions=False)
-    return path
 
 
 def case(name: str, algorithm: str, alpha: float, pass_at: float, tokens: float, seeded: bool = True) -> Case:

@@ -80,12 +80,7 @@ class Mixed(Basics):
 
 
 class Measured(pl.Callback):
-    """Greedy pass@1 after every few rollouts.
-
-    Args:
-        policy: to measure.
-        problems: held-out ones.
-    """
+    """Greedy pass@1 on held-out problems after every few rollouts."""
 
     def __init__(self, policy: CausalLM, problems: list[Problem]) -> None:
         self.policy, self.problems = policy, problems

@@ -77,23 +77,14 @@ class Part:
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """Mean and standard deviation; a dash if nothing was measured.
-
-    Example:
-        >>> spread([1.0, 2.0], 1)
-        '1.5 ± 0.7'
-    """
+    """Mean and standard deviation; a dash if nothing was measured."""
     if not values:
         return "-"
     return f"{mean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
 
 
 class Store:
-    """Results of finished cases, a line of JSON each, so that an interrupted run goes on.
-
-    Args:
-        path: of the file; need not exist.
-    """
+    """Results of finished cases, a line of JSON each, so that an interrupted run goes on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

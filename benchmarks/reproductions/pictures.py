@@ -59,14 +59,7 @@ def middle(of_case: Sequence[Mapping[str, Value]], name: str) -> tuple[float, fl
 
 
 def bars(axes: Any, results: Results, numbers: Mapping[str, str], stacked: bool = False) -> None:
-    """Horizontal bars, a row per case.
-
-    Args:
-        axes: to draw on.
-        results: by the labels of the rows.
-        numbers: labels of the bars, by the numbers' names.
-        stacked: whether a row's bars stand one after the other instead of below each other.
-    """
+    """Horizontal bars, a row per case, one bar per number (label by name) below the other or, stacked, after it."""
     thickness = 0.8 if stacked else 0.8 / len(numbers)
     left = [0.0] * len(results)
     for index, (number, label) in enumerate(numbers.items()):
@@ -90,14 +83,7 @@ def bars(axes: Any, results: Results, numbers: Mapping[str, str], stacked: bool 
 
 
 def curves(axes: Any, results: Results, number: str, every: int = 1) -> None:
-    """A number over rollouts: the mean over seeds, and a band from the lowest to the highest.
-
-    Args:
-        axes: to draw on.
-        results: by the labels of the curves.
-        number: name of a sequence.
-        every: rollouts from one of its values to the next.
-    """
+    """A number, measured every so many rollouts: the mean over seeds, and a band from the lowest to the highest."""
     for colour, (label, of_case) in zip(cycle(COLOURS), results.items(), strict=False):
         lines: list[Any] = [one[number] for one in of_case if number in one]
         if not lines:
@@ -110,14 +96,7 @@ def curves(axes: Any, results: Results, number: str, every: int = 1) -> None:
 
 
 def points(axes: Any, results: Results, across: str, up: str) -> None:
-    """A point per case, with the standard deviation over seeds in both directions.
-
-    Args:
-        axes: to draw on.
-        results: by the labels of the points.
-        across: name of the number on the horizontal axis.
-        up: name of the number on the vertical axis.
-    """
+    """A point per case, with the standard deviation over seeds in both directions."""
     for colour, (label, of_case) in zip(cycle(COLOURS), results.items(), strict=False):
         (x, x_spread), (y, y_spread) = middle(of_case, across), middle(of_case, up)
         axes.errorbar(x, y, y_spread, x_spread, fmt="o", capsize=2, color=colour, label=label)

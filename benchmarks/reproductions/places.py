@@ -1,12 +1,13 @@
 """Document 003 on longer programs: PPO with one reward at the end, and on places with the rest spread.
 
-A program runs two errands (``RobotTasks(num_errands=2)``) in 10 to 19 lines. The policy first imitates programs in
+A program runs two errands in 10 to 19 lines. The policy first imitates programs in
 which every errand has its family's mistake with probability one half, so that one in four is right.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -15,17 +16,19 @@ from typing import Any
 from build_tokenizer import build_tokenizer
 
 from lit_rl.advantages import GAE
+from lit_rl.data.robots.robot_checks import RobotWorlds
+from lit_rl.data.robots.trace_checks import holds_or_false
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
 from lit_rl.rewards import RewardTerm, SimulatorReward
-from lit_rl.rewards.places import Credit
-from lit_rl.types import Problem, Sampling
-from reproductions.errands import ErrandsReward
+from lit_rl.rewards.places import Credit, rows, unjudged
+from lit_rl.rewards.term import TermScore
+from lit_rl.types import Completions, Judgement, Sampling
 from reproductions.learning import Seen, imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, curves
-from reproductions.robot_tasks import one_program
-from reproductions.robots import ShortRobotTasks, with_mistake
+from reproductions.robot_tasks import RobotTask, RobotTasks, one_program
+from reproductions.robots import with_mistake
 
 ERRANDS, MISTAKES, NUM_MEASURED = 2, 0.5, 140
 MAX_TOKENS = 128
@@ -33,15 +36,30 @@ LEVELS = (0.3, 0.4)
 PASSED, EXPLAINED = "execution/pass_rate", "critic/explained_variance"
 
 
-class LongRobotTasks(ShortRobotTasks):
-    """Tasks of several errands, with demonstrations in which some errands are done wrong."""
+class ErrandsReward(RewardTerm):
+    """Share of the errands whose condition holds in every world that the program was run in, 0 to 1."""
 
-    def demonstration(self, problem: Problem, number: int) -> str:
-        """The program to imitate: every errand with its mistake or without, each with its own chance."""
-        rng = random.Random(number)
-        errands = problem.fields.get("errands", [{"reference": problem.reference}])
-        programs = [str(errand["reference"]) for errand in errands]
-        return one_program([mistaken(program) if rng.random() < MISTAKES else program for program in programs])
+    default_name = "errands"
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions; none where the sandbox failed."""
+        return [unjudged(judgement) or TermScore(_share(judgement)) for _, judgement in rows(completions, judgements)]
+
+
+def _share(judgement: Judgement) -> float:
+    check, number = judgement.problem.check, len(judgement.problem.fields["errands"])
+    assert isinstance(check, RobotWorlds)
+    # A world's condition is ["and", ...] with a formula for each errand, in their order.
+    pairs = list(zip(check.tests, judgement.outcome.traces, strict=False))
+    done = [all(holds_or_false(test.check[1 + i], trace) for test, trace in pairs) for i in range(number)]
+    return sum(done) / number if pairs else 0.0
+
+
+def demonstration(task: RobotTask, number: int) -> str:
+    """The program to imitate: every errand with its mistake or without, each with its own chance."""
+    rng = random.Random(number)
+    programs = [errand.reference for errand in task.errands or [task]]
+    return one_program([mistaken(program) if rng.random() < MISTAKES else program for program in programs])
 
 
 def mistaken(program: str) -> str:
@@ -54,15 +72,9 @@ def mistaken(program: str) -> str:
     return program.replace(unsaid, "") if unsaid in program else with_mistake(program)
 
 
-def task(seed: int, batch_size: int = 16, num_errands: int = ERRANDS) -> LongRobotTasks:
-    return LongRobotTasks(
-        num_train=6000,
-        num_validation=NUM_MEASURED,
-        form="completion",
-        num_errands=num_errands,
-        batch_size=batch_size,
-        seed=seed,
-    )
+def task(seed: int, batch_size: int = 16, num_errands: int = ERRANDS) -> RobotTasks:
+    options: Any = {"batch_size": batch_size, "seed": seed}
+    return RobotTasks(demonstration, 6000, NUM_MEASURED, num_errands=num_errands, **options)
 
 
 def prepare(folder: Path, short: int = 400, long: int = 400) -> None:

@@ -7,25 +7,22 @@ The policy first imitates programs of which 60% carry their family's mistake, so
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from build_tokenizer import build_tokenizer
 
-from lit_rl.data.robots.robot_program import DEFINITION
-from lit_rl.data.task import Split
 from lit_rl.evaluation import Evaluation
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
 from lit_rl.rewards import LintReward, RewardTerm, SimulatorReward, SyntaxReward
 from lit_rl.rewards.places import Credit
-from lit_rl.types import Problem, Sampling
+from lit_rl.types import Sampling
 from reproductions.learning import imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, bars
-from reproductions.robot_tasks import RobotTasks
+from reproductions.robot_tasks import RobotTask, RobotTasks
 
 MAX_TOKENS, BUG_SHARE, NUM_MEASURED = 96, 0.6, 140
 FAMILIES = 7
@@ -37,24 +34,10 @@ KINDS = {
 }
 
 
-class ShortRobotTasks(RobotTasks):
-    """Robot tasks without the interface in the prompt, with demonstrations of which some carry a mistake."""
-
-    def load_problems(self, split: Split) -> list[Problem]:
-        """Problems whose prompt is the instruction and the head of the function."""
-        problems = super().load_problems(split)
-        return [self._short(problem, number) for number, problem in enumerate(problems)]
-
-    def _short(self, problem: Problem, number: int) -> Problem:
-        instruction = problem.fields["instruction"]
-        fields = {**problem.fields, "demonstration": self.demonstration(problem, number).removeprefix(DEFINITION)}
-        return replace(problem, prompt=f"# {instruction}\n{DEFINITION}", fields=fields)
-
-    def demonstration(self, problem: Problem, number: int) -> str:
-        """The program to imitate for the problem of this number."""
-        # Families take turns: six rounds with mistakes, four without.
-        wrong = number // FAMILIES % 10 < 10 * BUG_SHARE
-        return with_mistake(str(problem.reference)) if wrong else str(problem.reference)
+def demonstration(task: RobotTask, number: int) -> str:
+    """The program to imitate; families take turns: six rounds with mistakes, four without."""
+    wrong = number // FAMILIES % 10 < 10 * BUG_SHARE
+    return with_mistake(task.reference) if wrong else task.reference
 
 
 def with_mistake(program: str) -> str:
@@ -79,10 +62,8 @@ def with_mistake(program: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def task(seed: int, batch_size: int = 16) -> ShortRobotTasks:
-    return ShortRobotTasks(
-        num_train=2100, num_validation=NUM_MEASURED, form="completion", batch_size=batch_size, seed=seed
-    )
+def task(seed: int, batch_size: int = 16) -> RobotTasks:
+    return RobotTasks(demonstration, num_train=2100, num_validation=NUM_MEASURED, batch_size=batch_size, seed=seed)
 
 
 def prepare(folder: Path, updates: int = 400) -> None:

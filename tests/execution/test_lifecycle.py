@@ -193,8 +193,9 @@ def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
 @pytest.mark.parametrize("tier", [None, 0])
 def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    chaos = importlib.import_module("sandbox_chaos").chaos
-    assert chaos(num_programs=100, num_workers=4, tier=tier, seed=3, mean_seconds=0.5) == []
+    run = importlib.import_module("sandbox_stress").run
+    found = run("kills", 3, 10.0, num_workers=4, tier=tier, most_rounds=1)
+    assert found.faults == [] and found.verdicts.total() == 100
 
 
 TRAINER = """

@@ -7,18 +7,18 @@ from lit_rl.execution import Sandbox, Verdict
 
 FOLDER = str(Path(__file__).parents[3] / "benchmarks")
 sys.path.insert(0, FOLDER)
-import sandbox_fuzz as fuzz  # noqa: E402
+import sandbox_garbage as garbage  # noqa: E402
+import sandbox_stress as stress  # noqa: E402
 
 sys.path.remove(FOLDER)
 
 
 def test_a_few_rounds_find_no_fault():
-    faults = []
-    rounds, peak, seen = fuzz.run(0, 10.0, 1, faults.append, most_rounds=2)
-    assert (rounds, faults) == (2, [])
-    assert 0 < peak < fuzz.MOST_MEGABYTES
-    assert sum(seen.values()) == 2 * 40 and seen["honest: passed"] > 0
-    assert not any(name.startswith("garbage: passed") for name in seen)
+    found = stress.run("garbage", 0, 10.0, num_workers=1, most_rounds=2)
+    assert (found.rounds, found.faults) == (2, [])
+    assert 0 < found.peak < stress.MOST_MEGABYTES
+    assert found.verdicts.total() == 2 * 40 and found.verdicts["passed: passed"] > 0
+    assert not found.verdicts["wrong: passed"] and any(name.startswith("wrong: ") for name in found.verdicts)
 
 
 LARGE = {
@@ -32,11 +32,13 @@ LARGE = {
 
 def test_a_supervisor_stays_small_whatever_a_program_writes_where_its_values_go():
     program = "import os\ndata = {}\nwhile data: data = data[os.write(4, data):]\nos._exit(0)\n"
-    batch = [(program.format(data), check) for data in LARGE.values() for check in (fuzz.CALLS, fuzz.LITERAL)]
+    batch = [(program.format(data), check) for data in LARGE.values() for check in (garbage.CALLS, garbage.LITERAL)]
     with Sandbox(1) as sandbox:
-        batch = [item for pair in zip(batch, [(fuzz.RIGHT, fuzz.CALLS)] * len(batch), strict=True) for item in pair]
+        batch = [
+            item for pair in zip(batch, [(garbage.RIGHT, garbage.CALLS)] * len(batch), strict=True) for item in pair
+        ]
         outcomes = sandbox.judge_many(batch)
-        peak = fuzz.peak_megabytes()
+        peak = stress.peak_megabytes()
     assert all(outcome.passed for outcome in outcomes[1::2])
     assert not {outcome.verdict for outcome in outcomes[::2]} & {Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE}
-    assert peak < fuzz.MOST_MEGABYTES
+    assert peak < stress.MOST_MEGABYTES

@@ -1,1 +1,0 @@
-"""Random tests with a right program and wrong ones for each, made from a seed alone."""

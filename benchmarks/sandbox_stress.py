@@ -1,0 +1,287 @@
+"""Judge programs under stress: no verdict is wrong, none is missing, nothing grows, nothing is left over.
+
+    python benchmarks/sandbox_stress.py garbage --minutes 30              # programs and messages of garbage
+    python benchmarks/sandbox_stress.py kills --minutes 30 --workers 4    # the sandbox's processes get SIGKILL
+    python benchmarks/sandbox_stress.py suites --minutes 60               # hostile and honest programs of the tests
+
+Each round is made from the seed and its number alone. What must hold: each program gets its verdict, one that is wrong
+by intention does not pass, and none is an infrastructure failure; no supervisor takes more than 300 MB; memory and
+descriptors of the last third of the time are those of the middle third, within a tenth and 4 MiB; no process, folder,
+descriptor or control group is left. A fault is printed as a line of JSON with seed and round, and makes the status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import sandbox_garbage
+from sandbox_garbage import HONEST, garbage_program
+
+from lit_rl.execution import AssertTests, CallTests, Outcome, Sandbox, StdioTests, Verdict
+
+MOST_MEGABYTES = 300
+Item = tuple[str, Any, Verdict | None]
+"""A program, its check and its verdict; ``None``: any but a pass."""
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
+
+PRINTS = StdioTests((("3\n", "6"), ("4\n", "8")), timeout_seconds=2.0)
+CALLS = CallTests((((1,), 2), ((2,), 3)), "f", 2.0)
+LITERAL = AssertTests("assert f(1) == 2\nassert f(2) == 3", timeout_seconds=2.0)
+GRADED = AssertTests("for i in range(2):\n    assert f(i) == i + 1", timeout_seconds=2.0)
+WAITS = "import time\ntime.sleep(0.05)\n"
+KNOWN: list[Item] = [
+    ("print(int(input()) * 2)", PRINTS, Verdict.PASSED),
+    (WAITS + "print(int(input()) * 2)", PRINTS, Verdict.PASSED),
+    ("print(int(input()) * 3)", PRINTS, Verdict.WRONG_ANSWER),
+    ("print(1 / 0)", PRINTS, Verdict.EXCEPTION),
+    ("print(", PRINTS, Verdict.SYNTAX_ERROR),
+    *[(f"def f(x): return x + {1 + wrong}", check, (Verdict.PASSED, Verdict.WRONG_ANSWER)[wrong])
+      for check in (CALLS, LITERAL, GRADED) for wrong in (0, 1)],
+    *[(WAITS + "def f(x): return x + 1", check, Verdict.PASSED) for check in (CALLS, LITERAL, GRADED)],
+    ("def f(x): raise KeyError", CALLS, Verdict.EXCEPTION),
+    ("import os\nos.makedirs('a/b')\nopen('a/b/c', 'w')\ndef f(x): return x + 1", CALLS, Verdict.PASSED),
+]  # fmt: skip
+SUM_IN_C = '#include <stdio.h>\nint main(){{int a,b;scanf("%d %d",&a,&b);printf("%d\\n7 7\\n",a+b+{0}-{0});}}'
+
+
+def garbage(rng: random.Random, secret: Path) -> list[Item]:
+    """Programs that write garbage among as many honest ones, which have time to spare."""
+    items: list[Item] = []
+    for _ in range(20):
+        check = rng.choice(sandbox_garbage.CHECKS)
+        source, honest, expected = rng.choice(HONEST)
+        items += [(garbage_program(rng, check), check, None), (source, replace(honest, timeout_seconds=10.0), expected)]
+    return items
+
+
+def known(rng: random.Random, secret: Path) -> list[Item]:
+    """Programs whose verdict does not hang on what else happens."""
+    return rng.choices(KNOWN, k=100)
+
+
+def suites(rng: random.Random, secret: Path) -> list[Item]:
+    """Programs of the tests' suites in all ways of judging, C included."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "execution"))
+    import suites as of_tests
+
+    sys.path.pop(0)
+    items: list[Item] = []
+    for _ in range(64):
+        kind = rng.choice(["literal", "graded", "calls", "stdio"])
+        chance = rng.random()
+        if chance < 0.02:
+            case = StdioTests((("1 2\n3 4\n", "3\n7 7\n"),), "c", 2.0)
+            items.append((SUM_IN_C.format(rng.randrange(50)), case, Verdict.PASSED))
+        elif chance < 0.3:
+            source = rng.choice(list(of_tests.programs(of_tests.hostile_programs, kind).values()))
+            source = source.replace("$SECRET", str(secret)).replace("$PID", str(os.getpid()))
+            items.append((source, of_tests.check(kind, 0.2), None))
+        else:
+            source = rng.choice(list(of_tests.programs(of_tests.honest_programs, kind).values()))
+            items.append((source, of_tests.check(kind, 10.0), Verdict.PASSED))
+    return items
+
+
+WORK: dict[str, Callable[[random.Random, Path], list[Item]]] = {"garbage": garbage, "kills": known, "suites": suites}
+
+
+# -- the sandbox's processes -------------------------------------------------------------------------------------------
+
+
+def processes() -> dict[int, str]:
+    """Kind of each process of the sandboxes of this process: judge, zygote or program."""
+    children: dict[int, list[int]] = {}
+    names = {}
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            name, _, rest = Path(f"/proc/{entry}/stat").read_text().partition(" (")[2].rpartition(") ")
+            children.setdefault(int(rest.split()[1]), []).append(int(entry))
+            names[int(entry)] = name
+    found = {
+        pid: "judge" for pid in children.get(os.getpid(), []) if names[pid] in ("lit_rl-judge", "python", "python3")
+    }
+    level = [(child, 1) for pid in found for child in children.get(pid, [])]
+    while level:
+        pid, depth = level.pop()
+        below = children.get(pid, [])
+        # A program bears its zygote's name and has nothing below it; a zygote may be inside another.
+        found[pid] = "program" if depth >= 2 and not below and "zygote" in names[pid] else "zygote"
+        level += [(child, depth + 1) for child in below]
+    return found
+
+
+class Killer(threading.Thread):
+    """Kills one process of the sandbox after another until ``is_over`` is set."""
+
+    def __init__(self, rng: random.Random, mean_seconds: float) -> None:
+        super().__init__(daemon=True)
+        self.rng, self.mean_seconds = rng, mean_seconds
+        self.killed: Counter[str] = Counter()
+        self.is_over = threading.Event()
+
+    def run(self) -> None:
+        while not self.is_over.wait(self.rng.expovariate(1 / self.mean_seconds)):
+            found = processes()
+            if not found:
+                continue
+            kind = self.rng.choice(sorted(set(found.values())))
+            pid = self.rng.choice([pid for pid, its in found.items() if its == kind])
+            with contextlib.suppress(OSError):  # through a descriptor: the number cannot mean another process by then
+                process = os.pidfd_open(pid)
+                try:
+                    if "lit_rl" in Path(f"/proc/{pid}/comm").read_text():
+                        signal.pidfd_send_signal(process, signal.SIGKILL)
+                        self.killed[kind] += 1
+                finally:
+                    os.close(process)
+
+
+def peak_megabytes() -> int:
+    """Largest memory peak of the supervisors so far."""
+    most = 0
+    for pid in (pid for pid, kind in processes().items() if kind == "judge"):
+        with contextlib.suppress(OSError, IndexError):  # one that has ended has no peak
+            status = Path(f"/proc/{pid}/status").read_text()
+            most = max(most, int(status.partition("VmHWM:")[2].split()[0]) >> 10)
+    return most
+
+
+def usage() -> tuple[int, int]:
+    """Private memory in KiB and descriptors of this process and of the sandbox's."""
+    memory = descriptors = 0
+    for pid in (os.getpid(), *processes()):
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            memory += sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+            descriptors += len(os.listdir(f"/proc/{pid}/fd"))
+    return memory, descriptors
+
+
+def state(folder: str, supervisors: set[int]) -> dict[str, Any]:
+    """State of the machine that a sandbox must leave as it was; a control group bears its supervisor's number."""
+    groups = [str(path) for path in Path("/sys/fs/cgroup").glob("**/lit_rl-*")]
+    return {
+        "processes": sorted(processes()),
+        "folders": sorted(os.listdir(folder)),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "control groups": [path for path in groups if int(Path(path).name.split("-")[1]) in supervisors],
+    }
+
+
+# -- judging -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Found:
+    """What a run saw; ``peak`` is that of a supervisor in MB, ``killed`` counts processes by kind."""
+
+    rounds: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    peak: int = 0
+    killed: Counter[str] = field(default_factory=Counter)
+
+
+def fault_of(outcome: Outcome, expected: Verdict | None) -> str | None:
+    """Fault of a verdict; ``None`` if there is none."""
+    if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
+        return "infrastructure failure"
+    if expected is None:
+        return "a wrong program passed" if outcome.passed else None
+    return None if outcome.verdict is expected else f"{outcome.verdict} instead of {expected}"
+
+
+def run(
+    work: str,
+    seed: int,
+    minutes: float,
+    num_workers: int = 2,
+    tier: int | None = None,
+    most_rounds: int | None = None,
+    kill_seconds: float = 0.5,
+) -> Found:
+    """Judge rounds until the time is up."""
+    found, supervisors, points = Found(), set[int](), list[tuple[int, int]]()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        secret = Path(folder) / "secret"
+        secret.write_text("token")
+        before, killer = state(folder, supervisors), Killer(random.Random(seed + 1), kill_seconds)
+        began = noted = time.monotonic()
+        with Sandbox(num_workers, 256 << 20, 4 << 20, tier=tier, temporary_folder=folder) as sandbox:
+            if work == "kills":
+                killer.start()
+            while time.monotonic() - began < 60 * minutes and found.rounds != most_rounds:
+                rng = random.Random(f"{seed}/{found.rounds}")
+                at = {"seed": seed, "round": found.rounds}
+                if work == "garbage":
+                    found.faults += [at | fault for fault in sandbox_garbage.fuzz_parsers(rng, 100)]
+                supervisors |= {pid for pid, kind in processes().items() if kind == "judge"}
+                items = WORK[work](rng, secret)
+                outcomes = sandbox.judge_many([item[:2] for item in items])
+                for (source, check, expected), outcome in zip(items, outcomes, strict=True):
+                    found.verdicts[f"{expected or 'wrong'}: {outcome.verdict}"] += 1
+                    if fault := fault_of(outcome, expected):
+                        about = {"fault": fault, "check": type(check).__name__, "outcome": repr(outcome)[:2000]}
+                        found.faults.append(at | about | {"program": source})
+                found.peak = max(found.peak, peak_megabytes())
+                found.rounds += 1
+                if time.monotonic() - noted >= min(60.0, 6 * minutes):
+                    noted = time.monotonic()
+                    points.append(usage())
+                    print(f"{(noted - began) / 60:.1f} min, {found.verdicts.total()} programs, {points[-1][0]} KiB, "
+                          f"{points[-1][1]} descriptors, {len(found.faults)} faults", flush=True)  # fmt: skip
+            killer.is_over.set()
+            if killer.is_alive():
+                killer.join()
+        after = state(folder, supervisors)
+    found.killed = killer.killed
+    found.faults += [{"fault": f"{k}: {before[k]} before, {after[k]} after"} for k in after if after[k] != before[k]]
+    if found.peak > MOST_MEGABYTES:
+        found.faults.append({"fault": f"a supervisor took {found.peak} MB"})
+    if third := len(points) // 3:
+        for index, (name, slack) in enumerate((("KiB", 4096), ("descriptors", 2))):
+            middle, last = (statistics.median(p[index] for p in points[i * third :][:third]) for i in (1, 2))
+            if last > 1.1 * middle + slack:
+                found.faults.append({"fault": f"{name} grew from {middle:.0f} to {last:.0f}"})
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", choices=WORK)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--rounds", type=int, help="at most")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--tier", type=int)
+    parser.add_argument("--every", type=float, default=0.5, help="mean seconds between two kills")
+    given = parser.parse_args()
+    found = run(given.work, given.seed, given.minutes, given.workers, given.tier, given.rounds, given.every)
+    print("".join(json.dumps(fault) + "\n" for fault in found.faults), end="")
+    print(f"seed {given.seed}: {found.rounds} rounds, {found.verdicts.total()} programs, {found.killed.total()} kills, "
+          f"supervisors' peak {found.peak} MB, {len(found.faults)} faults")  # fmt: skip
+    for name, count in sorted((found.verdicts + found.killed).items()):
+        print(f"  {count:7d} {name}")
+    sys.exit(1 if found.faults else os.EX_OK)
+
+
+if __name__ == "__main__":
+    main()
