@@ -77,15 +77,15 @@ def write_samples(source: Path, path: Path) -> Iterator[str]:
         sampling = f"_{loader}_{name.rpartition('/')[2]}" if len(of_samplings) > 1 else ""
         file = path.with_stem(path.stem + sampling)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{json.dumps(sample_of(row))}\n" for row in rows))
+        samples = [sample_of(row.task_id, str((row.program or {}).get("source", ""))) for row in rows]
+        file.write_text("".join(f"{json.dumps(sample)}\n" for sample in samples))
         yield f"{file}: {len(rows)} programs for {len({row.task_id for row in rows})} problems"
 
 
-def sample_of(row: RecordedRow) -> dict[str, str]:
-    """A row's program under the name that a problem of HumanEval or MBPP has elsewhere; empty if it has none."""
-    program = str((row.program or {}).get("source", ""))
-    task_id = f"Mbpp/{row.task_id[5:]}" if row.task_id.startswith("mbpp/") else row.task_id
-    return {"task_id": task_id, "solution": program, "completion": program}
+def sample_of(task_id: str, program: str) -> dict[str, str]:
+    """A program under the name that its problem of HumanEval or MBPP has elsewhere."""
+    name = f"Mbpp/{task_id[5:]}" if task_id.startswith("mbpp/") else task_id
+    return {"task_id": name, "solution": program, "completion": program}
 
 
 def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
