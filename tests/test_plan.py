@@ -202,7 +202,7 @@ def test_adapters_alone_learn_and_whole_copies_sum_their_gradients() -> None:
     job = replace(job_of(module, "ddp", 4, 6, 3), prompt_tokens=48)
     traced = trace(module, "ddp", job, on_cpu=True)
     assert traced.parameters == PARAMETERS and 0 < traced.trained < PARAMETERS / 4
-    assert traced.received == (0, 2 * 5 * 4 * traced.trained * 2 // 6)  # a ring of six, for both micro-batches
+    assert traced.received == (0, 2 * 5 * 4 * traced.trained // 6)  # a ring of six, once for both micro-batches
 
 
 def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:

@@ -40,7 +40,8 @@ def test_the_configuration_runs(folder: Path) -> None:
     (folder / "repair.yaml").write_text(block("yaml"))
     (command,) = re.findall(r"^lit-rl (.*)$", block("bash"), re.MULTILINE)
     few = "--data.num_train_problems 26 --data.num_validation_problems 26 --data.batch_size 2"
-    less = "--model.max_rollouts 1 --trainer.val_check_interval 1 --trainer.logger.class_path CSVLogger"
+    less = "--model.max_rollouts 1 --trainer.val_check_interval 1"
+    less += " --trainer.logger.class_path CSVLogger --trainer.logger.init_args.save_dir runs"
     lit_rl.cli.main.main([*command.split(), *few.split(), *less.split()])
     (metrics,) = folder.rglob("metrics.csv")
     logged = metrics.read_text().split("\n")[0].split(",")

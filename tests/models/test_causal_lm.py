@@ -293,7 +293,7 @@ def test_a_reference_adapter_that_will_move_never_learns(byte_tokenizer: str) ->
 
 
 def test_attention_of_a_loaded_policy_is_never_cudnns(byte_tokenizer: str) -> None:
-    """Its gradients of masked rows are NaN on some cards; test_gpu.py has the gradients themselves."""
+    """Item 80: its gradients of masked rows are NaN on some cards; test_gpu.py has the gradients themselves."""
     torch.backends.cuda.enable_cudnn_sdp(True)
     loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     assert not torch.backends.cuda.cudnn_sdp_enabled()
