@@ -245,7 +245,7 @@ def test_a_policy_on_a_device_is_saved_as_one_of_the_cpu(
 
 
 def test_gradients_of_masked_attention_are_finite(byte_tokenizer: str, device: torch.device) -> None:
-    """Item 80: half a tile beyond a multiple of 128 keys, all scores at -120: cuDNN's kernel made NaN of these on an H200."""
+    """Item 80: half a tile beyond a multiple of 128 keys, all scores at -120: on an H200 cuDNN made NaN of these."""
     loaded(byte_tokenizer, device)  # a policy in the process decides which kernels attention may use
     rows, width = 704, 64
     generator = torch.Generator().manual_seed(0)

@@ -205,7 +205,7 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     none_passed = f"none of its {len(rows_in(path))} completions can be kept"
     with pytest.raises(ValueError, match=none_passed):
         CompletionFile(str(path)).problems("train")
-    with pytest.raises(FileNotFoundError, match="none.jsonl.gz"):
+    with pytest.raises(FileNotFoundError, match=r"none\.jsonl\.gz"):
         CompletionFile(str(tmp_path / "none.jsonl.gz")).problems("train")
     for name, data in (("empty", b""), ("plain", b'{"task_id": "a"}\n')):
         other = tmp_path / f"{name}.jsonl.gz"

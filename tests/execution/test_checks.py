@@ -159,7 +159,7 @@ NO_SENSE = [
     (lambda: StdioTests(CASES, compare="words"), "StdioTests.compare: expected one of lines, decimals, tokens"),
     (lambda: StdioTests(CASES, grades=(("all", 2),)), "StdioTests.grades: expected different names"),
     (lambda: RobotWorlds(()), "RobotWorlds.tests: expected at least one, got ()"),
-    (lambda: InventedWorlds(num_worlds=0), "InventedWorlds.num_worlds: expected a whole number of at least 1, got 0"),
+    (lambda: InventedWorlds(num_worlds=0), "InventedWorlds.num_worlds: expected at least 1, got 0"),
     (lambda: BuildAndRun("t", "f", 3, 1), "BuildAndRun.last_line: expected not before first_line"),
     (lambda: BuildAndRun("t", "f", 1, 1, weights=(0, 0, 0, 0)), "BuildAndRun.weights: expected four numbers"),
     (lambda: BuildAndRun("t", "f", 1, 1, build_seconds=0), "BuildAndRun.build_seconds: expected a finite number of"),
