@@ -183,9 +183,9 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
     with torch.device("meta"):
         module.load_weights()
         module.logprobs.load_reference()
-    for policy in _parts(module):
-        if isinstance(policy, CausalLM):
-            policy.shares_prompts = policy.share_prompts and job.num_shards == 1
+    for part in _parts(module):  # what a model can do is tried on weights, which are not there
+        if hasattr(part, "shares_prompts"):
+            part.shares_prompts = module.policy.share_prompts and job.num_shards == 1
     if isinstance(strategy, FSDP2Strategy):
         replicas = job.num_ranks // job.num_shards
         shape = (job.num_ranks,) if replicas == 1 else (replicas, job.num_shards)
