@@ -172,10 +172,11 @@ def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: 
 def test_configurations_to_start_from_are_traced_without_their_memory(
     config: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    before = getrusage(RUSAGE_SELF).ru_maxrss  # of tests that ran in this process earlier
     main(["plan", "--config", str(ROOT / f"configs/scaling/{config}.yaml"), "--prompt_tokens", "1024"])
     printed = capsys.readouterr().out
     assert printed.startswith(said) and "does not fit" not in printed
-    assert getrusage(RUSAGE_SELF).ru_maxrss * 1024 < 8e9
+    assert getrusage(RUSAGE_SELF).ru_maxrss <= max(before, 8e9 / 1024)
 
 
 PARAMETERS = 2048 * 128 + 128 + 4 * (2 * 128**2 + 2 * 128 * 64 + 128 + 2 * 64 + 3 * 128 * 384 + 2 * 128)

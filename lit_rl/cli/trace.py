@@ -26,7 +26,6 @@ from torch.utils._pytree import tree_leaves
 from lit_rl.engines.in_process import InProcess
 from lit_rl.errors import UsageError
 from lit_rl.functional import linear_head
-from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
@@ -262,7 +261,7 @@ class _Step:
         if not self.is_sharded and job.num_ranks > 1:  # DDP sums gradients in buckets of their own
             updating["gradients"] += sum(p.nbytes for p in self.trained)
         near = sum(n for ranks, n in received.items() if len({rank // job.ranks_per_node for rank in ranks}) == 1)
-        sizes = {name: p for name, p in module.policy.named_parameters() if f".{POLICY}." not in name}
+        sizes = {name: p for name, p in module.policy.named_parameters() if ".lora_" not in name}
         return Trace(
             parameters=sum(p.numel() for p in sizes.values()),
             trained=sum(p.numel() for p in self.trained),
