@@ -208,7 +208,7 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
                 )
 
 
-def _parts(module: Any) -> list[nn.Module]:
+def _parts(module: Any) -> list[Any]:
     return [part for part in module.children() if any(True for _ in part.parameters())]
 
 
