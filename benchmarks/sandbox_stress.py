@@ -190,7 +190,7 @@ def state(folder: str, supervisors: set[int]) -> dict[str, Any]:
 
 @dataclass
 class Found:
-    """What a run saw; ``peak`` is that of a supervisor in MB, ``killed`` counts processes by kind."""
+    """Counts of a run; ``peak`` is that of a supervisor in MB, ``killed`` counts processes by kind."""
 
     rounds: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)

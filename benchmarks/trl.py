@@ -77,7 +77,7 @@ ARMS = {
     "basics": (("lit_rl", "basics"), ("trl", "basics")),
 }
 Turn = dict[str, Any]
-"""What a side reports of its run, see ``Watch.report``."""
+"""A side's report of its run, see ``Watch.report``."""
 
 
 def write_model(folder: Path, shape: dict[str, Any], end_chance: float | None, prompts: Sequence[str]) -> None:

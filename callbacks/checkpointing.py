@@ -96,7 +96,9 @@ class Checkpointing(Checkpoint, TypedArguments):
         return self._run
 
     def keep_in(self, folder: str) -> None:
-        """Set the run's folder."""
+        """Set the run's folder, unless it was given."""
+        if self._run is not None:
+            return
         self._run = RunFolder(folder)
         if any((self._run.path / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
             raise ArgumentError("Checkpointing.folder", "a folder of the run's own", f"{folder}, which holds a model")

@@ -412,6 +412,7 @@ class GAE(TokenAdvantages):
     ) -> tuple[Tensor, Tensor]:
         require_mask(mask, token_rewards)
         require_constants(mask, token_rewards=token_rewards, values=values)
+        require_constants(bootstrap_values, bootstrap_values=bootstrap_values)
         if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
             raise ArgumentError(
                 "token_rewards", "[N, T] and bootstrap_values [N]", f"{shape_of(mask)} and {shape_of(bootstrap_values)}"

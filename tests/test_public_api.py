@@ -24,7 +24,7 @@ BASES = {"CutTask", "TranslatedTask"}
 
 
 def found(path: str) -> Any:
-    """What an entry of docs/api shows."""
+    """Names that an entry of docs/api shows."""
     try:
         return import_module(path)
     except ModuleNotFoundError:

@@ -249,6 +249,12 @@ def test_a_callback_that_is_given_takes_the_place_of_the_default_one() -> None:
     assert len(given[0].run.checkpoints()) == 3 and given[0].run.path == Path("run").absolute()
 
 
+def test_checkpoints_stay_in_the_folder_that_they_were_given() -> None:
+    own = Checkpointing("elsewhere", every_n_rollouts=1)
+    Trainer(**QUIET, run_dir="run", callbacks=[own]).fit(module(1), Sorting())
+    assert len(list(Path("elsewhere").glob("*_000001.ckpt"))) == 1 and not list(Path("run").rglob("*.ckpt"))
+
+
 @pytest.mark.parametrize(
     ("settings", "written"),
     [

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lit_rl.errors import UsageError
 from lit_rl.types import Problem
 
 
@@ -70,6 +71,10 @@ def find_overlaps(
     Source:
         Brown et al. 2020, appendix C, https://arxiv.org/abs/2005.14165
     """
+    if ngram_words < 1 or not 0 < min_share <= 1:  # 50 for one half would find nothing, and say so
+        raise UsageError(
+            f"needs ngram_words >= 1 and min_share in (0, 1], got {ngram_words} and {min_share}: correct them"
+        )
     grams = [word_ngrams(statement(problem), ngram_words) for problem in held_out]
     holders: dict[tuple[str, ...], list[int]] = {}
     for index, of_one in enumerate(grams):

@@ -42,6 +42,10 @@ def pass_at_k(num_samples: int | Tensor, num_correct: int | Tensor, k: int) -> f
         raise ValueError(
             f"num_correct must have the shape of num_samples {list(samples.shape)}, got {list(correct.shape)}"
         )
+    if k < 1:
+        raise ValueError(f"pass@k needs k >= 1, got {k}")
+    if bool(((correct < 0) | (correct > samples)).any()):
+        raise ValueError(f"num_correct must lie in 0 .. num_samples, got {correct.tolist()} of {samples.tolist()}")
     if samples.numel() and int(samples.min()) < k:
         raise ValueError(f"pass@{k} needs num_samples >= {k}, got {int(samples.min())}")
     # In double, and exact at both ends: c = 0 gives 0, and n - c < k meets a factor 0 and gives 1.

@@ -13,7 +13,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.masking import require_mask
+from lit_rl.functional.masking import require_constants, require_mask
 
 Truncation = Literal["bootstrap", "zero", "mask"]
 """Treatment of completions cut at the token limit; see :func:`treat_truncation`."""
@@ -38,6 +38,7 @@ def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> 
         tensor([[2., 0., 2.]])
     """
     require_mask(mask, token_rewards)
+    require_constants(mask, token_rewards=token_rewards)
     kept = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
     following = kept.new_zeros(kept.shape[0])
     returns = torch.zeros_like(kept)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lit_rl.data.contamination import Overlap, find_overlaps
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.mbpp import MBPP
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 
@@ -41,3 +44,12 @@ def test_real_benchmarks_are_found_in_themselves_and_not_in_each_other(real_data
     own = find_overlaps(problems, problems)
     assert {o.train_id for o in own if o.train_id == o.held_out_id and o.share == 1.0} == {p.task_id for p in problems}
     assert find_overlaps(mbpp.problems("train"), problems) == []
+
+
+@pytest.mark.parametrize("wrong", [{"min_share": 50}, {"min_share": 0}, {"ngram_words": 0}])
+def test_limits_that_would_find_nothing_or_everything_are_refused(wrong):
+    """50 for one half: no pair has that share, and the answer would be that nothing overlaps."""
+    problem = Problem("a", "Add two numbers and return their sum as a text of ten digits.", TokenTarget())
+    assert find_overlaps([problem], [problem], ngram_words=3)
+    with pytest.raises(UsageError, match="min_share in"):
+        find_overlaps([problem], [problem], **{"ngram_words": 3, **wrong})

@@ -24,3 +24,10 @@ def test_equals_the_share_of_draws_with_a_good_sample() -> None:
 def test_large_counts_are_as_exact_as_small_ones() -> None:
     exact = 1 - Fraction(comb(9997, 100), comb(10000, 100))
     assert pass_at_k(10_000, 3, 100) == pytest.approx(float(exact), rel=1e-12)
+
+
+@pytest.mark.parametrize(("samples", "correct", "k"), [(4, 5, 2), (4, -1, 2), (4, 2, 0), (4, 2, 5)])
+def test_counts_that_no_draw_can_have_are_refused(samples: int, correct: int, k: int) -> None:
+    """The product would give a number all the same, above 1 or below 0."""
+    with pytest.raises(ValueError, match=r"pass@|num_correct"):
+        pass_at_k(samples, correct, k)

@@ -101,3 +101,16 @@ def test_three_beliefs_about_truncation(treatment: Truncation, want: list[list[f
     advantages, _ = gae(rewards, values, loss_mask, gamma=1.0, gae_lambda=0.95, tails=bootstrap)
     torch.testing.assert_close(advantages, rows(*want))
     assert loss_mask.flatten().tolist() == [treatment != "mask", True]
+
+
+@pytest.mark.parametrize("moving", ["token_rewards", "values", "bootstrap_values"])
+def test_advantages_of_a_critic_that_moves_are_refused(moving: str) -> None:
+    """The policy's loss would move the critic through them."""
+    mask = torch.ones(2, 3, dtype=torch.bool)
+    given = {name: torch.zeros(2, 3) for name in ("token_rewards", "values")} | {"bootstrap_values": torch.zeros(2)}
+    given[moving].requires_grad_()
+    with pytest.raises(ValueError, match=f"{moving} is a constant"):
+        GAE().estimate(given["token_rewards"], given["values"], mask, given["bootstrap_values"])
+    if moving == "token_rewards":
+        with pytest.raises(ValueError, match="token_rewards is a constant"):
+            reward_to_go(given[moving], mask)

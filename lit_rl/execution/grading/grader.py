@@ -104,7 +104,7 @@ class _Progress:
 
     line: int | None = None
     stops = True
-    """Whether tests end with the first that fails."""
+    """True where tests end with the first that fails."""
 
     def attempt(self, test: Callable[[], Any]) -> None:
         """Run a test, or a function of several."""
