@@ -247,14 +247,16 @@ class _Step:
             flops, received = live.flops * job.num_microbatches, _times(live.received, job.num_microbatches)
             received += of_engine
             passes, steps = module.update.epochs * job.num_microbatches, module.update.steps
-            for times, is_last in ((passes - steps, False), (steps, True)):
+            last = min(passes, steps)
+            for times, is_last in ((passes - last, False), (last, True)):
                 if times > 0:
                     live.flops, live.received = 0, Counter()
                     with sums_of_gradients(module, is_last, whole=self.whole_gradients):
                         losses = self.learn(micro, live)
                     flops, received = flops + live.flops * times, received + _times(live.received, times)
-            if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss, or masters alone
-                reduced = sum(p.nbytes for p in self.masters) or losses * sum(p.nbytes for p in self.trained)
+            if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss; beside masters all at once
+                moved = sum(p.nbytes for group in self.optimizer.param_groups for p in group["params"])
+                reduced = moved if self.masters else moved * losses
                 received[tuple(range(job.num_ranks))] = 2 * reduced * steps * (job.num_ranks - 1) // job.num_ranks
             self.step(live)
             updating = _in_floats(live.peak)
