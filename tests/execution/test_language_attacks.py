@@ -5,6 +5,7 @@ import suites
 from whole_attacks import CALLS, WHOLE
 
 from lit_rl.execution.languages import how_to_install, toolchain
+from lit_rl.execution.worker import SandboxError
 
 GROUPS = [(kind, language) for kind, named in (("whole", WHOLE), ("calls", CALLS)) for language in named]
 QUICK = [("calls", "javascript"), ("whole", "cpp")]
@@ -15,6 +16,16 @@ def need(language):
         pytest.skip(how_to_install(language))
 
 
+def attacks_that_hold(tier, kind, language, every=1):
+    need(language)
+    try:
+        return suites.run_language(tier, kind, language, every)
+    except SandboxError as error:
+        if "only root may enter" not in str(error):
+            raise
+        pytest.skip(f"{error}")  # a compiler in root's own folder
+
+
 def test_there_are_as_many_attacks_as_promised():
     for language in ("javascript", "java", "go", "rust"):
         assert len(WHOLE[language]) >= 25
@@ -23,16 +34,14 @@ def test_there_are_as_many_attacks_as_promised():
 
 @pytest.mark.parametrize(("kind", "language"), QUICK)
 def test_some_attacks(kind, language):
-    need(language)
-    assert suites.run_language(0, kind, language, every=12) == []
+    assert attacks_that_hold(0, kind, language, every=12) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "language"), GROUPS)
 @pytest.mark.parametrize("tier", [0, 1])
 def test_no_attack_passes_or_is_masked(tier, kind, language):
-    need(language)
-    assert suites.run_language(tier, kind, language) == []
+    assert attacks_that_hold(tier, kind, language) == []
 
 
 @pytest.mark.slow
