@@ -35,12 +35,12 @@ import lightning.pytorch as pl
 import torch
 from bare_trainer import bare_trainer
 
-from lit_rl.advantages import BatchMean
 from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, PreferencePairs
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox
-from lit_rl.losses import Clipped
+from lit_rl.math.advantages import BatchMean
+from lit_rl.math.losses import Clipped
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import (
     DPO,

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from lit_rl import Basics, CausalLM, Sampling, Sandbox, Update
 from lit_rl.engines import InProcess
-from lit_rl.functional import kl_estimate, kl_penalised_rewards
+from lit_rl.math import kl_estimate, kl_penalised_rewards
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.minibatches import all_microbatches, deal, microbatches_of
 from lit_rl.rollout import write_rows

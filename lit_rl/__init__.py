@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lit_rl.execution import CallTests as CallTests
     from lit_rl.execution import Sandbox as Sandbox
     from lit_rl.execution import StdioTests as StdioTests
-    from lit_rl.losses import Loss as Loss
+    from lit_rl.math.losses import Loss as Loss
     from lit_rl.models import CausalLM as CausalLM
     from lit_rl.models import LoRA as LoRA
     from lit_rl.models import SeparateCritic as SeparateCritic

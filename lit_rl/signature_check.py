@@ -465,13 +465,13 @@ def find_class(name: str, home: type, path: str) -> Any:
 
 _KNOWN = ("lit_rl.", "lightning.", "torch.")
 _HOMES = (
-    "advantages",
     "callbacks",
     "data",
-    "divergences",
     "engines",
     "execution",
-    "losses",
+    "math.advantages",
+    "math.divergences",
+    "math.losses",
     "models",
     "modules",
     "rewards",

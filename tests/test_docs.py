@@ -33,7 +33,7 @@ from support.tiny_models import TINY_QWEN2
 
 import lit_rl.__main__
 import lit_rl.cli.main
-import lit_rl.functional
+import lit_rl.math
 import lit_rl.reports.diagnosis
 import lit_rl.rollout
 from lit_rl import CausalLM

@@ -19,7 +19,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, write_pairs
 from lit_rl.engines import InProcess
 from lit_rl.execution import ReferenceText
-from lit_rl.losses import TruncatedWeights
+from lit_rl.math.losses import TruncatedWeights
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.sampling import RunningBatch, StreamKey
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule

@@ -25,8 +25,8 @@ from lit_rl import (
     TestsReward,
     Update,
 )
-from lit_rl.advantages import GroupMean
-from lit_rl.losses import Clipped
+from lit_rl.math.advantages import GroupMean
+from lit_rl.math.losses import Clipped
 from on_gpu.measuring import Row
 
 MAX_TOKENS = 40

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from lit_rl.advantages import GAE
 from lit_rl.data import Corridor
+from lit_rl.math.advantages import GAE
 from lit_rl.models import CorridorCritic, CorridorPolicy
 from lit_rl.modules import PPO, CriticUpdate, Update
 from lit_rl.rewards import CorridorReward

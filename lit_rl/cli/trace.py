@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_leaves
 
 from lit_rl.engines.in_process import InProcess
 from lit_rl.errors import UsageError
-from lit_rl.functional import linear_head
+from lit_rl.math import linear_head
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule

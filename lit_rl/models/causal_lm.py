@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.errors import ArgumentError, UsageError, seed_or_global, shown
-from lit_rl.functional.logprobs import (
+from lit_rl.math.logprobs import (
     Compare,
     TokenLogits,
     completion_divergences,

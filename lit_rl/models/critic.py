@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.errors import UsageError
-from lit_rl.functional.logprobs import completion_positions
-from lit_rl.functional.masking import ends
+from lit_rl.math.logprobs import completion_positions
+from lit_rl.math.masking import ends
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import text_config

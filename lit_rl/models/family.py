@@ -20,8 +20,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.errors import UsageError
-from lit_rl.functional.linear_head import LinearHead, narrowed
-from lit_rl.functional.logprobs import Projection
+from lit_rl.math.linear_head import LinearHead, narrowed
+from lit_rl.math.logprobs import Projection
 from lit_rl.training.ranks import evaluating
 
 

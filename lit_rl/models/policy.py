@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
-from lit_rl.functional.logprobs import Compare, TokenLogits
+from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.reference import FrozenScorer

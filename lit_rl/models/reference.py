@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.functional.logprobs import TokenLogits
+from lit_rl.math.logprobs import TokenLogits
 from lit_rl.models.adapters import (
     POLICY,
     REFERENCE,

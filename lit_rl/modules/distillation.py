@@ -17,10 +17,10 @@ from typing import Any, Literal, Unpack
 
 from torch import Tensor
 
-from lit_rl.divergences import JSD, Divergence, SampledReverseKL
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
-from lit_rl.functional.masking import aggregate
+from lit_rl.math.divergences import JSD, Divergence, SampledReverseKL
+from lit_rl.math.masking import aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.grpo import GRPO, GRPOOptions

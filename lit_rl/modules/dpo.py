@@ -21,7 +21,7 @@ from torch.nn.functional import logsigmoid
 
 from lit_rl.data.preferences import pair_of
 from lit_rl.errors import ArgumentError
-from lit_rl.functional.masking import aggregate, loss_denominator, require_constants, shape_of
+from lit_rl.math.masking import aggregate, loss_denominator, require_constants, shape_of
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.text_module import Metrics, TextModule, TextOptions

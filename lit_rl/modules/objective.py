@@ -11,10 +11,8 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from lit_rl.errors import ArgumentError, UsageError, shown
-from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
-from lit_rl.functional.masking import AggregateMode, masked_mean
-from lit_rl.functional.ratios import RatioLevel, approximate_kl
-from lit_rl.losses import (
+from lit_rl.math.kl import KLKind, kl_estimate, kl_penalised_rewards
+from lit_rl.math.losses import (
     CISPO,
     Clipped,
     Correction,
@@ -23,6 +21,8 @@ from lit_rl.losses import (
     Tokens,
     TruncatedWeights,
 )
+from lit_rl.math.masking import AggregateMode, masked_mean
+from lit_rl.math.ratios import RatioLevel, approximate_kl
 from lit_rl.signature_check import NonNegativeFloat, typed_group
 from lit_rl.types import Experience
 
@@ -45,19 +45,19 @@ class Objective:
     """Loss that the policy minimises.
 
     Args:
-        loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.losses` or one of your own.
+        loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.math.losses` or your own.
         ratio_level: ratio of each ``token``, of the ``sequence`` (GSPO, length-normalised) or its product
             (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
             with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
-        kl_kind: its estimator; see :func:`lit_rl.functional.kl.kl_estimate` for what each one's gradient is. ``None``
+        kl_kind: its estimator; see :func:`lit_rl.math.kl.kl_estimate` for what each one's gradient is. ``None``
             for the one whose gradient is that of the KL: ``k1`` in the reward and ``k3_weighted`` in the loss.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
             ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
         correction: weigh each token's loss by its probability when the rollout's updates begin over its probability
-            under the sampler, by a class such as :class:`lit_rl.losses.TruncatedWeights` (TIS) or
-            :class:`lit_rl.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. The old policy of the loss's ratio
+            under the sampler, by a class such as :class:`lit_rl.math.losses.TruncatedWeights` (TIS) or
+            :class:`lit_rl.math.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. The old policy of the ratio
             is then the one at that beginning, for stale rows too. ``auto`` is ``TruncatedWeights`` where other weights
             may have sampled, by an engine that holds its own or by ``staleness``, and no weights elsewhere.
     """

@@ -22,16 +22,16 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lit_rl.advantages import GAE, TokenAdvantages
 from lit_rl.errors import ArgumentError, shown
-from lit_rl.functional.masking import (
+from lit_rl.math.advantages import GAE, TokenAdvantages
+from lit_rl.math.masking import (
     SumOverRanks,
     aggregate,
     masked_moments,
     masked_whiten,
     require_constants,
 )
-from lit_rl.functional.returns import Truncation, treat_truncation
+from lit_rl.math.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.modules.minibatches import all_microbatches, on_every_rank
@@ -207,7 +207,7 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
         loss = 1/2 max((values - returns)^2, (near - returns)^2)
 
     The gradient vanishes once a value has moved by ``value_clip`` towards its return. Without a clip this is half the
-    squared error. Reduce with :func:`lit_rl.functional.masking.aggregate`, by the denominator of the whole update like
+    squared error. Reduce with :func:`lit_rl.math.masking.aggregate`, by the denominator of the whole update like
     the policy loss; the 1/2 is here, once.
 
     Args:
@@ -249,7 +249,7 @@ def explained_variance(
         values: [N, T] reward units.
         returns: [N, T] reward units.
         mask: [N, T] bool.
-        sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`; called four times.
+        sum_over_ranks: as in :func:`lit_rl.math.masking.masked_whiten`; called four times.
 
     Returns:
         Scalar, at most 1, without gradient; 0 where the returns do not vary and nothing can be explained.

@@ -2,7 +2,7 @@
 
     1. sample completions and run their programs                     RolloutModule.collect
     2. advantage of a token = discounted reward from it on - baseline     make_experience
-    3. minimise -advantage * log-probability                         lit_rl/losses.py, ``PolicyGradient``
+    3. minimise -advantage * log-probability                         lit_rl/math/losses.py, ``PolicyGradient``
 
 The deltas of the lecture on sorting replace step 2 where they are given: ``NoBaseline()`` for its ``rewards``,
 ``GroupMean(normalize="none")`` for ``centered_rewards``, ``GroupMean(eps=1e-5)`` for ``normalized_rewards``, and
@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.functional.returns import reward_to_go
-from lit_rl.losses import PolicyGradient
+from lit_rl.math.advantages import Baseline, NoBaseline, RowAdvantages
+from lit_rl.math.losses import PolicyGradient
+from lit_rl.math.returns import reward_to_go
 from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import LoopOptions, RolloutModule
@@ -37,14 +37,14 @@ class REINFORCE(RolloutModule):
         policy: the policy to train.
         rewards: reward terms.
         objective: the policy's loss; by default the plain policy gradient. A KL to the reference is added to the loss.
-        baseline: subtracted from the reward-to-go: a :class:`lit_rl.advantages.Baseline` that is not normalized, as
+        baseline: subtracted from the reward-to-go: a :class:`lit_rl.math.advantages.Baseline` without normalization, as
             ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks).
         gamma: discount per token.
         credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
             credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the
             rest on the last token; ``tokens`` spreads it over the tokens of that place and the rest over the
             program, so that later tokens are credited with less of it.
-        deltas: instead of reward-to-go and baseline, one number per completion: a class of :mod:`lit_rl.advantages`.
+        deltas: instead of reward-to-go and baseline, one per completion: a class of :mod:`lit_rl.math.advantages`.
         sampling: how training samples.
         **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 

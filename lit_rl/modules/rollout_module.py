@@ -17,11 +17,11 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
-from lit_rl.advantages import RowAdvantages
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import UnitTests
 from lit_rl.execution.interface import ProgramRunner
-from lit_rl.functional.masking import aggregate, loss_denominator
+from lit_rl.math.advantages import RowAdvantages
+from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import StreamKey
@@ -495,7 +495,7 @@ def _require_fresh(collect: Collect, objective: Objective, sampling: Sampling) -
     if collect.staleness and not objective.compares_with_sampler:
         raise UsageError(
             "staleness 1 trains on rows that older weights sampled, and nothing in the objective makes up for that: "
-            "set objective.correction, such as lit_rl.losses.TruncatedWeights, or staleness to 0"
+            "set objective.correction, such as lit_rl.math.losses.TruncatedWeights, or staleness to 0"
         )
     if collect.max_resamples and sampling.num_samples < 2:
         raise UsageError(

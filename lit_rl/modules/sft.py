@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import UsageError
-from lit_rl.functional.masking import aggregate, loss_denominator
+from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import reference_answer, restore_rows
 from lit_rl.rollout.collector import pad_conversations

@@ -12,7 +12,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
 from lit_rl.execution.interface import Verdict
-from lit_rl.functional.pass_at_k import pass_at_k
+from lit_rl.math.pass_at_k import pass_at_k
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means

@@ -39,7 +39,7 @@ from torch import Tensor
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import SourceReader, without_future
-from lit_rl.functional.masking import last_tokens
+from lit_rl.math.masking import last_tokens
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
 from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, integers
 

@@ -14,8 +14,8 @@ from support.privileged import Longer
 from support.small_runs import Brief, EvenBytes, Words, grouped
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.advantages import GroupMean
-from lit_rl.divergences import JSD
+from lit_rl.math.advantages import GroupMean
+from lit_rl.math.divergences import JSD
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Distil, Distillation, Objective, RolloutModule
 from lit_rl.rewards.term import TermScore

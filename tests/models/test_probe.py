@@ -10,7 +10,7 @@ from support.families import config_of
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.errors import ArgumentError
-from lit_rl.functional.linear_head import LinearHead
+from lit_rl.math.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA, decoding, probe
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.family import UnsupportedModelError, check_projection, decoder_of, projection

@@ -13,7 +13,7 @@ from support.completions import FixedScores, batch, inside, judged
 from torch import Tensor
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.functional.returns import reward_to_go
+from lit_rl.math.returns import reward_to_go
 from lit_rl.rewards import ALL_TEXT, Composite, RewardOutput, Span, TermScore, TestsReward
 from lit_rl.rewards.places import Credit, place_rewards, terminal
 

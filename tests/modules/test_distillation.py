@@ -16,10 +16,10 @@ from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, Plays
 from torch import Tensor
 
-from lit_rl.divergences import JSD, SampledReverseKL
 from lit_rl.errors import UsageError
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.math.divergences import JSD, SampledReverseKL
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Distil, Distillation, RolloutModule

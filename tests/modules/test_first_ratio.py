@@ -13,7 +13,7 @@ from support.ranks import on_ranks
 from support.small_runs import Brief, EvenBytes, Words, quiet_trainer
 from torch import Tensor
 
-from lit_rl.divergences import JSD
+from lit_rl.math.divergences import JSD
 from lit_rl.models import FSDP2Strategy, LoRA, SeparateCritic
 from lit_rl.modules import GRPO, PPO, Distillation, Objective, Update
 from lit_rl.modules.distillation import Distil

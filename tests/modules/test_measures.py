@@ -21,7 +21,7 @@ from support.two_turns import rows_of
 
 from lit_rl.engines import Engine, InProcess, Session
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.losses import TruncatedWeights
+from lit_rl.math.losses import TruncatedWeights
 from lit_rl.models import CorridorPolicy, Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Collect, Objective, RolloutModule

@@ -12,8 +12,7 @@ from support.two_turns import rows_of
 from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Collect, Objective, SeparateCritic, TestsReward, Update
 from lit_rl.engines import InProcess
 from lit_rl.errors import UsageError
-from lit_rl.functional.masking import aggregate, loss_denominator
-from lit_rl.losses import (
+from lit_rl.math.losses import (
     CISPO,
     Clipped,
     ImportanceSampling,
@@ -22,6 +21,7 @@ from lit_rl.losses import (
     Tokens,
     TruncatedWeights,
 )
+from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.modules import RolloutModule
 from lit_rl.types import Experience, Sampling
 

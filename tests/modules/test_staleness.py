@@ -17,12 +17,12 @@ from support.late_verdicts import Counting, Late, PassedAndEven, Programs
 from support.slow_cases import slow_but
 from support.small_runs import Scored, fit, weights
 
-from lit_rl.advantages import NoBaseline
 from lit_rl.data import Corridor
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.engines import Engine, InProcess, Session
-from lit_rl.losses import (
+from lit_rl.math.advantages import NoBaseline
+from lit_rl.math.losses import (
     CISPO,
     Clipped,
     Correction,

@@ -15,7 +15,7 @@ from support.completions import batch, judged, letters, problem
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.functional.returns import reward_to_go
+from lit_rl.math.returns import reward_to_go
 from lit_rl.rewards import Composite, RewardTerm, SyntaxReward, TestsReward
 from lit_rl.rewards.places import place_rewards
 from lit_rl.rewards.python_prefix import first_rejected

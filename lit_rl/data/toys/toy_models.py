@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.functional.logprobs import Compare, TokenLogits
-from lit_rl.functional.masking import ends
+from lit_rl.math.logprobs import Compare, TokenLogits
+from lit_rl.math.masking import ends
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
 from lit_rl.models.decoding import Decoding

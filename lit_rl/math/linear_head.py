@@ -65,7 +65,7 @@ def head_logprobs_and_entropy(
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probability of each target and entropy of its distribution under an output matrix.
 
-    Formulas and arguments are those of :func:`lit_rl.functional.logprobs.chunked_logprobs_and_entropy`; a block of
+    Formulas and arguments are those of :func:`lit_rl.math.logprobs.chunked_logprobs_and_entropy`; a block of
     logits has at most ``max_logits`` entries (at least one entry of the vocabulary for each row). The softmax
     is summed up block by block, so the logits of all M tokens never exist together:
 

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.masking import require_constants, require_mask
+from lit_rl.math.masking import require_constants, require_mask
 
 KLKind = Literal["k1", "k2", "k3", "k3_weighted"]
 """Estimator of the divergence; see :func:`kl_estimate`."""

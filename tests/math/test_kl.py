@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
-from lit_rl.functional.ratios import approximate_kl, importance_weights, log_ratio
+from lit_rl.math.kl import KLKind, kl_estimate, kl_penalised_rewards
+from lit_rl.math.ratios import approximate_kl, importance_weights, log_ratio
 
 POLICY_LOGITS = torch.tensor([0.3, -0.7, 1.1, 0.0, -0.2], dtype=torch.float64)
 REFERENCE = torch.log_softmax(torch.tensor([0.0, 0.5, 0.4, -1.0, 0.2], dtype=torch.float64), 0)

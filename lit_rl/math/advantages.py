@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import ArgumentError, UsageError, shown
-from lit_rl.functional.masking import (
+from lit_rl.math.masking import (
     SumOverRanks,
     group_sizes,
     lay_out,
@@ -69,7 +69,7 @@ class RowAdvantages(TypedArguments, ABC):
             scores: [N] reward units, minus the KL if that is subtracted from the reward.
             valid: [N] bool; False for rows without a score of their own, whose advantage must be 0.
             group_ids: [N] int64; rows with the same number answer the same prompt. They need not be adjacent, nor need
-                groups have the same size; :func:`lit_rl.functional.masking.lay_out` makes a table of them.
+                groups have the same size; :func:`lit_rl.math.masking.lay_out` makes a table of them.
 
         Returns:
             [N].
@@ -293,7 +293,7 @@ def decoupled_advantages(
         valid: [N] bool.
         group_ids: [N] int64.
         baseline: compares one term's values; :class:`GroupMean` in the paper.
-        sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`.
+        sum_over_ranks: as in :func:`lit_rl.math.masking.masked_whiten`.
         eps: added to the standard deviation.
 
     Returns:
@@ -369,7 +369,7 @@ class TokenAdvantages(TypedArguments, ABC):
             values: [N, T] the critic's value before each token, reward units. No gradient.
             mask: [N, T] bool, tokens of the policy; it has gaps between the policy's turns.
             bootstrap_values: [N] value after the last token, 0 where nothing follows; see
-                :func:`lit_rl.functional.returns.treat_truncation`.
+                :func:`lit_rl.math.returns.treat_truncation`.
 
         Returns:
             Advantages [N, T] and the critic's targets [N, T], reward units, 0 outside the mask.

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import (
+from lit_rl.math.advantages import (
     BatchMean,
     GroupMean,
     LeaveOneOut,

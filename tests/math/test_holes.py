@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import GAE
-from lit_rl.functional import (
+from lit_rl.math import (
     aggregate,
     approximate_kl,
     kl_penalised_rewards,
@@ -19,7 +18,8 @@ from lit_rl.functional import (
     masked_whiten,
     reward_to_go,
 )
-from lit_rl.functional.masking import AggregateMode, ends, last_tokens
+from lit_rl.math.advantages import GAE
+from lit_rl.math.masking import AggregateMode, ends, last_tokens
 
 N, T = 5, 9
 FILLED = torch.tensor([9, 4, 1, 6, 0])

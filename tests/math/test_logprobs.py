@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.functional.linear_head import LinearHead
-from lit_rl.functional.logprobs import (
+from lit_rl.math.linear_head import LinearHead
+from lit_rl.math.logprobs import (
     chunked_logprobs_and_entropy,
     completion_logprobs,
     completion_positions,
@@ -222,7 +222,7 @@ def test_blocks_are_changed_in_place_and_inputs_are_not(entropy: bool, temperatu
 
 
 def test_rows_are_taken_in_ranges_whose_gradients_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lit_rl.functional.linear_head._ROWS", 5)
+    monkeypatch.setattr("lit_rl.math.linear_head._ROWS", 5)
     head = LinearHead(*head_tensors(True)[1:])
     hidden = head_tensors(True)[0]
     for ours, theirs in zip(scores(head, hidden, 2, True, 1.0), scores(head, hidden, TOKENS, True, 1.0), strict=True):

@@ -17,15 +17,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import GAE
-from lit_rl.functional import (
+from lit_rl.math import (
     aggregate,
     kl_estimate,
     loss_denominator,
 )
-from lit_rl.functional.kl import KLKind
-from lit_rl.functional.masking import AggregateMode
-from lit_rl.losses import CISPO, Clipped, Tokens
+from lit_rl.math.advantages import GAE
+from lit_rl.math.kl import KLKind
+from lit_rl.math.losses import CISPO, Clipped, Tokens
+from lit_rl.math.masking import AggregateMode
 
 pytestmark = pytest.mark.peers
 

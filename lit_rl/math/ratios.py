@@ -12,8 +12,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lit_rl.functional.kl import LOG_RATIO_LIMIT, kl_estimate
-from lit_rl.functional.masking import (
+from lit_rl.math.kl import LOG_RATIO_LIMIT, kl_estimate
+from lit_rl.math.masking import (
     masked_mean,
     require_constants,
     require_mask,

@@ -13,7 +13,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.masking import require_constants, require_mask
+from lit_rl.math.masking import require_constants, require_mask
 
 Truncation = Literal["bootstrap", "zero", "mask"]
 """Treatment of completions cut at the token limit; see :func:`treat_truncation`."""
@@ -71,7 +71,7 @@ def treat_truncation(
 
     Returns:
         The mask [N, T] for advantages and loss, and the ``bootstrap_values`` [N] of
-        :meth:`lit_rl.advantages.TokenAdvantages.estimate`.
+        :meth:`lit_rl.math.advantages.TokenAdvantages.estimate`.
 
     Source:
         Pardo et al. 2018, https://arxiv.org/abs/1712.00378

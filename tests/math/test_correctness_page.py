@@ -8,7 +8,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import lit_rl.functional as functional
+from lit_rl import math
 
 TESTS = Path(__file__).parent
 PAGE = TESTS.parent.parent / "docs" / "correctness.md"
@@ -64,7 +64,7 @@ def test_no_public_function_changes_its_inputs_in_place() -> None:
     Only ``linear_head`` calls some, on blocks of logits that it made itself; ``test_logprobs.py`` watches its
     inputs.
     """
-    for path in Path(inspect.getfile(functional)).parent.glob("*.py"):
+    for path in Path(inspect.getfile(math)).parent.glob("*.py"):
         if path.name == "linear_head.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):

@@ -8,7 +8,7 @@ from math import comb
 
 import pytest
 
-from lit_rl.functional.pass_at_k import pass_at_k
+from lit_rl.math.pass_at_k import pass_at_k
 
 
 def test_equals_the_share_of_draws_with_a_good_sample() -> None:

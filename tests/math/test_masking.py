@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.functional.masking import (
+from lit_rl.math.masking import (
     AggregateMode,
     aggregate,
     group_sizes,

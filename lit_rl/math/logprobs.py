@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from lit_rl.functional.linear_head import LinearHead, head_logprobs_and_entropy
-from lit_rl.functional.masking import require_mask
+from lit_rl.math.linear_head import LinearHead, head_logprobs_and_entropy
+from lit_rl.math.masking import require_mask
 
 Projection = Callable[[Tensor], Tensor]
 """Hidden states [m, H] to logits [m, V]: the output matrix, or more."""
@@ -131,7 +131,7 @@ def completion_divergences(
     """Log-probability and entropy of every completion token, and its divergence from a teacher.
 
     Arguments as of :func:`completion_logprobs`, the teacher's logits of the M tokens that count, row by row, and a
-    divergence such as :class:`lit_rl.divergences.JSD`. The logits of policy and teacher exist for ``chunk_tokens``
+    divergence such as :class:`lit_rl.math.divergences.JSD`. The logits of policy and teacher exist for ``chunk_tokens``
     tokens at a time; beyond one chunk they are computed again in the backward.
 
     Returns:
@@ -180,7 +180,7 @@ def chunked_logprobs_and_entropy(
         entropy  = -sum_v p_v log p_v,   p = softmax(z)
 
     Logits of ``chunk_tokens`` x V at most exist at one time; one chunk is kept as it is. Beyond one chunk a
-    :class:`lit_rl.functional.linear_head.LinearHead` is summed up by blocks of the vocabulary, with a backward of its
+    :class:`lit_rl.math.linear_head.LinearHead` is summed up by blocks of the vocabulary, with a backward of its
     own; with any other ``project`` chunks of tokens are computed again in the backward. The softmax runs in float32
     (float64 for float64 logits) whatever the model's precision. If ``project`` talks to other ranks, all ranks need
     equally many chunks.

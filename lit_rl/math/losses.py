@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.functional.masking import masked_mean, shape_of
-from lit_rl.functional.ratios import RatioLevel, importance_weights, log_ratio
+from lit_rl.math.masking import masked_mean, shape_of
+from lit_rl.math.ratios import RatioLevel, importance_weights, log_ratio
 from lit_rl.signature_check import PositiveFloat, PositiveShare, TypedArguments
 
 __all__ = [
@@ -46,7 +46,7 @@ class Tokens:
         sampler_logprobs: [n, T] nats that the sampler itself reported; see :attr:`Loss.reads_sampler_logprobs`.
         advantages: [n, T] or [n, 1]. No gradient.
         mask: [n, T] bool, tokens that count.
-        level: what a ratio is about, see :func:`lit_rl.functional.ratios.log_ratio`.
+        level: what a ratio is about, see :func:`lit_rl.math.ratios.log_ratio`.
     """
 
     logprobs: Tensor
@@ -291,7 +291,7 @@ class TruncatedWeights(Correction):
     Args:
         cap: largest weight.
         level: ratio of each ``token``; of the ``sequence_product``, the whole completion, which is unbiased without the
-            cap; or of the ``sequence``, its geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
+            cap; or of the ``sequence``, its geometric mean. See :func:`lit_rl.math.ratios.log_ratio`.
 
     Source:
         Ionides 2008, https://doi.org/10.1198/106186008X320456
@@ -322,7 +322,7 @@ class MaskedBand(Correction):
         low: smallest weight that is kept, at most 1.
         high: largest, at least 1; both by default as in IcePop.
         level: ratio of each ``token``, of the ``sequence_product``, the whole completion, or of the ``sequence``, its
-            geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
+            geometric mean. See :func:`lit_rl.math.ratios.log_ratio`.
         negative_only: drop only tokens with a negative advantage; others outside the band have its nearest border.
 
     Source:

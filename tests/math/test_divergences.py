@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.divergences import JSD, SampledReverseKL
-from lit_rl.functional.linear_head import LinearHead
-from lit_rl.functional.logprobs import completion_divergences
+from lit_rl.math.divergences import JSD, SampledReverseKL
+from lit_rl.math.linear_head import LinearHead
+from lit_rl.math.logprobs import completion_divergences
 
 BETAS = [1.0, 0.0, 0.5, 0.2]
 OPTIONS: list[dict[str, Any]] = [{}, {"clip": 0.3}, {"temperature": 2.0}]

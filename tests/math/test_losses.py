@@ -10,9 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.functional.masking import aggregate, loss_denominator
-from lit_rl.functional.ratios import RatioLevel
-from lit_rl.losses import (
+from lit_rl.math.losses import (
     CISPO,
     Clipped,
     Correction,
@@ -25,6 +23,8 @@ from lit_rl.losses import (
     TruncatedWeights,
     Unclipped,
 )
+from lit_rl.math.masking import aggregate, loss_denominator
+from lit_rl.math.ratios import RatioLevel
 
 
 def tokens(level: Any = "token") -> Tokens:

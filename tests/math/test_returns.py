@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import GAE
-from lit_rl.functional.masking import masked_whiten
-from lit_rl.functional.returns import Truncation, reward_to_go, treat_truncation
+from lit_rl.math.advantages import GAE
+from lit_rl.math.masking import masked_whiten
+from lit_rl.math.returns import Truncation, reward_to_go, treat_truncation
 
 
 def rows(*values: list[float]) -> Tensor:
