@@ -33,7 +33,7 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.data import MBPP, HumanEval, MBPPPlus
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.math.losses import Clipped
-from lit_rl.models.loading.checkpoints import write_model
+from lit_rl.models.loading.export import write_model
 from lit_rl.rewards import LintReward
 from lit_rl.types import Problem
 

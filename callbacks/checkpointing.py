@@ -22,14 +22,13 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
-from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution import SandboxError
-from lit_rl.models.loading.sources import ADAPTER_CONFIG
-from lit_rl.reports.run_files.settings import changes_on_resume, settings_of
+from lit_rl.run_files.settings import changes_on_resume, settings_of
 from lit_rl.signature_check import PositiveFloat, PositiveInt, TypedArguments
+from lit_rl.training.checkpoints import RunFolder, holds_model, remove
+from lit_rl.training.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.training.ranks import gather_over_ranks
 
 
@@ -100,7 +99,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         if self._run is not None:
             return
         self._run = RunFolder(folder)
-        if any((self._run.path / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
+        if holds_model(self._run.path):
             raise ArgumentError("Checkpointing.folder", "a folder of the run's own", f"{folder}, which holds a model")
 
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:

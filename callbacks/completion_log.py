@@ -9,9 +9,10 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 
 from lit_rl.reports.diagnosis.history import Decode
+from lit_rl.reports.recorded_rows import message_after
 from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.signature_check import TypedArguments
-from lit_rl.types import Completions, Judgement, StopReason
+from lit_rl.types import Completions, Judgement
 
 
 class CompletionLog(pl.Callback, TypedArguments):
@@ -74,13 +75,6 @@ def conversation(completions: Completions, row: int, decode: Decode | None = Non
         message = message_after(completions, row, number - 2, decode)
         said += [("environment", message), (f"turn {number}", turn.text)]
     return said
-
-
-def message_after(completions: Completions, row: int, number: int, decode: Decode | None) -> str:
-    """The environment's message after a turn, counted from 0; the number of its tokens where nothing decodes them."""
-    turns = completions.turns[row]
-    ids: list[int] = completions.completion_ids[row, turns[number].end : turns[number + 1].start].tolist()
-    return f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
 
 
 def as_markdown(judgement: Judgement, said: Sequence[tuple[str, str]]) -> str:

@@ -16,12 +16,12 @@ import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.callbacks.recorded_rows import append_parts, part_of, recorded_rows
 from lit_rl.callbacks.run_record import folder_of
 from lit_rl.errors import ArgumentError
-from lit_rl.reports.run_files.files import COMPLETIONS_FILE, cut_after, read_rollouts, to_json
-from lit_rl.reports.run_files.records import RecordedRollout, RecordedRow
+from lit_rl.reports.recorded_rows import append_parts, part_of, recorded_rows
 from lit_rl.rollout import Evaluated
+from lit_rl.run_files.files import COMPLETIONS_FILE, cut_after, read_rollouts, to_json
+from lit_rl.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Sampling

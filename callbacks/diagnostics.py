@@ -14,10 +14,10 @@ from lightning.pytorch.cli import SaveConfigCallback
 from torch import Tensor
 
 from lit_rl.callbacks.checkpointing import validation_metrics
-from lit_rl.callbacks.tensorboard_layout import boards_of
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, Rule, RunSettings
 from lit_rl.reports.diagnosis.failures import cut_rows
 from lit_rl.reports.diagnosis.history import CUT, GROUPS, HIGHEST, LAG, LOWEST, MOVED, REWARD, ROWS, WEIGHT_SIZE
+from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.rollout import FinishedRollout
 from lit_rl.signature_check import PositiveInt, TypedArguments
 
@@ -109,7 +109,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         diagnosis = Diagnosis(self._metrics.rollout, name, message, details)
         self.found.append(diagnosis)
         _log.warning("rollout %d: %s", diagnosis.rollout, "\n".join(filter(None, [message, details])))
-        for logger in boards_of(trainer):
+        for logger in tensorboard_loggers(trainer):
             shown = f"{message}\n\n```\n{details}\n```" if details else message
             logger.experiment.add_text(f"diagnosis/{name}", shown, diagnosis.rollout)
         for record in records_of(trainer):

@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.callbacks.checkpointing import validation_metrics
-from lit_rl.callbacks.run_summary import Rows, head_of, short_name, summary_of, validation_summary
+from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
+from lit_rl.callbacks.diagnostics import open_diagnoses
+from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.tensorboard_layout import headline
-from lit_rl.reports.run_files.row_text import clock_text
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.reports.run_summary import (
+    Rows,
+    head_of,
+    logs_of,
+    quoted_path,
+    relative_path,
+    short_name,
+    validation_summary,
+)
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
+from lit_rl.run_files.row_text import clock_text
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.progress import Progress
 
@@ -298,3 +309,21 @@ def _print(rows: Rows) -> None:
 
 def _doing(trainer: pl.Trainer) -> str:
     return "testing" if trainer.testing else "predicting" if trainer.predicting else "validating"
+
+
+def summary_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
+    """The last lines of a run: diagnoses, best and last checkpoint, and commands that use them."""
+    rows = [("diagnosis", one.line()) for one in open_diagnoses(trainer)]
+    commands = []
+    for record in trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(record, RunRecord) and record.path is not None:
+            verbs = ("show", "report") if module.clock.unit == "rollout" else ("report",)
+            commands += [f"lit-rl {verb} {quoted_path(record.path)}" for verb in verbs]
+    for saver in savers_of(trainer)[:1]:
+        value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
+        kept = [(name, saver.run.target(name), more) for name, more in (("best", value), ("last", ""))]
+        rows += [(name, f"{relative_path(saver.run.path / path.name)}{more}") for name, path, more in kept if path]
+        whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.arguments())
+        if whole and saver.run.target("last") is not None:  # a checkpoint that an export can do with alone
+            commands.append(f"lit-rl export {quoted_path(saver.run.path)} {quoted_path(saver.run.path / 'model')}")
+    return [*rows, *logs_of(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]

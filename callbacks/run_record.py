@@ -11,14 +11,14 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
-from lit_rl.callbacks.recorded_rows import append_parts, choose_rows, part_of, recorded_rows
 from lit_rl.errors import UsageError
-from lit_rl.reports.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
-from lit_rl.reports.run_files.records import Diagnosis, finite
-from lit_rl.reports.run_files.settings import settings_of
+from lit_rl.reports.recorded_rows import append_parts, choose_rows, part_of, recorded_rows
 from lit_rl.reports.summary import with_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
+from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
+from lit_rl.run_files.records import Diagnosis, finite
+from lit_rl.run_files.settings import settings_of
 from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
-from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.execution.interface import Verdict
-from lit_rl.reports.run_files.settings import values_of
+from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
+from lit_rl.run_files.settings import values_of
 from lit_rl.signature_check import NonNegativeInt, TypedArguments
 from lit_rl.types import Experience
 
@@ -89,7 +89,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._has_settings = False
-        for logger in boards_of(trainer) if trainer.is_global_zero else ():
+        for logger in tensorboard_loggers(trainer) if trainer.is_global_zero else ():
             logger.experiment.add_custom_scalars(overview_of(pl_module))
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -110,14 +110,14 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
         trained = f"{module.metric_prefix}/loss" if module.metric_prefix else "reward/mean"
         hparams: Any = summary.hparams
         for one in hparams(known, dict.fromkeys([*measured, trained], 0.0)):
-            for logger in boards_of(trainer) if trainer.is_global_zero else ():
+            for logger in tensorboard_loggers(trainer) if trainer.is_global_zero else ():
                 logger.experiment._get_file_writer().add_summary(one)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         if not trainer.is_global_zero or not self.histograms_every or module.clock.count % self.histograms_every:
             return
         values = distributions(finished.rewards, finished.experience, module.trace.found)
-        for logger in boards_of(trainer):
+        for logger in tensorboard_loggers(trainer):
             for name, value in values.items():
                 logger.experiment.add_histogram(name, value, module.clock.count)
 
@@ -148,8 +148,3 @@ def distributions(rewards: RewardOutput, experience: Experience, seen: Mapping[s
         found["distribution/log_ratio_to_sampler"] = (seen["logprobs"] - sampler)[mask]
     finite = {name: value.float()[value.isfinite()].cpu() for name, value in found.items()}
     return {name: value for name, value in finite.items() if len(value)}
-
-
-def boards_of(trainer: pl.Trainer) -> list[TensorBoardLogger]:
-    """The run's TensorBoard loggers."""
-    return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]

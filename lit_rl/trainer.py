@@ -19,22 +19,25 @@ from lightning.pytorch.callbacks import (
 )
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
 from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
 from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.completion_writer import CompletionWriter
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import resolve, warn_of_weights
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.callbacks.run_record import RunRecord, has_folder
-from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout, boards_of
+from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout
 from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.setup_check import fault_of_precision
+from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.signature_check import check_keys
+from lit_rl.training.checkpoints import checkpoint_in, require_checkpoint
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem
 
@@ -91,7 +94,7 @@ class Trainer(pl.Trainer):
         settings = {**TRAINER_DEFAULTS, **settings, **({} if run_dir is None else settings_in(run_dir, settings))}
         super().__init__(**{**settings, **dependent_settings(settings)})
         if not self.fast_dev_run:  # type: ignore[attr-defined]
-            kinds: list[type[pl.Callback]] = [TensorBoardLayout] if boards_of(self) else []
+            kinds: list[type[pl.Callback]] = [TensorBoardLayout] if tensorboard_loggers(self) else []
             kinds += [CompletionWriter, RunRecord] if has_folder(self) else []
             self._add_unless_listed(*kinds, *([CompletionLog] if self.loggers else []))
 
@@ -133,10 +136,12 @@ class Trainer(pl.Trainer):
         if any(saver.is_prepared for saver in savers):
             return ckpt_path
         if not any(saver.run.checkpoints() for saver in savers):
-            ckpt_path = resolve(ckpt_path, self)  # before the folder is claimed, which a refusal would leave claimed
+            ckpt_path = resolve_checkpoint(
+                ckpt_path, self
+            )  # before the folder is claimed, which a refusal would leave claimed
         for saver in savers:
             ckpt_path = saver.prepare(self, ckpt_path)
-        return resolve(ckpt_path, self)
+        return resolve_checkpoint(ckpt_path, self)
 
     @_as_lightnings(pl.Trainer.validate)
     def validate(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
@@ -175,10 +180,10 @@ class Trainer(pl.Trainer):
             if verb != "predict":
                 self._add_unless_listed(ExecutionEvaluation)
             if ckpt_path is None:
-                warn_of_weights(self, model)
+                warn_about_untrained_weights(self, model)
         run = getattr(super(), verb)
         with raise_if_stopped(self):
-            return run(model, dataloaders, ckpt_path=resolve(ckpt_path, self), **options)
+            return run(model, dataloaders, ckpt_path=resolve_checkpoint(ckpt_path, self), **options)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -346,3 +351,39 @@ def _package_that_warns() -> str:
 
 def _is_wanted(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_MESSAGES)
+
+
+def resolve_checkpoint(name: Any, trainer: Any) -> Any:
+    """Return the checkpoint asked for: a path, the last of a run's folder, or ``last`` or ``best`` of this run.
+
+    ``None``, remote paths and the names of Lightning's own checkpoints stay as they are.
+    """
+    if name in (None, "hpc", "registry") or "://" in str(name):
+        return name
+    if name not in ("last", "best"):
+        found = checkpoint_in(Path(name))
+    elif savers := savers_of(trainer):
+        found = checkpoint_in(savers[0].run.path, name)
+    elif name == "best" or any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks):
+        return name
+    else:  # Lightning would train from the start
+        raise UsageError(
+            f"ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
+            "give a path or the folder of a run"
+        )
+    require_checkpoint(str(found))
+    if found != Path(name):
+        rank_zero_info(f"{name} is the checkpoint {found}")
+    return str(found)
+
+
+def warn_about_untrained_weights(trainer: Any, module: Any) -> None:
+    """Warn where a measurement without a checkpoint is of weights that no run trained."""
+    if module.clock.count:
+        return
+    newest = [path for saver in savers_of(trainer) for path in saver.run.checkpoints()[-1:]]
+    policy = module.policy
+    if newest:
+        rank_zero_warn(f"this measures the initial policy, not {newest[0]}: to measure that, add --ckpt_path last")
+    elif isinstance(policy, CausalLM) and policy.config is not None and policy.model is None:
+        rank_zero_warn("this measures random weights: give --ckpt_path or model.policy.model to measure others")

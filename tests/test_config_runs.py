@@ -26,7 +26,7 @@ from lit_rl.cli.replay import replay
 from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.run_files.files import read_rollouts
+from lit_rl.run_files.files import read_rollouts
 from lit_rl.signature_check import arguments_of, short_names
 
 Metrics = dict[str, float]

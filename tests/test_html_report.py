@@ -15,9 +15,9 @@ from torch.utils.tensorboard import SummaryWriter
 
 from lit_rl.cli.report import report
 from lit_rl.reports.html.page import page
-from lit_rl.reports.learned import answer, wilson
-from lit_rl.reports.run_files.files import METRICS_FILE, append_line
+from lit_rl.reports.improvement import answer, wilson
 from lit_rl.reports.runs import read_curves, read_runs
+from lit_rl.run_files.files import METRICS_FILE, append_line
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
 FAILED = {

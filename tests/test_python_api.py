@@ -28,8 +28,8 @@ from lit_rl import (
     evaluate,
 )
 from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
-from lit_rl.reports.run_files.files import newest_recorded
 from lit_rl.reports.runs import folders_of
+from lit_rl.run_files.files import newest_recorded
 
 
 class Words(TaskDataModule):

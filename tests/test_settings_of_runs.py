@@ -20,13 +20,12 @@ from support.small_runs import adam, build_module, corridor, fit, weights
 from lit_rl import GRPO, PPO, AssertTests, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
-from lit_rl.data import Corridor, Sorting
+from lit_rl.data import Corridor, Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
-from lit_rl.models import LoRA, SeparateCritic, SortingPolicy
-from lit_rl.models.loading.checkpoints import read_checkpoint
+from lit_rl.models import LoRA, SeparateCritic
 from lit_rl.modules import Update, setup_check
 from lit_rl.modules.setup_check import check_setup
-from lit_rl.rewards import SortingReward
+from lit_rl.training.checkpoints import read_checkpoint
 from lit_rl.training.progress import Clock
 
 RUNNER = '''

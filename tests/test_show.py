@@ -14,8 +14,8 @@ from support.recorded_runs import row, write_run
 
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
-from lit_rl.reports.run_files.files import ROLLOUTS_FILE, append_frame, read_rollouts
-from lit_rl.reports.run_files.row_text import KINDS, values_of
+from lit_rl.run_files.files import ROLLOUTS_FILE, append_frame, read_rollouts
+from lit_rl.run_files.row_text import KINDS, values_of
 
 FAILED = {"stderr": "KeyError: 3", "line": 2, "exception_type": "KeyError", "cases": ["passed", "exception"]}
 

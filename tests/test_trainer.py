@@ -19,11 +19,9 @@ from lit_rl import Checkpointing, Diagnostics, ExecutionEvaluation, Trainer
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.cli.main import Cli
 from lit_rl.cli.report import report
-from lit_rl.data import PreferencePairs, Sorting
+from lit_rl.data import PreferencePairs, Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
-from lit_rl.models import SortingPolicy
 from lit_rl.modules import REINFORCE, Evaluate
-from lit_rl.rewards import SortingReward
 from lit_rl.rollout import Evaluated
 from lit_rl.types import Sampling
 

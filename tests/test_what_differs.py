@@ -12,8 +12,8 @@ from support.recorded_runs import write_run
 
 from lit_rl.cli.report import report
 from lit_rl.reports.html.page import page
-from lit_rl.reports.run_files.settings import differences, read_settings
 from lit_rl.reports.runs import read_runs
+from lit_rl.run_files.settings import differences, read_settings
 
 
 def config(seed: int = 0, **changed: Any) -> dict[str, Any]:

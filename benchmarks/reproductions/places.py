@@ -15,12 +15,13 @@ from typing import Any
 
 from build_tokenizer import build_tokenizer
 
+from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import RobotWorlds
 from lit_rl.data.robots.trace_checks import holds_or_false
 from lit_rl.math.advantages import GAE
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
-from lit_rl.rewards import RewardTerm, SimulatorReward
+from lit_rl.rewards import RewardTerm
 from lit_rl.rewards.places import Credit, rows, unjudged
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling

@@ -13,10 +13,11 @@ from typing import Any
 
 from build_tokenizer import build_tokenizer
 
+from lit_rl.data import SimulatorReward
 from lit_rl.evaluation import Evaluation
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
-from lit_rl.rewards import LintReward, RewardTerm, SimulatorReward, SyntaxReward
+from lit_rl.rewards import LintReward, RewardTerm, SyntaxReward
 from lit_rl.rewards.places import Credit
 from lit_rl.types import Sampling
 from reproductions.learning import imitate, learn, measured, shared

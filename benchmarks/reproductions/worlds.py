@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 
-from lit_rl.data import Corridor
+from lit_rl.data import Corridor, CorridorCritic, CorridorPolicy, CorridorReward
 from lit_rl.math.advantages import GAE
-from lit_rl.models import CorridorCritic, CorridorPolicy
 from lit_rl.modules import PPO, CriticUpdate, Update
-from lit_rl.rewards import CorridorReward
 from lit_rl.types import Sampling
 from reproductions.learning import Seen, learn
 from reproductions.part import Case, Numbers, Part

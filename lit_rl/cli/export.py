@@ -14,16 +14,16 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
-from lit_rl.callbacks.named_checkpoint import checkpoint_in
 from lit_rl.cli import options
 from lit_rl.cli.config_files import class_named
 from lit_rl.data.task import PLACEHOLDER
 from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
+from lit_rl.models.loading.export import load_weights, write_model
 from lit_rl.models.policy import Policy
-from lit_rl.modules.checkpoint import only_classes_of
+from lit_rl.modules.module_config import only_classes_of
 from lit_rl.signature_check import arguments_of
+from lit_rl.training.checkpoints import checkpoint_in, read_checkpoint
 from lit_rl.training.precision import torch_dtype
 
 _FROM = """\

@@ -18,7 +18,6 @@ from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
-from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
 from lit_rl.cli.config_files import checked
@@ -43,9 +42,10 @@ from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import LitRLError, UsageError
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.reports.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, located
+from lit_rl.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, located
 from lit_rl.signature_check import short_names
 from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, quiet
+from lit_rl.training.preemption import INTERRUPT_STATUS
 from lit_rl.training.ranks import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"

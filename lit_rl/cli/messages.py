@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.errors import did_you_mean
-from lit_rl.reports.run_files.row_text import printable
+from lit_rl.run_files.row_text import printable
 
 _LONGEST_LINE = 400
 _SURROUNDS = re.compile(

@@ -27,14 +27,14 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
-from lit_rl.modules.checkpoint import only_classes_of
-from lit_rl.reports.run_files.files import newest_recorded, read_rollouts
-from lit_rl.reports.run_files.records import RecordedRow
-from lit_rl.reports.run_files.row_text import number_text, printable
-from lit_rl.reports.run_files.settings import CONFIG_FILE
+from lit_rl.modules.module_config import only_classes_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Judge, find_program
+from lit_rl.run_files.files import newest_recorded, read_rollouts
+from lit_rl.run_files.records import RecordedRow
+from lit_rl.run_files.row_text import number_text, printable
+from lit_rl.run_files.settings import CONFIG_FILE
 from lit_rl.signature_check import PositiveInt, check
 from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
 

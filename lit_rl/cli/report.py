@@ -10,11 +10,11 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
-from lit_rl.reports.learned import answer
-from lit_rl.reports.run_files.records import Curve
-from lit_rl.reports.run_files.row_text import number_text, printable
-from lit_rl.reports.run_files.settings import CONFIG_FILE, differences
+from lit_rl.reports.improvement import answer
 from lit_rl.reports.runs import Run, read_runs, with_rollouts
+from lit_rl.run_files.records import Curve
+from lit_rl.run_files.row_text import number_text, printable
+from lit_rl.run_files.settings import CONFIG_FILE, differences
 from lit_rl.signature_check import PositiveInt, check
 
 DEFAULT_METRICS = (

@@ -9,9 +9,9 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
-from lit_rl.reports.run_files.files import newest_recorded, read_metrics, read_rollouts
-from lit_rl.reports.run_files.records import RecordedRollout, RecordedRow
-from lit_rl.reports.run_files.row_text import (
+from lit_rl.run_files.files import newest_recorded, read_metrics, read_rollouts
+from lit_rl.run_files.records import RecordedRollout, RecordedRow
+from lit_rl.run_files.row_text import (
     KINDS,
     ending,
     number_text,

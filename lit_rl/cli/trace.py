@@ -23,13 +23,13 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from lit_rl.cli.live_bytes import LiveBytes
 from lit_rl.engines.in_process import InProcess
 from lit_rl.errors import UsageError
 from lit_rl.math import linear_head
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.training.live_bytes import LiveBytes
 from lit_rl.training.precision import masters_of, take_gradients
 from lit_rl.training.ranks import evaluating, shard, sums_of_gradients, tensors_outside_units, unsharded
 from lit_rl.training.strategy import FSDP2Strategy

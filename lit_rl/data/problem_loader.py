@@ -129,11 +129,11 @@ class ProblemLoader:
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"
             )
-        self.doubt_order(state)
+        self.warn_about_order(state)
         self.epoch, self.position = state["epoch"], state["position"]
         self._resumed = self.position < len(self)
 
-    def doubt_order(self, state: dict[str, int]) -> None:
+    def warn_about_order(self, state: dict[str, int]) -> None:
         """Warn where a saved position counts problems that are others now, or in another order."""
         before = f"{state['problems']} problems and seed {state['seed']}"
         now = f"{len(self.problems)} problems and seed {self.seed}"

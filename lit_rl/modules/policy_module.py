@@ -23,10 +23,9 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from lit_rl.data.task import Split, show_all_arguments
 from lit_rl.errors import UsageError, seed_or_global, shown
 from lit_rl.execution.interface import ProgramRunner
-from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.checkpoint import build_from_config, describe_policy, describe_task, described, settle_progress
+from lit_rl.modules.module_config import build_from_config, describe_policy, describe_task, to_config
 from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_check import (
     check_setup,
@@ -37,11 +36,12 @@ from lit_rl.modules.setup_check import (
     task_of,
 )
 from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
-from lit_rl.reports.run_files.settings import values_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
+from lit_rl.run_files.settings import values_of
 from lit_rl.signature_check import TypedArguments
+from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
 from lit_rl.training.fixed_costs import begin_training, end_training, keep_freed_memory
 from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
 from lit_rl.training.progress import Clock, Progress
@@ -407,11 +407,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def settings(self) -> dict[str, Any]:
         """Return this module and its task as a configuration has them, for a later start of the run to compare."""
-        model = described(self)
-        model["init_args"]["collect"] = described(self.sampler.settings)
+        model = to_config(self)
+        model["init_args"]["collect"] = to_config(self.sampler.settings)
         made = {"optimizer": self.trainer.optimizers[0], "lr_scheduler": self.lr_schedulers()}
-        model["init_args"]["update"] |= described(made)
-        return {"model": model, "data": described(task_of(self.trainer))}
+        model["init_args"]["update"] |= to_config(made)
+        return {"model": model, "data": to_config(task_of(self.trainer))}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["policy_version"] = self.policy.version
@@ -426,7 +426,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self._trainer.precision_plugin.convert_module(self)
         if self.is_fitting:
             self.clock.require_same_unit(checkpoint, type(self).__name__)
-            settle_progress(self.trainer, checkpoint)
+            rewrite_loop_counters(self.trainer, checkpoint)
             if self.update.lr_scheduler is not None:
                 checkpoint["lr_schedulers"] = measured_states(checkpoint["lr_schedulers"])
             self.settle_threads(checkpoint.get("num_threads"))

@@ -11,9 +11,9 @@ from typing import Any
 
 from lit_rl.errors import UsageError
 from lit_rl.foreign_files import require_regular
-from lit_rl.reports.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
-from lit_rl.reports.run_files.records import Curve, Diagnosis, RecordedRollout
-from lit_rl.reports.run_files.settings import read_settings, settings_of, without_seeds
+from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
+from lit_rl.run_files.records import Curve, Diagnosis, RecordedRollout
+from lit_rl.run_files.settings import read_settings, settings_of, without_seeds
 
 MEASURED_ALONE = ("validate", "test", "predict")
 """Folders next to a run's ``version_0`` in which these verbs log."""

@@ -1,6 +1,4 @@
-"""Reward terms, their composition, and the credit of each token; terms of one task are loaded when first used."""
-
-from typing import TYPE_CHECKING
+"""Reward terms, their composition, and the credit of each token."""
 
 from lit_rl.lazy import load_when_used
 from lit_rl.rewards.composite import Composite as Composite
@@ -21,10 +19,5 @@ from lit_rl.rewards.term import RewardOutput as RewardOutput
 from lit_rl.rewards.term import RewardTerm as RewardTerm
 from lit_rl.rewards.term import Span as Span
 from lit_rl.rewards.term import TermScore as TermScore
-
-if TYPE_CHECKING:
-    from lit_rl.data.robots.robot_rewards import SimulatorReward as SimulatorReward
-    from lit_rl.data.toys.toy_rewards import CorridorReward as CorridorReward
-    from lit_rl.data.toys.toy_rewards import SortingReward as SortingReward
 
 __getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

@@ -24,10 +24,10 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.checkpointing import random_states, restore_random_state
-from lit_rl.callbacks.run_folder import RunFolder, RunIsLiveError
 from lit_rl.execution import SandboxError
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import GRPO, PPO, SFT, Optimization, RolloutModule
+from lit_rl.training.checkpoints import RunFolder, RunIsLiveError
 
 Make = Callable[..., RolloutModule]
 ALGORITHMS: dict[type[RolloutModule], Callable[[], dict[str, Any]]] = {

@@ -19,8 +19,8 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.callbacks import CompletionWriter, ExecutionEvaluation
 from lit_rl.data import CompletionFile
 from lit_rl.modules import SFT
-from lit_rl.reports.run_files.files import append_frame, read_frames, read_rollouts
-from lit_rl.reports.run_files.records import RecordedRow
+from lit_rl.run_files.files import append_frame, read_frames, read_rollouts
+from lit_rl.run_files.records import RecordedRow
 from lit_rl.types import Sampling
 
 SAMPLED = Sampling(num_samples=3, max_tokens=6)
@@ -198,7 +198,7 @@ def test_a_resumed_fine_tuning_ends_with_the_weights_of_an_undisturbed_one(make:
     assert not torch.equal(weights(whole), weights(fresh))
 
 
-@pytest.mark.filterwarnings("ignore::lit_rl.reports.run_files.files.TornFile")
+@pytest.mark.filterwarnings("ignore::lit_rl.run_files.files.TornFile")
 def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.gz"
     predicted(make(), path)

@@ -22,9 +22,9 @@ from support.small_runs import Words, build_module
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
-from lit_rl.callbacks.run_summary import line_of, validation_summary
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
+from lit_rl.reports.run_summary import line_of, validation_summary
 from lit_rl.trainer import Trainer, quiet
 from lit_rl.training.progress import Progress
 from lit_rl.types import Sampling

@@ -28,16 +28,16 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lit_rl import Trainer
 from lit_rl.callbacks import Checkpointing
-from lit_rl.callbacks.recorded_rows import choose_rows, rounded
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
-from lit_rl.reports.run_files.files import METRICS_FILE, ROLLOUTS_FILE, RunWriter, read_lines, read_rollouts
-from lit_rl.reports.run_files.records import RecordedRollout
+from lit_rl.reports.recorded_rows import choose_rows, rounded
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
+from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, RunWriter, read_lines, read_rollouts
+from lit_rl.run_files.records import RecordedRollout
 from lit_rl.training.progress import Clock
 from lit_rl.types import Experience, Sampling
 

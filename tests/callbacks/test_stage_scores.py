@@ -8,9 +8,9 @@ import pytest
 from support.small_runs import Scored
 
 from lit_rl.callbacks.stage_scores import StageScores
+from lit_rl.data import SortingPolicy
 from lit_rl.data.numerical.code_completion import CodeCompletion
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.models import SortingPolicy
 from lit_rl.modules import GRPO
 from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.types import Judgement

@@ -24,7 +24,7 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.cli.export import card, config_of, policy_of
 from lit_rl.cli.main import Cli, main
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.loading.checkpoints import load_weights, write_model
+from lit_rl.models.loading.export import load_weights, write_model
 from lit_rl.models.loading.gguf import convert
 from lit_rl.models.loading.sources import resolve
 from lit_rl.modules import GRPO, Update

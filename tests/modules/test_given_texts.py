@@ -22,8 +22,8 @@ from lit_rl.execution import AssertTests, ReferenceText, Sandbox
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import DPO, SFT, Collect, Evaluate
 from lit_rl.modules.dpo import preference_loss
-from lit_rl.reports.run_files.files import read_rollouts
 from lit_rl.rewards import TestsReward
+from lit_rl.run_files.files import read_rollouts
 from lit_rl.types import Problem, Sampling
 
 Make = Callable[..., SFT]

@@ -19,10 +19,11 @@ from support.late_verdicts import Late, PassedAndEven, Programs
 from support.small_runs import EvenBytes, Scored, build_module, fit
 from support.two_turns import rows_of
 
+from lit_rl.data import CorridorPolicy
 from lit_rl.engines import Engine, InProcess, Session
 from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.math.losses import TruncatedWeights
-from lit_rl.models import CorridorPolicy, Policy
+from lit_rl.models import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Collect, Objective, RolloutModule
 from lit_rl.modules.rollout_metrics import measure_entropy, metrics_of_rollout

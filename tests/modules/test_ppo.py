@@ -14,14 +14,13 @@ from support.slow_cases import slow_but
 from support.small_runs import Brief, Scored, Words, everything, fit, quiet_trainer, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.data import Corridor
+from lit_rl.data import Corridor, CorridorCritic, CorridorPolicy, CorridorReward
 from lit_rl.execution import TokenTarget
 from lit_rl.math.advantages import GAE
-from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, LoRA, SeparateCritic, SharedCritic
+from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.modules import PPO, CriticUpdate, Objective, RolloutModule, Update
 from lit_rl.modules.ppo import clipped_value_loss, explained_variance
-from lit_rl.rewards import CorridorReward
 from lit_rl.rewards.places import place_before_end
 from lit_rl.rewards.term import RewardOutput, Span, TermScore
 from lit_rl.training.ranks import evaluating

@@ -7,11 +7,12 @@ import torch
 from support.completions import problem
 from support.marked_completions import check_credit, judge_marked, read_marked
 
+from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution.checks import AssertTests, Check, StdioTests
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.rewards import SimulatorReward, Span, TermScore, TestsReward
+from lit_rl.rewards import Span, TermScore, TestsReward
 from lit_rl.rewards.places import Places, TokenPlaces
 from lit_rl.rewards.program_tests import GRADES
 from lit_rl.rollout import find_program

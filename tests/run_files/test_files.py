@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.reports.run_files.files import TornFile, append_frame, append_line, cut_after, read_frames, read_lines
-from lit_rl.reports.run_files.records import pack_spans, spans_of
+from lit_rl.run_files.files import TornFile, append_frame, append_line, cut_after, read_frames, read_lines
+from lit_rl.run_files.records import pack_spans, spans_of
 
 TEXTS = ["plain", "two\nlines\u2028and more", "a lone \udc80 surrogate", "\x00\x1b[31m", "日本", "</script>"]
 

@@ -10,12 +10,12 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
+from lit_rl.data import CorridorCritic, CorridorPolicy, CorridorReward, SortingPolicy, SortingReward
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.math.advantages import GAE
-from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, SortingPolicy
+from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PPO, Collect, CriticUpdate, Evaluate, Optimization, PolicyModule, RolloutModule, Update
-from lit_rl.rewards import CorridorReward, SortingReward
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.signature_check import arguments_of
 from lit_rl.types import Completions, Judgement, Problem, Sampling

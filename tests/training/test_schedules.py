@@ -25,11 +25,9 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
-from lit_rl.data import Sorting
+from lit_rl.data import Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
-from lit_rl.models import SortingPolicy
 from lit_rl.modules import GRPO, Update
-from lit_rl.rewards import SortingReward
 from lit_rl.types import Sampling
 
 RATE = 0.02

@@ -13,6 +13,6 @@ and is named in the configuration, under ``rules`` of :class:`lit_rl.callbacks.D
 
 from lit_rl.reports.diagnosis.history import LastRollout, Level, MetricHistory, RunSettings
 from lit_rl.reports.diagnosis.rules import RULES, Rule
-from lit_rl.reports.run_files.records import Diagnosis
+from lit_rl.run_files.records import Diagnosis
 
 __all__ = ["RULES", "Diagnosis", "LastRollout", "Level", "MetricHistory", "Rule", "RunSettings"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lit_rl.reports.run_files.records import Curve
-from lit_rl.reports.run_files.row_text import number_text
+from lit_rl.run_files.records import Curve
+from lit_rl.run_files.row_text import number_text
 
 COLOURS = ("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b35806", "#01665e", "#c51b7d", "#4d4d4d")
 """Told apart by most people who do not see all colours."""

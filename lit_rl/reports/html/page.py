@@ -12,11 +12,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
-from lit_rl.reports.learned import answer, changes, with_interval
-from lit_rl.reports.run_files.records import Curve, RecordedRollout, RecordedRow
-from lit_rl.reports.run_files.row_text import KINDS, ending, sandbox_words, values_of
-from lit_rl.reports.run_files.settings import differences
+from lit_rl.reports.improvement import answer, changes, with_interval
 from lit_rl.reports.runs import Run, groups_of
+from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
+from lit_rl.run_files.row_text import KINDS, ending, sandbox_words, values_of
+from lit_rl.run_files.settings import differences
 
 OVERVIEW = (
     "val/*pass@1",

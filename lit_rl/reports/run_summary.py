@@ -1,4 +1,4 @@
-"""The first lines of a run, which describe it, and the last: results of training or validation, the next commands."""
+"""The lines that describe a run at its start, and the results of a validation at its end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lightning.pytorch as pl
+from lightning.pytorch.loggers import TensorBoardLogger
 
-from lit_rl.callbacks.checkpointing import savers_of
-from lit_rl.callbacks.diagnostics import open_diagnoses
-from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.callbacks.tensorboard_layout import boards_of
-from lit_rl.models.causal_lm import CausalLM
-from lit_rl.reports.learned import with_interval
+from lit_rl.reports.improvement import with_interval
 from lit_rl.rollout.records import TrainedModule
 
 Rows = list[tuple[str, str]]
@@ -59,26 +55,13 @@ def policy_of(module: TrainedModule) -> str:
 
 def logs_of(trainer: pl.Trainer) -> Rows:
     """Return TensorBoard's folder and command, if the run logs there; communicates with no other rank."""
-    folders = [Path(logger.log_dir) for logger in boards_of(trainer)][:1]
-    return [("logs", f"{_relative(one)}   tensorboard --logdir {_quoted(one.parent)}") for one in folders]
+    folders = [Path(logger.log_dir) for logger in tensorboard_loggers(trainer)][:1]
+    return [("logs", f"{relative_path(one)}   tensorboard --logdir {quoted_path(one.parent)}") for one in folders]
 
 
-def summary_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
-    """The last lines of a run: diagnoses, best and last checkpoint, and commands that use them."""
-    rows = [("diagnosis", one.line()) for one in open_diagnoses(trainer)]
-    commands = []
-    for record in trainer.callbacks:  # type: ignore[attr-defined]
-        if isinstance(record, RunRecord) and record.path is not None:
-            verbs = ("show", "report") if module.clock.unit == "rollout" else ("report",)
-            commands += [f"lit-rl {verb} {_quoted(record.path)}" for verb in verbs]
-    for saver in savers_of(trainer)[:1]:
-        value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
-        kept = [(name, saver.run.target(name), more) for name, more in (("best", value), ("last", ""))]
-        rows += [(name, f"{_relative(saver.run.path / path.name)}{more}") for name, path, more in kept if path]
-        whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.arguments())
-        if whole and saver.run.target("last") is not None:  # a checkpoint that an export can do with alone
-            commands.append(f"lit-rl export {_quoted(saver.run.path)} {_quoted(saver.run.path / 'model')}")
-    return [*rows, *logs_of(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]
+def tensorboard_loggers(trainer: pl.Trainer) -> list[TensorBoardLogger]:
+    """The run's TensorBoard loggers."""
+    return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
 
 
 def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapping[str, float]) -> Rows:
@@ -124,11 +107,12 @@ def _short_number(count: int) -> str:
     return str(count)
 
 
-def _relative(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """A path relative to the working directory if it is below it, else unchanged."""
     absolute = path.absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
 
 
-def _quoted(path: Path) -> str:
-    return shlex.quote(_relative(path))
+def quoted_path(path: Path) -> str:
+    """Return a path relative to the working directory, quoted for a shell."""
+    return shlex.quote(relative_path(path))

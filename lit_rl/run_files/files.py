@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from lit_rl.errors import UsageError
 from lit_rl.foreign_files import most_unpacked, open_regular, too_large
-from lit_rl.reports.run_files.records import (
+from lit_rl.run_files.records import (
     Diagnosis,
     RecordedMetrics,
     RecordedRollout,
@@ -31,7 +31,7 @@ from lit_rl.reports.run_files.records import (
     rollout_of,
     row_of,
 )
-from lit_rl.reports.run_files.row_text import printable
+from lit_rl.run_files.row_text import printable
 
 METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FILE = "rollouts.jsonl.gz"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from math import prod, sqrt
 from typing import NamedTuple
 
-from lit_rl.reports.run_files.records import Curve
-from lit_rl.reports.run_files.row_text import clock_text, number_text
 from lit_rl.reports.runs import Run
+from lit_rl.run_files.records import Curve
+from lit_rl.run_files.row_text import clock_text, number_text
 
 _IN_TRAINING = ("execution/pass_rate", "reward/mean", "sft/loss", "dpo/loss")
 _Z = 1.96  # 95%

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from lit_rl.reports.run_files.records import RecordedRow
+from lit_rl.run_files.records import RecordedRow
 
 Tokens = Mapping[str, list[Any]]
 

@@ -17,16 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lit_rl.callbacks.completion_log import message_after
 from lit_rl.execution.interface import Outcome
 from lit_rl.reports.diagnosis.failures import string_that_ended
 from lit_rl.reports.diagnosis.history import Decode
-from lit_rl.reports.run_files.files import append_frame
-from lit_rl.reports.run_files.records import RecordedRow, RecordedTurn, finite, item_of
 from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.types import Judgement
+from lit_rl.run_files.files import append_frame
+from lit_rl.run_files.records import RecordedRow, RecordedTurn, finite, item_of
+from lit_rl.types import Completions, Judgement, StopReason
 
 LONGEST_OUTPUT = 2000
 """Characters kept of a program's output, counted from its end."""
@@ -120,6 +119,13 @@ def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | Non
         stop_string=string_that_ended(rollout, row, number, decode),
         in_thought=turn.in_thought,
     )
+
+
+def message_after(completions: Completions, row: int, number: int, decode: Decode | None) -> str:
+    """The environment's message after a turn, counted from 0; the number of its tokens where nothing decodes them."""
+    turns = completions.turns[row]
+    ids: list[int] = completions.completion_ids[row, turns[number].end : turns[number + 1].start].tolist()
+    return f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
 
 
 def plain_outcome(outcome: Outcome) -> dict[str, Any]:

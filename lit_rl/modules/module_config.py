@@ -1,12 +1,4 @@
-"""The two things that Lightning does not read back from a checkpoint: a module's configuration, and a run's position.
-
-The configuration that a checkpoint holds builds its module again. The position of a run in its epochs is written so
-that Lightning resumes at exactly that rollout. Lightning tells from several counters whether a checkpoint was made
-before, at or after the end of an epoch. After a run that itself resumed, that ended by ``max_rollouts``, or that does
-not use all batches of an epoch, those counters fit none of its cases, and the finished epoch is repeated. The loader of
-problems knows better: it counts the batches that were taken from it. So before Lightning reads the counters they are
-rewritten as one of the two cases that it handles well: in the middle of an epoch, or before an epoch.
-"""
+"""A module, policy or task as the part of a configuration that builds it, and a module from its checkpoint's."""
 
 from __future__ import annotations
 
@@ -18,14 +10,12 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
 from jsonargparse._common import parsing_settings  # public functions add to the settings, but take nothing back
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import PLACEHOLDER, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
@@ -90,14 +80,14 @@ _MOST = 20
 """Items of a list that a description has: an own task may hold its problems."""
 
 
-def described(part: Any) -> Any:
+def to_config(part: Any) -> Any:
     """A part as a configuration has it, from what it keeps under the names of its arguments."""
     if part is None or isinstance(part, str | int | float):
         return part
     if isinstance(part, Mapping):
-        return {str(key): described(one) for key, one in part.items()}
+        return {str(key): to_config(one) for key, one in part.items()}
     if isinstance(part, list | tuple):
-        return [described(one) for one in part[:_MOST]]
+        return [to_config(one) for one in part[:_MOST]]
     if hasattr(part, "__qualname__"):  # a class or a function
         return str(part.__qualname__)
     arguments: Mapping[str, Any] = {}
@@ -109,7 +99,7 @@ def described(part: Any) -> Any:
         kind: Any = type(part)
         arguments = {one: getattr(part, one) for one in arguments_of(kind) if one != "optimizer" and hasattr(part, one)}
     is_group = is_dataclass(part) and not isinstance(part, TypedArguments)
-    return described(arguments) if is_group else {"class_path": _path_of(part), "init_args": described(arguments)}
+    return to_config(arguments) if is_group else {"class_path": _path_of(part), "init_args": to_config(arguments)}
 
 
 _OURS = ("lit_rl", "torch.optim", "bitsandbytes.optim")
@@ -141,58 +131,3 @@ def only_classes_of(named: Iterable[str], source: str, remedy: str) -> Iterator[
 
 def _path_of(part: object) -> str:
     return f"{type(part).__module__}.{type(part).__qualname__}"
-
-
-_COUNTERS = ("ready", "started", "processed", "completed")
-
-
-def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
-    """Rewrite a checkpoint's loop counters from what its loader of problems had counted.
-
-    Checkpoints of runs with a loader of another kind stay as they are.
-    """
-    loop = checkpoint["loops"]["fit_loop"]
-    loaders = loop["state_dict"].get("combined_loader", ())
-    if len(loaders) != 1 or "position" not in loaders[0]:
-        return
-    batches = loop["epoch_loop.batch_progress"]
-    current, done = batches["current"], batches["total"]["processed"]
-    # A batch that was taken but not learned from, as at an exception, is taken again.
-    position = loaders[0]["position"] - (current["ready"] - current["processed"])
-    epoch = loaders[0]["epoch"]
-    per_epoch = batches_per_epoch(trainer)
-    if batches["is_last_batch"] or (per_epoch is not None and position >= per_epoch):
-        epoch, position = epoch + 1, 0
-    loaders[0] |= {"epoch": epoch, "position": position}
-    # Lightning always takes a run with max_steps for one in the middle of an epoch.
-    in_epoch = position > 0 or trainer.max_steps != -1
-    if not in_epoch:  # Lightning gives the loader its state within an epoch only
-        loader = trainer.fit_loop._data_source.dataloader()
-        if isinstance(loader, ProblemLoader):
-            loader.doubt_order(loaders[0])
-    _count(loop["epoch_progress"], epoch)
-    if position:
-        for counts in loop["epoch_progress"].values():
-            counts.update(ready=epoch + 1, started=epoch + 1)
-    _count(batches, position)
-    batches["total"] = dict.fromkeys(_COUNTERS, done)
-    batches["is_last_batch"] = False
-    if in_epoch:  # as if saved right after the batch, before it counted as completed
-        for counts in (batches["current"], batches["total"]):
-            counts["completed"] -= 1
-    # The step of the logger; Lightning adds the one for the batch that is not completed.
-    loop["epoch_loop.state_dict"]["_batches_that_stepped"] = done - in_epoch
-
-
-def batches_per_epoch(trainer: pl.Trainer) -> int | None:
-    """Batches that the trainer takes from the training loader in each epoch, or ``None`` if that is unknown."""
-    loader: Any = trainer.fit_loop._data_source.dataloader()
-    limit = trainer.limit_train_batches
-    if not hasattr(loader, "__len__") or limit is None:
-        return None
-    return min(len(loader), limit) if isinstance(limit, int) else int(len(loader) * limit)
-
-
-def _count(progress: dict[str, Any], number: int) -> None:
-    for part in ("total", "current"):
-        progress[part] = dict.fromkeys(_COUNTERS, number)
