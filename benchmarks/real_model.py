@@ -132,7 +132,7 @@ def on(cli: Cli, sandbox: Sandbox) -> Measured:
         cli.datamodule.problems("validation"),
         sampling=cli.model.evaluate.sampling["greedy"],
         sandbox=sandbox,
-        engine=cli.model.sampler.engine,
+        engine=cli.model.collector.engine,
         batch_size=cli.datamodule.validation_batch_size,
     )
     judgements = [judgement for rollout in evaluation.rollouts for judgement in rollout.judgements]

@@ -69,7 +69,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         self._file, self._known, self._made_of = None, {}, {}
         if trainer.state.fn == TrainerFn.FITTING:
             return
-        environment = module.sampler.environment
+        environment = module.collector.environment
         plain = {name: one for name, one in vars(environment).items() if isinstance(one, str | int | float | None)}
         made_of = {
             "verb": str(trainer.state.fn.value) if trainer.state.fn else "",
@@ -114,7 +114,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         for (loader, purpose, _), rows in self._known.items():
             if loader == dataloader_idx:
                 known.setdefault(purpose, []).extend(row.as_sampled(number) for number, row in enumerate(rows))
-        pl_module.sampler.known_rows = known
+        pl_module.collector.known_rows = known
 
     on_test_batch_start = on_validation_batch_start
     on_predict_batch_start = on_validation_batch_start
@@ -124,7 +124,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        pl_module.sampler.known_rows = {}
+        pl_module.collector.known_rows = {}
         if not self._made_of:
             return
         evaluated: Evaluated = outputs

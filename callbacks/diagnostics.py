@@ -161,7 +161,7 @@ def settings_of(trainer: Any, module: Any) -> RunSettings:
     model, codec = getattr(module.policy, "model", None), module.policy.codec
     options = vars(getattr(model, "config", object)) if model is not None else {}
     tokens = getattr(getattr(codec, "tokenizer", None), "added_tokens_decoder", {})
-    collect, sampling, rewards = module.sampler.settings, module.sampling, getattr(module, "rewards", None)
+    collect, sampling, rewards = module.collector.settings, module.sampling, getattr(module, "rewards", None)
     return RunSettings(
         **commands,
         optimizer={name: value for name, value in groups[0].items() if name != "params"},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
+from lit_rl.callbacks.checkpointing import checkpointing_of, validation_metrics
 from lit_rl.callbacks.diagnostics import open_diagnoses
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.tensorboard_layout import headline
@@ -319,7 +319,7 @@ def summary_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
         if isinstance(record, RunRecord) and record.path is not None:
             verbs = ("show", "report") if module.clock.unit == "rollout" else ("report",)
             commands += [f"lit-rl {verb} {quoted_path(record.path)}" for verb in verbs]
-    for saver in savers_of(trainer)[:1]:
+    for saver in checkpointing_of(trainer)[:1]:
         value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
         kept = [(name, saver.run.target(name), more) for name, more in (("best", value), ("last", ""))]
         rows += [(name, f"{relative_path(saver.run.path / path.name)}{more}") for name, path, more in kept if path]

@@ -9,7 +9,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
+from lit_rl.callbacks.checkpointing import checkpointing_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
 from lit_rl.errors import UsageError
 from lit_rl.reports.recorded_rows import append_parts, choose_rows, part_of, recorded_rows
@@ -155,7 +155,7 @@ class RunRecord(pl.Callback, TypedArguments):
 
 def has_folder(trainer: Any) -> bool:
     """Return whether a run has a folder: a logger's, or that of Checkpointing."""
-    return bool(trainer.loggers or savers_of(trainer))
+    return bool(trainer.loggers or checkpointing_of(trainer))
 
 
 def folder_of(trainer: Any, given: str | None = None) -> Path:
@@ -168,7 +168,7 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
     if logger is not None:
         parts = [part for part in (logger.name, logger.version) if part is not None]
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
-    for saver in savers_of(trainer):
+    for saver in checkpointing_of(trainer):
         return saver.run.path
     raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")
 

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from lit_rl.modules import PPO as PPO
     from lit_rl.modules import REINFORCE as REINFORCE
     from lit_rl.modules import SFT as SFT
-    from lit_rl.modules import Collect as Collect
-    from lit_rl.modules import CriticUpdate as CriticUpdate
-    from lit_rl.modules import Evaluate as Evaluate
+    from lit_rl.modules import CriticConfig as CriticConfig
+    from lit_rl.modules import EvaluationConfig as EvaluationConfig
     from lit_rl.modules import Objective as Objective
     from lit_rl.modules import Optimization as Optimization
+    from lit_rl.modules import RolloutConfig as RolloutConfig
     from lit_rl.modules import RolloutModule as RolloutModule
-    from lit_rl.modules import Update as Update
+    from lit_rl.modules import UpdateConfig as UpdateConfig
     from lit_rl.rewards import FormatReward as FormatReward
     from lit_rl.rewards import LengthPenalty as LengthPenalty
     from lit_rl.rewards import RewardTerm as RewardTerm

@@ -11,7 +11,7 @@ from lit_rl import __version__
 from lit_rl.cli.messages import fail, in_one_line, no_verb
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS, print_help
 
-LIGHT = ("configs", "docs", "report", "show")
+VERBS_WITHOUT_TORCH = ("configs", "docs", "report", "show")
 """Verbs that are answered without torch."""
 
 
@@ -24,8 +24,8 @@ def main(args: Sequence[str] | None = None) -> None:
     if arguments in (["--help"], ["-h"]):
         print_help()
         return
-    if arguments and arguments[0] in LIGHT:
-        light(arguments[0], arguments[1:])
+    if arguments and arguments[0] in VERBS_WITHOUT_TORCH:
+        answer_without_torch(arguments[0], arguments[1:])
         return
     if arguments and answer_early(arguments):
         return
@@ -49,7 +49,7 @@ def answer_early(arguments: Sequence[str]) -> bool:
         True if nothing is left to do.
     """
     from lit_rl.cli.config_files import check_file, files_of
-    from lit_rl.cli.shipped_configs import with_paths
+    from lit_rl.cli.shipped_configs import with_config_paths
 
     verb = arguments[0]
     if not verb.startswith("-") and verb not in RUNS | AROUND_A_RUN:
@@ -60,14 +60,14 @@ def answer_early(arguments: Sequence[str]) -> bool:
         OPTIONS[verb]().print_help()
         return True
     try:
-        for file in files_of(with_paths(arguments)):
+        for file in files_of(with_config_paths(arguments)):
             check_file(file)
     except (OSError, ValueError) as error:
         fail(str(error), status=2)
     return False
 
 
-def light(verb: str, arguments: Sequence[str]) -> None:
+def answer_without_torch(verb: str, arguments: Sequence[str]) -> None:
     """Answer a verb that loads neither torch nor Lightning."""
     from jsonargparse import ArgumentError
 

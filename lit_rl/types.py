@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
@@ -75,7 +75,7 @@ class Problem:
         }
         for name, (wanted, fits) in faults.items():
             if not fits:
-                raise ArgumentError(f"Problem.{name}", wanted, shown(getattr(self, name)))
+                raise ArgumentError(f"Problem.{name}", wanted, short_repr(getattr(self, name)))
 
     @property
     def prompt_text(self) -> str:
@@ -489,7 +489,7 @@ class Experience:
         old_values: [N, T] critic's values before the update, reward units.
         returns: [N, T] the critic's target, reward units.
         taught: [N, T] bool, tokens that a teacher corrects.
-        teacher_view: the same N rows as the teacher reads them: with prompts that may tell more.
+        teacher_inputs: the same N rows as the teacher reads them: with prompts that may tell more.
     """
 
     completions: Completions
@@ -501,8 +501,8 @@ class Experience:
     token_rewards: Tensor | None = None
     old_values: Tensor | None = None
     returns: Tensor | None = None
-    taught: Tensor | None = None
-    teacher_view: Completions | None = None
+    teacher_mask: Tensor | None = None
+    teacher_inputs: Completions | None = None
 
     def __len__(self) -> int:
         return len(self.completions)

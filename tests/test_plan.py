@@ -22,8 +22,8 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import VLLM, InProcess
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
-from lit_rl.modules import GRPO, PPO, Update
-from lit_rl.rollout import Collect
+from lit_rl.modules import GRPO, PPO, UpdateConfig
+from lit_rl.rollout import RolloutConfig
 from lit_rl.types import Problem, Sampling
 
 ROOT = Path(__file__).parents[1]
@@ -93,8 +93,8 @@ def small_run(kind: str, config: dict[str, Any] = SMALL, max_tokens: int = 64, m
     options: dict[str, Any] = {
         "sampling": Sampling(num_samples=4, max_tokens=max_tokens),
         "rewards": [EvenBytes()],
-        "collect": Collect(engine=InProcess(max_rows=max_rows)),
-        "update": Update(
+        "collect": RolloutConfig(engine=InProcess(max_rows=max_rows)),
+        "update": UpdateConfig(
             optimizer=lambda p: torch.optim.AdamW(p, lr=1e-4), microbatch_size=4 if kind == "two ranks" else 8
         ),
         "max_rollouts": 2,

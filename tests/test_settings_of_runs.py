@@ -23,7 +23,7 @@ from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
 from lit_rl.models import LoRA, SeparateCritic
-from lit_rl.modules import Update, setup_check
+from lit_rl.modules import UpdateConfig, setup_check
 from lit_rl.modules.setup_check import check_setup
 from lit_rl.training.checkpoints import read_checkpoint
 from lit_rl.training.progress import Clock
@@ -133,8 +133,8 @@ def test_a_timer_does_not_keep_a_configuration_from_being_written(
     assert config["trainer"]["callbacks"][0]["init_args"]["interval"] == "step"
 
 
-def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -> Update:
-    return Update(
+def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -> UpdateConfig:
+    return UpdateConfig(
         optimizer=lambda of: optimizer(of, lr=lr),
         lr_scheduler=lambda of: torch.optim.lr_scheduler.LinearLR(of, total_iters=steps),
     )

@@ -17,7 +17,7 @@ from lit_rl import GRPO, LoRA, Sampling
 from lit_rl.cli.trace import job_of, trace
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
-from lit_rl.modules import Update
+from lit_rl.modules import UpdateConfig
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.training.ranks import Means
 from lit_rl.types import Completions, Experience, Judgement, Problem
@@ -70,7 +70,7 @@ def module_of(shape: str, lora: LoRA | None, tokens: int, microbatch: int) -> Wa
         sampling=Sampling(num_samples=GROUP, max_tokens=tokens),
         rewards=[EvenIds()],
         max_rollouts=2,
-        update=Update(optimizer=partial(torch.optim.AdamW, lr=1e-6), microbatch_size=microbatch),
+        update=UpdateConfig(optimizer=partial(torch.optim.AdamW, lr=1e-6), microbatch_size=microbatch),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lit_rl.cli import options
-from lit_rl.cli.check_data import named, problems_of, with_data_of_config
+from lit_rl.cli.check_data import problems_of, task_description, with_data_of_config
 from lit_rl.data.contamination import find_overlaps
 from lit_rl.data.task import TaskDataModule
 
@@ -22,7 +22,11 @@ def check_contamination(arguments: Sequence[str]) -> None:
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
-    print(f"task {named(parsed.data)}" + (f", held out {named(parsed.held_out)}" if tasks.held_out else ""), flush=True)
+    print(
+        f"task {task_description(parsed.data)}"
+        + (f", held out {task_description(parsed.held_out)}" if tasks.held_out else ""),
+        flush=True,
+    )
     train = problems_of(tasks.data, ["train"])
     held_out = problems_of(tasks.held_out or tasks.data, ["validation", "test"])
     overlaps = find_overlaps(train, held_out, ngram_words=parsed.ngram_words, min_share=parsed.min_share)

@@ -11,7 +11,7 @@ from jsonargparse import Namespace
 from lit_rl.cli import options
 from lit_rl.cli.checked_data import Findings, find_accepted, run_references
 from lit_rl.cli.config_files import with_parts
-from lit_rl.data.rows import RowError, collecting
+from lit_rl.data.rows import RowError, collect_errors
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.sandbox import Sandbox
@@ -29,12 +29,12 @@ def check_data(arguments: Sequence[str]) -> None:
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
-    print(f"task {named(parsed.data)}", flush=True)
+    print(f"task {task_description(parsed.data)}", flush=True)
     splits: list[Split] = parsed.splits if isinstance(parsed.splits, list) else [parsed.splits]
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
         findings = check_task(task, sandbox, splits)
     print(findings.report(parsed.examples))
-    if not findings.fine:
+    if not findings.is_fine:
         raise SystemExit(1)
 
 
@@ -50,7 +50,7 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
         splits: the splits to check.
 
     Returns:
-        the findings: ``fine``, ``report()``, ``groups``.
+        the findings: ``is_fine``, ``report()``, ``groups``.
 
     Example:
         >>> from lit_rl.data import Sorting
@@ -86,7 +86,7 @@ def problems_by_split(
         for split in splits:
             loaded: list[Problem] = []
             errors: list[RowError] = []
-            with contextlib.nullcontext() if unread is None else collecting(errors):
+            with contextlib.nullcontext() if unread is None else collect_errors(errors):
                 loaded = one.problems(split)
             problems = []
             for problem in loaded:
@@ -118,9 +118,9 @@ def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
     return given
 
 
-def named(chosen: Namespace) -> str:
+def task_description(chosen: Namespace) -> str:
     """A chosen task: its class, its path, its validation tasks."""
     arguments = vars(chosen.get("init_args") or Namespace())
     place = f" from {arguments['path']}" if arguments.get("path") else ""
-    others = " and ".join(named(one) for one in arguments.get("validation_tasks") or ())
+    others = " and ".join(task_description(one) for one in arguments.get("validation_tasks") or ())
     return str(chosen.class_path).rpartition(".")[2] + place + (f", validated on {others}" if others else "")

@@ -36,7 +36,7 @@ _BODIES = {"a stub": "pass", "a stub that raises": _RAISES}
 
 
 @dataclass
-class Checked:
+class CheckedProblem:
     """A problem and what was found out about it.
 
     Args:
@@ -81,25 +81,25 @@ class Findings:
         unread: errors of the rows of each split that make no problem.
     """
 
-    splits: Mapping[str, Sequence[Checked]]
+    splits: Mapping[str, Sequence[CheckedProblem]]
     unread: Mapping[str, Sequence[RowError]] = field(default_factory=dict)
 
     @cached_property
-    def checked(self) -> list[Checked]:
+    def checked(self) -> list[CheckedProblem]:
         """All problems, each once."""
         return list({id(one): one for split in self.splits.values() for one in split}.values())
 
     @cached_property
-    def groups(self) -> dict[str, list[Checked]]:
+    def groups(self) -> dict[str, list[CheckedProblem]]:
         """Problems by fault, the largest group first."""
-        found: dict[str, list[Checked]] = {}
+        found: dict[str, list[CheckedProblem]] = {}
         for one in self.checked:
             for fault in one.faults:
                 found.setdefault(fault, []).append(one)
         return dict(sorted(found.items(), key=lambda group: -len(group[1])))
 
     @property
-    def fine(self) -> bool:
+    def is_fine(self) -> bool:
         """True if there are problems and none has a fault, and every row makes one."""
         return bool(self.checked) and not self.groups and not any(self.unread.values())
 
@@ -109,7 +109,7 @@ class Findings:
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
         faulty, unread = sum(bool(one.faults) for one in self.checked), sum(map(len, self.unread.values()))
         verdict = f"nothing wrong found: {passed}" if ran else "nothing wrong found, but nothing ran: no reference"
-        if not self.fine:
+        if not self.is_fine:
             what = f"{faulty} of {len(self.checked)} problems have a fault, {unread} rows make no problem"
             verdict = f"something is wrong: {what}; {passed}"
         lines = [verdict, *map(self._count, self.splits)]
@@ -136,11 +136,11 @@ class Findings:
         return f"  {name}: {', '.join(parts)}, {len(self.unread.get(name, ()))} rows unread"
 
 
-def _cpu_seconds(one: Checked) -> float:
+def _cpu_seconds(one: CheckedProblem) -> float:
     return one.outcome.cpu_seconds if one.outcome else 0.0
 
 
-def _how_it_ended(one: Checked) -> str:
+def _how_it_ended(one: CheckedProblem) -> str:
     """The outcome of a problem's reference on one line."""
     failed = next((outcome for outcome in (one.outcome, one.public) if outcome and not outcome.passed), None)
     if failed is None:
@@ -154,9 +154,9 @@ def _how_it_ended(one: Checked) -> str:
 # -- running --------------------------------------------------------------------------------------------------
 
 
-def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checked]:
+def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[CheckedProblem]:
     """Judge the reference of each problem that has one, under its check and its public check."""
-    checked = [Checked(problem) for problem in problems]
+    checked = [CheckedProblem(problem) for problem in problems]
     tried = [
         ((one, name), reference, check)
         for one in checked
@@ -170,7 +170,7 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
     return checked
 
 
-def find_accepted(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
+def find_accepted(sandbox: Sandbox, checked: Sequence[CheckedProblem]) -> None:
     """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none.
 
     The reference of another problem counts only if the own one fails there: two problems may ask for the same.
@@ -220,9 +220,9 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
             yield what, _STUBS["class" if is_class else "function"].format(name=name, body=body)
 
 
-def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Problem]]:
+def _pairs(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProblem, Problem]]:
     """Each problem whose reference passes, and the next of its kind with another reference."""
-    kinds: dict[tuple[type[Check], str], list[Checked]] = {}
+    kinds: dict[tuple[type[Check], str], list[CheckedProblem]] = {}
     for one in checked:
         if one.passed:
             kinds.setdefault((type(one.problem.check), one.problem.check.language), []).append(one)

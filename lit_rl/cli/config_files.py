@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
-from lit_rl.cli.shipped_configs import in_one_word
+from lit_rl.cli.shipped_configs import with_joined_config
 from lit_rl.cli.verbs import RUNS
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
 from lit_rl.foreign_files import load_yaml
-from lit_rl.signature_check import Typed, arguments_of, check, check_keys, short_names
+from lit_rl.signature_check import Typed, check, check_keys, classes_by_name, constructor_parameters
 
 _FLAG = "--config="
 _SECTIONS = (
@@ -36,7 +36,7 @@ _VERBS = ("fit", "validate", "test", "predict", "config")
 
 def files_of(arguments: Sequence[str]) -> dict[str, Path]:
     """The files that ``--config`` names, in order, each with its whole path: the parser changes the folder."""
-    found = [word.removeprefix(_FLAG) for word in in_one_word(arguments) if word.startswith(_FLAG)]
+    found = [word.removeprefix(_FLAG) for word in with_joined_config(arguments) if word.startswith(_FLAG)]
     return {name: Path(name).absolute() for name in found if Path(name).is_file()}
 
 
@@ -57,7 +57,7 @@ def with_parts(
     """
     found: list[str] = []
     parts: dict[str, Mapping[str, Any]] = {}
-    for word in in_one_word(arguments):
+    for word in with_joined_config(arguments):
         if word in ("--config", "-c", _FLAG):
             raise UsageError(f"{word} needs a value: give a file after it")
         file = word.removeprefix(_FLAG)
@@ -121,7 +121,7 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
     merged: dict[str, Any] = {}
     found: list[str] = []
     had_tasks = False
-    words = with_values(in_one_word(arguments))
+    words = join_flags_and_values(with_joined_config(arguments))
     for word in words:
         flag, _, text = word.partition("=")
         key, *below = flag.removeprefix("--").split(".")
@@ -151,7 +151,7 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
             raise type(error)(f"{file}: {error}" if file else str(error)) from error
         found.append(_with_classes(word, layer, sources) if sources else word)
     task = class_named(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
-    if task and "validation_tasks" in arguments_of(task) and "validation_tasks" not in merged["data"]:
+    if task and "validation_tasks" in constructor_parameters(task) and "validation_tasks" not in merged["data"]:
         found.append("--data.validation_tasks=null")  # or the parser keeps those of the earlier task
     for section in homes if words[0] in RUNS else ():  # other verbs want one section alone
         if isinstance(given := merged.get(section), Mapping) and given and "class_path" not in given:
@@ -210,7 +210,7 @@ def _has(value: Any, keys: Sequence[str]) -> bool:
     return not keys or (isinstance(value, Mapping) and keys[0] in value and _has(value[keys[0]], keys[1:]))
 
 
-def with_values(words: Sequence[str]) -> list[str]:
+def join_flags_and_values(words: Sequence[str]) -> list[str]:
     """Words with ``--key=value`` for ``--key value``."""
     found: list[str] = []
     for word in words:
@@ -258,7 +258,7 @@ def laid_over(under: Any, over: Any) -> Any:
         return under if isinstance(under, list) and isinstance(over, Mapping) else over  # of the last item
     if over.get("class_path", under.get("class_path")) != under.get("class_path"):
         cls, before = (class_named(str(one.get("class_path"))) for one in (over, under))
-        kept = arguments_of(cls) if cls is not None else {}
+        kept = constructor_parameters(cls) if cls is not None else {}
         other = {"validation_tasks"} if cls is not before else ()  # another task is validated on its own problems
         under = {key: one for key, one in under.items() if key in kept and key not in other}
     return {**under, **{key: laid_over(under.get(key), one) for key, one in over.items()}}
@@ -268,6 +268,6 @@ def class_named(name: str) -> type | None:
     """Return the class of a path, or of a short name of this package; ``None`` for any other text."""
     module, _, short = name.rpartition(".")
     with suppress(Exception):
-        found = getattr(import_module(module), short) if module else short_names()[name]
+        found = getattr(import_module(module), short) if module else classes_by_name()[name]
         return found if isinstance(found, type) else None
     return None

@@ -22,7 +22,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.export import load_weights, write_model
 from lit_rl.models.policy import Policy
 from lit_rl.modules.module_config import only_classes_of
-from lit_rl.signature_check import arguments_of
+from lit_rl.signature_check import constructor_parameters
 from lit_rl.training.checkpoints import checkpoint_in, read_checkpoint
 from lit_rl.training.precision import torch_dtype
 
@@ -85,7 +85,7 @@ def _laid_over(under: Any, over: Any) -> Any:
         return over
     if under.get("init_args") and "class_path" in over:
         cls = class_named(str(over["class_path"]))
-        taken = under["init_args"] if cls is None else arguments_of(cls)
+        taken = under["init_args"] if cls is None else constructor_parameters(cls)
         under = {**under, "init_args": {name: one for name, one in under["init_args"].items() if name in taken}}
     return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
 

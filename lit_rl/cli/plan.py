@@ -29,7 +29,7 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     job = replace(job, prompt_tokens=given.prompt_tokens, completion_tokens=tokens)
     memory = options.GPU_BYTES[given.gpu]
     counts_of_rank = trace(run.model, run.trainer.strategy, job)
-    print(report(job, counts_of_rank, given.gpu, claimed_by(run.model.sampler.engine, memory, counts_of_rank)))
+    print(report(job, counts_of_rank, given.gpu, claimed_by(run.model.collector.engine, memory, counts_of_rank)))
 
 
 def claimed_by(engine: Any, memory: float, traced: Trace) -> float:

@@ -22,7 +22,7 @@ import torch
 import yaml
 
 from lit_rl.cli import options
-from lit_rl.cli.config_files import files_of, flat, with_parts, with_values
+from lit_rl.cli.config_files import files_of, flat, join_flags_and_values, with_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
@@ -87,7 +87,7 @@ def with_config(arguments: Sequence[str]) -> list[str]:
         tried, rest = parser.parse_known_args(list(arguments))
     except argparse.ArgumentError:
         raise UsageError("--reward needs a value: give what it should be after it") from None
-    given, _ = with_parts(with_values(rest), _part_of)
+    given, _ = with_parts(join_flags_and_values(rest), _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
         given = [*with_parts(["--config", str(_config_of(run))], _part_of)[0], *given]

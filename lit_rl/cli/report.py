@@ -10,7 +10,7 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
-from lit_rl.reports.improvement import answer
+from lit_rl.reports.improvement import learning_verdict
 from lit_rl.reports.runs import Run, read_runs, with_rollouts
 from lit_rl.run_files.records import Curve
 from lit_rl.run_files.row_text import number_text, printable
@@ -51,7 +51,7 @@ def report(arguments: Sequence[str]) -> None:
     names = (parsed.metrics or "").strip("[] ").split(",")
     metrics = None if parsed.metrics is None else [name for part in names if (name := part.strip(" '\""))]
     chosen = choose(runs, metrics)
-    answers = [f"{run.name}  {answer(run)}" for run in runs]
+    answers = [f"{run.name}  {learning_verdict(run)}" for run in runs]
     print(printable("\n".join([*answers, *diagnosed(runs), *differing(runs), as_table(chosen)])))
     if parsed.html:
         from lit_rl.reports.html import write_page

@@ -23,7 +23,7 @@ _LENGTHS = ("max_rollouts", "max_updates")
 _BOARD = "lightning.pytorch.loggers.TensorBoardLogger"
 
 
-def with_nulls(arguments: Sequence[str]) -> list[str]:
+def with_policy_nulls(arguments: Sequence[str]) -> list[str]:
     """Command-line arguments with each ``--model.policy.KEY null`` written so that the parser understands it.
 
     It takes the null of an argument two classes deep for the text ``None``, or rejects it.
@@ -66,7 +66,7 @@ def follow_length(config: Any) -> None:
         schedule["total_steps"] = length + 1  # a cycle counts the rate of the beginning too
 
 
-def settle_run_dir(config: Any) -> None:
+def apply_run_dir(config: Any) -> None:
     """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it."""
     given, trainer = config.get("run_dir"), config.get("trainer")
     if given is None:
@@ -91,7 +91,7 @@ def settle_run_dir(config: Any) -> None:
         saver.init_args["folder"] = str(path)
 
 
-def settle_version(config: Any, verb: str) -> None:
+def apply_log_version(config: Any, verb: str) -> None:
     """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``."""
     for logger in _listed(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
         if _short_name(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:

@@ -51,7 +51,7 @@ def show(arguments: Sequence[str]) -> None:
     print(printable("\n".join([f"run {folder}", *diagnoses])))
     rollout = best_rollout(folder) if parsed.best else find_rollout(folder, parsed.rollout)
     if not parsed.best and parsed.row is None:
-        print(printable("\n".join(listed(rollout))))
+        print(printable("\n".join(rollout_lines(rollout))))
         return
     found = next((row for row in rollout.rows if row.row == parsed.row), None)
     row = _best(rollout) if parsed.best else found
@@ -61,7 +61,7 @@ def show(arguments: Sequence[str]) -> None:
             f"row {parsed.row} of rollout {rollout.number} was not kept; there are: {kept}. RunRecord's num_groups "
             "keeps more"
         )
-    print(printable("\n".join(described(rollout, row, parsed.value, parsed.lines))))
+    print(printable("\n".join(row_lines(rollout, row, parsed.value, parsed.lines))))
 
 
 def write_samples(source: Path, path: Path) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _best(rollout: RecordedRollout) -> RecordedRow | None:
     return max(reversed(rewarded), key=lambda row: row.reward or 0.0, default=None)
 
 
-def listed(rollout: RecordedRollout) -> Iterator[str]:
+def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
     """The kept rows of a rollout, one line each."""
     yield f"rollout {rollout.number}: {len(rollout.rows)} of {rollout.num_rows} rows were kept; --row shows one"
     for number in dict.fromkeys(row.group for row in rollout.rows):
@@ -133,7 +133,7 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
         )
 
 
-def described(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
+def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
     """Everything known about one row."""
     yield f"rollout {rollout.number}, row {row.row}: {row.task_id}"
     terms = ", ".join(f"{name} {number_text(value)}" for name, value in row.terms.items())

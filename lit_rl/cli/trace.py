@@ -30,8 +30,8 @@ from lit_rl.math import linear_head
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.training.precision import masters_of, take_gradients
-from lit_rl.training.ranks import evaluating, shard, sums_of_gradients, tensors_outside_units, unsharded
+from lit_rl.training.precision import add_gradients_to_masters, masters_of
+from lit_rl.training.ranks import eval_mode, shard, sums_of_gradients, tensors_outside_units, unsharded
 from lit_rl.training.strategy import FSDP2Strategy
 from lit_rl.types import Completions, Experience, StopReason
 
@@ -229,13 +229,13 @@ class _Step:
     def count(self) -> Trace:
         job, module = self.job, self.module
         micro = rows_of(job, job.microbatch_rows)
-        with evaluating(module), LiveBytes() as live:
+        with eval_mode(module), LiveBytes() as live:
             live.label(module.parameters(), "weights")
             live.label(module.buffers(), "weights")
             live.label(self.masters, "masters")
             for parameter in self.trained:
                 parameter.grad = torch.empty_like(parameter)
-            take_gradients(self.optimizer)
+            add_gradients_to_masters(self.optimizer)
             self.step(live)
             for state in self.optimizer.state.values():
                 live.label((v for v in state.values() if isinstance(v, Tensor)), "moments")
@@ -276,7 +276,7 @@ class _Step:
 
     def sampling(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
         """Bytes by kind while all rows are sampled, and what a rank receives to have whole weights for the engine."""
-        engine, job, policy = self.module.sampler.engine, self.job, self.module.policy
+        engine, job, policy = self.module.collector.engine, self.job, self.module.policy
         held = _in_floats(live.now)
         is_here = isinstance(engine, InProcess)
         if not is_here and policy.lora is not None and not getattr(engine, "merge_adapters", False):
@@ -312,7 +312,7 @@ class _Step:
             loss.backward()
             losses += 1
             live.label((p.grad for p in self.trained), "gradients")
-            take_gradients(self.optimizer)
+            add_gradients_to_masters(self.optimizer)
             live.label((p.grad for p in self.masters), "gradients")
         return losses
 

@@ -11,7 +11,7 @@ from lit_rl.data.mbpp_plus import comparing_test, written_check
 from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
-from lit_rl.data.task import Cut, CutTask, TaskOptions
+from lit_rl.data.task import SplitName, SplitTask, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.signature_check import Limit
@@ -25,7 +25,7 @@ WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 14
 """Rows whose docstrings show examples that their references, and their tests, contradict."""
 
 
-class HumanEval(CutTask):
+class HumanEval(SplitTask):
     r"""HumanEval, to measure on, or cut in two to train on one part and measure on the other.
 
     ==========  ===============  ================================
@@ -63,7 +63,7 @@ class HumanEval(CutTask):
         self,
         path: str = "openai/openai_humaneval",
         *,
-        split: Cut = "all",
+        split: SplitName = "all",
         form: Form = "completion",
         few_shot: FewShot = 0,
         timeout_seconds: float = 10.0,
@@ -72,7 +72,7 @@ class HumanEval(CutTask):
     ) -> None:
         super().__init__(**options)
         self.path = path
-        self.split: Cut = split
+        self.split: SplitName = split
         self.form: Form = form
         self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds

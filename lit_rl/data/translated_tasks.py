@@ -10,8 +10,8 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.data.prompts import Form, chat, fenced
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.task import Cut, CutTask, TaskOptions
-from lit_rl.errors import ArgumentError, shown
+from lit_rl.data.task import SplitName, SplitTask, TaskOptions
+from lit_rl.errors import ArgumentError, short_repr
 from lit_rl.execution.checks import UNIT_TESTS, Language, UnitTests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.types import Problem
@@ -53,7 +53,7 @@ class _Translation:
     solution: str | None = None
 
 
-class TranslatedTask(CutTask):
+class TranslatedTask(SplitTask):
     """Base of tasks whose rows are functions to finish in one of several languages, with tests in it.
 
     Completion form: the prompt is the row's and begins the program; the completion ends with the function's closing
@@ -75,7 +75,7 @@ class TranslatedTask(CutTask):
         path: str,
         language: Language,
         *,
-        split: Cut = "all",
+        split: SplitName = "all",
         form: Form = "completion",
         timeout_seconds: float = 10.0,
         name: str | None = None,
@@ -83,10 +83,12 @@ class TranslatedTask(CutTask):
     ) -> None:
         super().__init__(**options)
         if language not in UNIT_TESTS:
-            raise ArgumentError(f"{type(self).__name__}.language", f"one of {', '.join(UNIT_TESTS)}", shown(language))
+            raise ArgumentError(
+                f"{type(self).__name__}.language", f"one of {', '.join(UNIT_TESTS)}", short_repr(language)
+            )
         self.path = path
         self.language: Language = language
-        self.split: Cut = split
+        self.split: SplitName = split
         self.form: Form = form
         self.timeout_seconds = timeout_seconds
         self.name = name or f"{type(self).__name__.lower()}_{language}"

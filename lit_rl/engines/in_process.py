@@ -12,7 +12,7 @@ from lit_rl.engines.engine import Engine, Session
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RunningBatch
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.ranks import evaluating, phase, unsharded
+from lit_rl.training.ranks import eval_mode, phase, unsharded
 from lit_rl.types import Generation, Request, Sampling
 
 # Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until they are a
@@ -40,7 +40,7 @@ class InProcess(Engine):
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        with torch.no_grad(), evaluating(policy), phase("sampling"), unsharded(policy):
+        with torch.no_grad(), eval_mode(policy), phase("sampling"), unsharded(policy):
             session = InProcessSession(policy, sampling, self.max_rows)
             try:
                 yield session

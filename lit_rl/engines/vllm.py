@@ -29,12 +29,12 @@ from lit_rl.engines.vllm_package import (
 from lit_rl.engines.whole_weights import (
     Named,
     adapter_weights,
-    hand_over,
     largest_rank,
     require_copyable,
-    travels_alone,
+    sends_adapter_only,
     whole_weights,
     write_adapter,
+    write_collectively,
 )
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
@@ -42,7 +42,7 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import Row
 from lit_rl.signature_check import PositiveInt, Share
-from lit_rl.training.ranks import evaluating, phase
+from lit_rl.training.ranks import eval_mode, phase
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _NO_LIMIT = 1 << 30
@@ -111,9 +111,9 @@ class VLLM(Engine):
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
         model = require_copyable(policy, "VLLM", merge=self.merge_adapters)
-        with evaluating(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
+        with eval_mode(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
             self._start(model)
-            self._renew(model)
+            self._refresh_weights(model)
             engine = self._llm.llm_engine
             session = VLLMSession(engine, model.codec, sampling, model.version, self._adapter)
             try:
@@ -162,17 +162,17 @@ class VLLM(Engine):
             arguments["max_model_len"] = longest
         if self.cache_gigabytes is not None:
             arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
-        if travels_alone(policy, self.merge_adapters):
+        if sends_adapter_only(policy, self.merge_adapters):
             arguments |= adapter_arguments(largest_rank(policy))
         return arguments | self.options
 
-    def _renew(self, policy: CausalLM) -> None:
+    def _refresh_weights(self, policy: CausalLM) -> None:
         """Have the weights arrive unless vLLM holds them; all ranks alike."""
         if self.sleep:
             self._llm.wake_up(tags=["weights"])
         if self._holds != (id(policy), policy.version):
             with phase("sending weights to vllm"):
-                self._arrive(policy)
+                self._load_weights(policy)
             self._holds = id(policy), policy.version
             self.arrivals += 1
         if self.sleep:
@@ -180,9 +180,9 @@ class VLLM(Engine):
         # Also without an arrival: what is computed then does not depend on what was sampled before.
         self._llm.reset_prefix_cache()
 
-    def _arrive(self, policy: CausalLM) -> None:
+    def _load_weights(self, policy: CausalLM) -> None:
         """Send every weight through vLLM's reload call, or the adapter where vLLM has its base."""
-        alone, self.bytes_sent, self._adapter = travels_alone(policy, self.merge_adapters), 0, None
+        alone, self.bytes_sent, self._adapter = sends_adapter_only(policy, self.merge_adapters), 0, None
         if not alone or self._base != id(policy):
             self._send(policy, merge=not alone)
             self._base = id(policy) if alone else None
@@ -191,7 +191,7 @@ class VLLM(Engine):
                 config = policy.model.peft_config[POLICY]
                 write = partial(write_adapter, folder=Path(folder), config=config)
                 remedy = "set TMPDIR to a folder with free space"
-                self.bytes_sent += hand_over(adapter_weights(policy), Path(folder), write, remedy)
+                self.bytes_sent += write_collectively(adapter_weights(policy), Path(folder), write, remedy)
                 self._adapter = add_adapter(self._llm, folder)
 
     def _send(self, policy: CausalLM, *, merge: bool) -> None:

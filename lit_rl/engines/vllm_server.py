@@ -21,12 +21,12 @@ from lit_rl.engines.vllm_package import sampling_params
 from lit_rl.engines.whole_weights import (
     Named,
     adapter_weights,
-    agree,
-    hand_over,
+    raise_if_any_rank_failed,
     require_copyable,
-    travels_alone,
+    sends_adapter_only,
     whole_weights,
     write_adapter,
+    write_collectively,
     write_weights,
 )
 from lit_rl.models.adapters import POLICY
@@ -34,7 +34,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.signature_check import PositiveFloat, PositiveInt
-from lit_rl.training.ranks import evaluating, gather_over_ranks, phase, world_size
+from lit_rl.training.ranks import eval_mode, gather_over_ranks, phase, world_size
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"
@@ -102,10 +102,10 @@ class VLLMServer(Engine):
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
         model = require_copyable(policy, "VLLMServer", merge=self.merge_adapters)
-        with evaluating(model), torch.no_grad(), phase("sampling"):
-            self._renew(model)
+        with eval_mode(model), torch.no_grad(), phase("sampling"):
+            self._refresh_weights(model)
             server = self.servers[(dist.get_rank() if world_size() > 1 else 0) % len(self.servers)]
-            named = {"model": self._label} if travels_alone(model, self.merge_adapters) else {}
+            named = {"model": self._label} if sends_adapter_only(model, self.merge_adapters) else {}
             session = VLLMServerSession(self, server, model.codec, sampling, model.version, self._label, named)
             fault = ""
             try:
@@ -114,7 +114,7 @@ class VLLMServer(Engine):
                 fault = str(error)
             finally:
                 session.end()
-            agree(fault)
+            raise_if_any_rank_failed(fault)
 
     def require_ready(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ class VLLMServer(Engine):
 
     # -- weights ---------------------------------------------------------------------------------------------
 
-    def _renew(self, policy: CausalLM) -> None:
+    def _refresh_weights(self, policy: CausalLM) -> None:
         """Have the weights arrive unless the servers hold them; all ranks alike, and all fail together."""
         if not self._run:
             with phase("waiting for vllm servers"):
@@ -136,24 +136,24 @@ class VLLMServer(Engine):
             return
         self.arrivals += 1
         before, self._label = self._label, f"{self._run}-{self.arrivals}-{policy.version}"
-        alone = travels_alone(policy, self.merge_adapters)
+        alone = sends_adapter_only(policy, self.merge_adapters)
         with_base = not alone or self._base != id(policy)
         self._base = None  # until all servers have it
         with phase("gathering weights for vllm"):
             self.bytes_sent = 0
             if with_base:
                 weights = whole_weights(policy, with_tied=True, merge=not alone)
-                self._hand_over(weights, lambda given: write_weights(given, self.folder))
+                self._write_collectively(weights, lambda given: write_weights(given, self.folder))
             if alone:
                 place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
-                self._hand_over(adapter_weights(policy), lambda given: write_adapter(given, place, config))
+                self._write_collectively(adapter_weights(policy), lambda given: write_adapter(given, place, config))
         with phase("sending weights to vllm servers"):
             self._on_first_rank(lambda server: self._send(server, before, with_base=with_base, adapter=alone))
         self._holds = id(policy), policy.version
         self._base = id(policy) if alone else None
 
-    def _hand_over(self, weights: Iterator[Named], write: Callable[[Iterator[Named]], int]) -> None:
-        self.bytes_sent += hand_over(weights, self.folder, write if _is_first() else None)
+    def _write_collectively(self, weights: Iterator[Named], write: Callable[[Iterator[Named]], int]) -> None:
+        self.bytes_sent += write_collectively(weights, self.folder, write if _is_first() else None)
 
     def _on_first_rank(self, do: Any) -> None:
         """Call a function with each server on the first rank; a failure there fails all ranks."""
@@ -164,7 +164,7 @@ class VLLMServer(Engine):
                     do(server)
             except (EngineError, ImportError, ValueError) as error:
                 fault = str(error)
-        agree(fault)
+        raise_if_any_rank_failed(fault)
 
     def _check(self, server: VLLMClient) -> None:
         """Check whether a server is up, new enough, and reports the distribution that is sampled from."""

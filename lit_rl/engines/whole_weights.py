@@ -25,7 +25,7 @@ from lit_rl.models.adapters import POLICY, has_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
-from lit_rl.training.ranks import gather_over_ranks, gathered, modules_outside_units, reshard, where
+from lit_rl.training.ranks import gather_over_ranks, gathered_weights, modules_outside_units, rank_and_phase, reshard
 
 Named = tuple[str, Tensor]
 
@@ -58,7 +58,7 @@ def require_copyable(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
     return policy
 
 
-def travels_alone(policy: CausalLM, merge: bool) -> bool:
+def sends_adapter_only(policy: CausalLM, merge: bool) -> bool:
     """Return whether a policy's adapter is handed on without its base."""
     return not merge and has_adapter(policy.model)
 
@@ -73,7 +73,7 @@ def whole_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tr
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
     for unit in _units(policy):
-        with gathered(unit), torch.no_grad():
+        with gathered_weights(unit), torch.no_grad():
             own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
             for module in modules_outside_units(unit):
                 for name, make, key in _of(module, names, merge) if id(module) in names else ():
@@ -178,15 +178,15 @@ def write_adapter(weights: Iterable[Named], folder: Path, config: Any) -> int:
     return total
 
 
-def agree(fault: str) -> None:
+def raise_if_any_rank_failed(fault: str) -> None:
     """Fail on all ranks together if one failed, so that none waits for it."""
-    faults = gather_over_ranks(f"{where()}: {fault}" if fault and where() else fault)
+    faults = gather_over_ranks(f"{rank_and_phase()}: {fault}" if fault and rank_and_phase() else fault)
     told = next((one for one in faults if one), "")
     if told:
         raise EngineError(told)
 
 
-def hand_over(
+def write_collectively(
     weights: Iterator[Named],
     folder: Path,
     write: Callable[[Iterator[Named]], int] | None,
@@ -202,7 +202,7 @@ def hand_over(
         fault = f"the weights could not be written to {folder} ({error}): {remedy}"
     for _ in weights:
         pass
-    agree(fault)
+    raise_if_any_rank_failed(fault)
     return size
 
 

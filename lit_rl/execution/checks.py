@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from lit_rl.errors import ArgumentError, shown
+from lit_rl.errors import ArgumentError, short_repr
 from lit_rl.execution.interface import Check, require_carried, wall_limit
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
@@ -129,7 +129,7 @@ class CallTests(Check):
             where = f"CallTests.cases[{index}]"
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
                 wanted = "(arguments, expected), of which the arguments are a tuple"
-                raise ArgumentError(where, wanted, shown(case), "f(2) == 4 is ((2,), 4)")
+                raise ArgumentError(where, wanted, short_repr(case), "f(2) == 4 is ((2,), 4)")
             require_carried(case[0], f"{where}: an argument")
             require_carried(case[1], f"{where}: the expected value")
             if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
@@ -220,7 +220,7 @@ class StdioTests(Check):
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
                 wanted = "two texts (or a tuple of accepted outputs as the second)"
-                raise ArgumentError(f"StdioTests.cases[{index}]", wanted, shown(case))
+                raise ArgumentError(f"StdioTests.cases[{index}]", wanted, short_repr(case))
         counts = dict(self.grades)
         are_right = (
             len(counts) == len(self.grades) and sum(counts.values()) == len(self.cases) and min(counts.values()) > 0
@@ -333,7 +333,7 @@ class TokenTarget(Check):
 
 def _require(check: Any, field: str, is_right: bool, expected: str, remedy: str = "") -> None:
     if not is_right:
-        raise ArgumentError(f"{type(check).__name__}.{field}", expected, shown(getattr(check, field)), remedy)
+        raise ArgumentError(f"{type(check).__name__}.{field}", expected, short_repr(getattr(check, field)), remedy)
 
 
 def _require_cases(check: Any) -> None:

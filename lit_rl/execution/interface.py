@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self
 
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.value_text import shortened
@@ -239,7 +239,7 @@ def require_carried(value: Any, where: str) -> None:
 def require_program(program: object, check: object) -> None:
     """Raise ArgumentError unless these are a program's text and a check, which are easily swapped."""
     if not isinstance(program, str) or not isinstance(check, Check):
-        given = f"{shown(program, 60)} and {shown(check, 60)}"
+        given = f"{short_repr(program, 60)} and {short_repr(check, 60)}"
         remedy = "swap the two" if isinstance(program, Check) else ""
         remedy = "give its source" if hasattr(program, "source") else remedy
         raise ArgumentError("submit", "the text of a program, then a check such as AssertTests(...)", given, remedy)

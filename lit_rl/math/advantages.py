@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.math.masking import (
     SumOverRanks,
     group_sizes,
@@ -91,7 +91,7 @@ class RowAdvantages(TypedArguments, ABC):
         """Check what a method returned: one number for all rows would be spread over them without a word."""
         shape = getattr(result, "shape", None)
         if shape != scores.shape:
-            got = shown(result) if shape is None else f"{tuple(shape)}"
+            got = short_repr(result) if shape is None else f"{tuple(shape)}"
             raise ArgumentError(
                 f"{type(self).__name__}.{method}", f"a tensor of one number per row, {tuple(scores.shape)}", got
             )

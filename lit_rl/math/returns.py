@@ -58,8 +58,8 @@ def treat_truncation(
         mask:       they are no evidence: their tokens leave the loss
 
     Under ``bootstrap`` the rewards must not hold the outcome too, or a cut row is paid twice and values have no fixed
-    point: :func:`lit_rl.rewards.places.place_before_end` leaves it out. A program that passed has its outcome, wherever
-    its completion was cut: its row counts as ended.
+    point: :func:`lit_rl.rewards.token_credit.credit_before_end` leaves it out. A program that passed has its outcome,
+    wherever its completion was cut: its row counts as ended.
 
     Args:
         mask: [N, T] bool.

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from lit_rl.errors import UsageError
 from lit_rl.models.family import base_of
-from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
+from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, one_line_load_errors
 from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_group
 
 POLICY = "policy"
@@ -82,7 +82,7 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     )
     if not any((Path(source) / name).is_file() for name in _WEIGHTS):
         raise FileNotFoundError(f"the adapter {source} ({MODEL_KEY}) lacks {_WEIGHTS[0]}; fetch or export it again")
-    with plain_failures("adapter", source, MODEL_KEY):
+    with one_line_load_errors("adapter", source, MODEL_KEY):
         if json.loads((Path(source) / ADAPTER_CONFIG).read_text()).get("megatron_config"):
             raise ValueError(
                 f"{ADAPTER_CONFIG} sets megatron_config, for which PEFT imports what megatron_core names; remove it"

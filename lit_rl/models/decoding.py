@@ -24,7 +24,7 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import UnsupportedModelError, cache_name, most_positions, replaced, takes, text_config
+from lit_rl.models.family import UnsupportedModelError, cache_name, max_positions_of, replaced, takes, text_config
 from lit_rl.models.padding import pad_left
 from lit_rl.types import StopReason
 
@@ -50,16 +50,16 @@ class Decoding:
         self._cache_name = cache_name(model)
         self._takes_positions = takes(model, "position_ids")
         self._fixed: dict[str, Any] = {"logits_to_keep": 1} if takes(model, "logits_to_keep") else {}
-        self._max_positions = most_positions(model) or _NO_LIMIT
+        self._max_positions = max_positions_of(model) or _NO_LIMIT
         self._cache: Any = None
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         """Read each prompt once, then begin the rows that continue it.
 
         Args:
             prompts: ids of B distinct prompts, none of them empty.
             copies: [n] int64 on the CPU: the prompt that each row continues.
-            most_tokens: no row writes more than this.
+            max_tokens: no row writes more than this.
 
         Returns:
             [n, V] logits of the first token of each of these rows.
@@ -70,16 +70,16 @@ class Decoding:
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
         here = copies.to(logits.device)
         self.room = [max(1, self._max_positions - len(prompts[i])) for i in copies.tolist()]
-        self._begin_rows(copies, prompt_mask, positions[here, -1], most_tokens)
+        self._begin_rows(copies, prompt_mask, positions[here, -1], max_tokens)
         return logits[here]
 
-    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, most_tokens: int) -> None:
+    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
         """Give each row what was read of its prompt."""
         self._positions = positions
         if len(copies) != len(prompt_mask) or not torch.equal(copies, torch.arange(len(copies))):
             self._cache.reorder_cache(copies.to(prompt_mask.device))
         self._length = prompt_mask.shape[1]
-        self._mask = torch.ones(len(copies), self._length + most_tokens, dtype=torch.long, device=prompt_mask.device)
+        self._mask = torch.ones(len(copies), self._length + max_tokens, dtype=torch.long, device=prompt_mask.device)
         self._mask[:, : self._length] = prompt_mask[copies.to(prompt_mask.device)].long()
 
     def append(self, tokens: Tensor) -> Tensor:
@@ -318,11 +318,11 @@ class SharedDecoding(Decoding):
             raise UnsupportedModelError("the model finds positions in its mask, which shared prompts have none of")
         self._groups: Groups | None = None
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         self._shared, self._cache = self._cache, None
-        return super().read(prompts, copies, most_tokens)
+        return super().read(prompts, copies, max_tokens)
 
-    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, most_tokens: int) -> None:
+    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
         read = self._cache
         if type(read) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in read.layers):
             raise UnsupportedModelError("the model keeps more of what it read than keys and values")

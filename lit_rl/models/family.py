@@ -22,7 +22,7 @@ from torch.distributed.fsdp import FSDPModule
 from lit_rl.errors import UsageError
 from lit_rl.math.linear_head import LinearHead, narrowed
 from lit_rl.math.logprobs import Projection
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import eval_mode
 
 
 class UnsupportedModelError(UsageError):
@@ -30,7 +30,7 @@ class UnsupportedModelError(UsageError):
 
 
 @contextmanager
-def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
+def one_line_errors(model: str, attention: str | None) -> Iterator[None]:
     """Shorten transformers' error to one line when it refuses to build a model."""
     try:
         yield
@@ -101,7 +101,7 @@ def _parameters(forward: Callable[..., Any]) -> dict[str, Any]:
     return {name: one.kind for name, one in inspect.signature(forward).parameters.items()}
 
 
-def most_positions(model: Any) -> int | None:
+def max_positions_of(model: Any) -> int | None:
     """Tokens of prompt and completion that a model reads with the same positions throughout; ``None`` for any number.
 
     Long RoPE changes all of its frequencies once a sequence is longer than the model was first trained on. Keys that
@@ -171,7 +171,7 @@ def check_projection(model: Any) -> None:
     """Raise unless :func:`projection` reproduces the model's own logits on a few tokens."""
     device = next(model.parameters()).device
     ids = torch.arange(1, 5, device=device)[None] % text_config(model).vocab_size
-    with evaluating(model):
+    with eval_mode(model):
         own = model(input_ids=ids).logits[0].float()
         hidden = decoder_of(model)(input_ids=ids, use_cache=False).last_hidden_state[0]
     ours = projection(model)(hidden).float()

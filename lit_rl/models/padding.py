@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
 from lit_rl.models.family import base_of, cache_name, decoder_of, takes, text_config, tolerance
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions
 
 _TYPE_CODES = {torch.int64: ("q", torch.int64), torch.float32: ("d", torch.float64), torch.bool: ("B", torch.bool)}
@@ -60,7 +60,7 @@ def _numbers(row: Sequence[float], dtype: torch.dtype) -> Tensor:
     return torch.frombuffer(held, dtype=held_as)
 
 
-def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
+def bucket_by_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
     """Divide rows into batches of similar length, as long as each division saves enough padding.
 
     Args:
@@ -71,7 +71,7 @@ def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
         row numbers of each batch, those of short rows first; each row is in one batch.
 
     Example:
-        >>> of_similar_length([3, 90, 5, 100], worth=50)
+        >>> bucket_by_length([3, 90, 5, 100], worth=50)
         [[0, 2], [1, 3]]
     """
 
@@ -174,7 +174,7 @@ def _in_two_steps(
     after_prompt = hidden_states(model, prompt_ids, prompt_mask, kept)[:, -1:]
     after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])
     worth = _COLUMNS_PER_PASS if ids.device.type == "cpu" else 4 * _COLUMNS_PER_PASS
-    for batch in of_similar_length(lengths, worth):
+    for batch in bucket_by_length(lengths, worth):
         rows, width = torch.tensor(batch, device=ids.device), max(1, lengths[batch[-1]])
         of_prompt = prompt_of_row[rows]
         read = Cache(layers=[_Read(layer, of_prompt) for layer in kept.layers])
@@ -189,7 +189,7 @@ def can_share_prompts(model: Any) -> bool:
     Tried on a few tokens: three short forward passes and two backward passes, which keep no gradients.
     """
     try:
-        with evaluating(model), torch.enable_grad():
+        with eval_mode(model), torch.enable_grad():
             states, gradients = map(_gap, _tried(model, False), _tried(model, True))
         # In bfloat16 rounding moved gradients of trained models by 0.06 and 0.11; those that are lost differ by 1.
         fits = states <= tolerance(model, 1e-3, 0.05) and gradients <= tolerance(model, 1e-3, 0.3)

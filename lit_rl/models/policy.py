@@ -21,7 +21,7 @@ from lit_rl.models.decoding import Decoding
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.signature_check import TypedArguments, typed_arguments
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions, Generation, Problem, Sampling
 
 
@@ -153,7 +153,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         self.load()
         prompts = self.codec.prompts(problems, self.device)
         rows: list[Generation] = []
-        with torch.no_grad(), evaluating(self):
+        with torch.no_grad(), eval_mode(self):
             batch = RunningBatch(
                 self.decoding(), requests_of(prompts, sampling, StreamKey(seed, "complete", 0)), sampling
             )

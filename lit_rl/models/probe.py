@@ -26,7 +26,7 @@ from lit_rl.models.family import (
     tolerance,
 )
 from lit_rl.models.padding import hidden_states
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import eval_mode
 
 _PROMPT_TOKENS = (3, 11)
 """A row after eight pads and one without any."""
@@ -40,7 +40,7 @@ def probe(model: Any) -> None:
 
     Costs five forward passes over some 30 tokens, and five more where there are adapters.
     """
-    with evaluating(model):
+    with eval_mode(model):
         _compare(model)
         if hasattr(model, "peft_config"):
             with using_adapter(model, None):
@@ -107,7 +107,7 @@ def can_share(model: Any) -> bool:
     """Return whether a model decodes the same with shared prompts, tried on a few tokens; one log line if not."""
     rows = probe_rows(model)
     try:
-        with evaluating(model):
+        with eval_mode(model):
             plain, shared = (decoded(kind(model), *rows) for kind in (Decoding, SharedDecoding))
         # In bfloat16 both logits of Qwen2.5-Coder-0.5B were 0.13 from those of float32, and 0.05 from each other.
         fits = relative_gap(shared, plain) <= tolerance(model, 1e-4, 0.15)

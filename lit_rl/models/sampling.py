@@ -43,7 +43,7 @@ class StreamKey:
         return int.from_bytes(digest, "little") >> 1
 
 
-class Uniforms:
+class RowRandom:
     """One uniform number per row and token, each row from its own stream."""
 
     def __init__(self, seeds: Sequence[int] = ()) -> None:
@@ -56,7 +56,7 @@ class Uniforms:
         self._generators += [torch.Generator().manual_seed(seed) for seed in seeds]
         self._block = torch.cat([self._block, self._block.new_empty(len(seeds), _BLOCK_TOKENS)])
 
-    def at(self, steps: Tensor, rows: Tensor) -> Tensor:
+    def draw(self, steps: Tensor, rows: Tensor) -> Tensor:
         """Numbers in [0, 1) for a token of each of the given rows.
 
         Args:
@@ -108,7 +108,7 @@ def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tupl
     if sampling.temperature == 0 or uniforms is None:
         ids = logits.argmax(-1)
         return ids, logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
-    logprobs = keep_likely(logits / sampling.temperature, sampling).log_softmax(-1)
+    logprobs = filter_top_k_top_p(logits / sampling.temperature, sampling).log_softmax(-1)
     cumulative = logprobs.to(torch.float64, copy=True).exp_().cumsum_(-1)
     total = cumulative[:, -1:]
     # Just below the total at most, so that rounding never lands on a token of probability zero.
@@ -117,7 +117,7 @@ def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tupl
     return ids[:, 0], logprobs.gather(-1, ids)[:, 0]
 
 
-def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
+def filter_top_k_top_p(logits: Tensor, sampling: Sampling) -> Tensor:
     """Set the logits of tokens outside top-k and top-p to minus infinity.
 
     Returns:
@@ -165,7 +165,7 @@ class RunningBatch:
         self._joining = list(requests)
         self._rows: list[Row] = []
         self._num_ended = 0
-        self._uniforms = Uniforms()
+        self._uniforms = RowRandom()
         self._held = torch.zeros(0, dtype=torch.long)  # numbers of the rows that the decoding still has
         self._lengths = torch.zeros(0, dtype=torch.long)  # tokens that each of them has
         self._chosen: Tensor | None = None
@@ -223,7 +223,7 @@ class RunningBatch:
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """The next token of each row and its log-probability."""
-        numbers = self._uniforms.at(self._lengths, self._held) if self._sampling.temperature > 0 else None
+        numbers = self._uniforms.draw(self._lengths, self._held) if self._sampling.temperature > 0 else None
         self._lengths += 1
         return choose_tokens(logits, self._sampling, numbers)
 

@@ -27,7 +27,7 @@ from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveFloat
-from lit_rl.training.ranks import evaluating, max_over_ranks
+from lit_rl.training.ranks import eval_mode, max_over_ranks
 from lit_rl.types import Completions, Problem
 
 PreferenceLoss = Literal["sigmoid", "ipo", "hinge"]
@@ -76,7 +76,7 @@ class DPO(TextModule):
         self.reference = self.policy.make_reference()
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
-        with evaluating(self):
+        with eval_mode(self):
             super().training_step(batch, batch_idx)
 
     def texts(self, problem: Problem) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from lit_rl.data.task import PLACEHOLDER, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
-from lit_rl.signature_check import TypedArguments, arguments_of
+from lit_rl.signature_check import TypedArguments, constructor_parameters
 
 
 def describe_policy(module: object, policy: Policy) -> str | None:
@@ -97,7 +97,9 @@ def to_config(part: Any) -> Any:
         arguments = part.defaults
     elif isinstance(part, TypedArguments | LRScheduler) or is_dataclass(part):
         kind: Any = type(part)
-        arguments = {one: getattr(part, one) for one in arguments_of(kind) if one != "optimizer" and hasattr(part, one)}
+        arguments = {
+            one: getattr(part, one) for one in constructor_parameters(kind) if one != "optimizer" and hasattr(part, one)
+        }
     is_group = is_dataclass(part) and not isinstance(part, TypedArguments)
     return to_config(arguments) if is_group else {"class_path": _path_of(part), "init_args": to_config(arguments)}
 

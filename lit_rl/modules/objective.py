@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.math.kl import KLKind, kl_estimate, kl_penalised_rewards
 from lit_rl.math.losses import (
     CISPO,
@@ -175,7 +175,7 @@ class Objective:
         loss = self.loss.token_losses(tokens)
         who = f"{type(self.loss).__name__}.token_losses"
         if not isinstance(loss, Tensor) or loss.shape != logprobs.shape:
-            got = str(tuple(loss.shape)) if isinstance(loss, Tensor) else shown(loss)
+            got = str(tuple(loss.shape)) if isinstance(loss, Tensor) else short_repr(loss)
             raise ArgumentError(who, f"one loss per token, {tuple(logprobs.shape)}", got)
         if logprobs.requires_grad and not loss.requires_grad:
             raise ArgumentError(who, "losses with a gradient", "none", "compute them from tokens.logprobs as it is")

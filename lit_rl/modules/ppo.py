@@ -7,8 +7,8 @@
     5. minimise the clipped surrogate, and the critic's squared error        minibatch_losses
 
 Differences from common practice: reward with a place in the text is put on the token that decided it, only the rest
-on the last token (:mod:`lit_rl.rewards.places`); policy and critic go backward one after the other and are clipped by
-norms of their own.
+on the last token (:mod:`lit_rl.rewards.token_credit`); policy and critic go backward one after the other and are
+clipped by norms of their own.
 
 Letters: N completions, T completion tokens, n rows of a micro-batch.
 """
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lit_rl.errors import ArgumentError, shown
+from lit_rl.errors import ArgumentError, short_repr
 from lit_rl.math.advantages import GAE, TokenAdvantages
 from lit_rl.math.masking import (
     SumOverRanks,
@@ -34,13 +34,13 @@ from lit_rl.math.masking import (
 from lit_rl.math.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
-from lit_rl.modules.minibatches import all_microbatches, on_every_rank
+from lit_rl.modules.minibatches import all_microbatches, pad_to_equal_count
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import LoopOptions, Losses, RolloutModule
-from lit_rl.modules.settings import CriticUpdate
+from lit_rl.modules.settings import CriticConfig
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.places import Credit, place_before_end, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rewards.token_credit import Credit, assign_credit, credit_before_end
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
@@ -81,7 +81,7 @@ class PPO(RolloutModule):
         *,
         estimator: TokenAdvantages = GAE(),  # noqa: B008  # has no state
         credit: Credit = "spans",
-        critic_update: CriticUpdate = CriticUpdate(),  # noqa: B008  # frozen
+        critic_update: CriticConfig = CriticConfig(),  # noqa: B008  # frozen
         sampling: Sampling = Sampling(num_samples=1),  # noqa: B008
         objective: Objective = Objective(),  # noqa: B008
         **options: Unpack[LoopOptions],
@@ -101,16 +101,16 @@ class PPO(RolloutModule):
         values, tail_values = self.values(completions)
         treatment: Truncation = "bootstrap" if self.critic_update.bootstrap_truncated else "zero"
         treatment = "mask" if self.update.mask_truncated else treatment
-        credit = place_rewards(rewards, completions.completion_mask, self.credit)
+        credit = assign_credit(rewards, completions.completion_mask, self.credit)
         if treatment == "bootstrap":
             passed = [judgement.outcome.passed for judgement in rollout.judgements]
             truncated = truncated & ~torch.tensor(passed, device=truncated.device)
-            open_end = place_before_end(rewards, completions.completion_mask, self.credit)
+            open_end = credit_before_end(rewards, completions.completion_mask, self.credit)
             credit = torch.where(truncated[:, None], open_end, credit)
         mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
         token_rewards = self.objective.token_rewards(credit, logprobs, mask)
         estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
-        shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else shown(estimated)
+        shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else short_repr(estimated)
         if shapes != [tuple(mask.shape)] * 2:
             wanted = f"advantages and returns, each {tuple(mask.shape)}"
             raise ArgumentError(f"{type(self.estimator).__name__}.estimate", wanted, str(shapes))
@@ -133,7 +133,7 @@ class PPO(RolloutModule):
         """Values [N, T] and tail values [N] of the dealt rows, read as the updates will, without gradients."""
         values = torch.zeros_like(completions.sampler_logprobs)
         tails = values.new_zeros(len(completions))
-        for rows in on_every_rank(all_microbatches(self.dealt), values.device):
+        for rows in pad_to_equal_count(all_microbatches(self.dealt), values.device):
             part = completions.select(rows if len(rows) else [0]).trim()
             found, tail = self.critic(part)
             values, tails = values.to(found.dtype), tails.to(found.dtype)  # the same on a rank without rows

@@ -23,8 +23,8 @@ from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import LoopOptions, RolloutModule
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rewards.token_credit import Credit, assign_credit
 from lit_rl.rollout import Rollout
 from lit_rl.signature_check import Share
 from lit_rl.types import Experience, Sampling
@@ -78,7 +78,7 @@ class REINFORCE(RolloutModule):
                 f"rewards-to-go are not normalized, got the baseline {type(baseline).__name__} with "
                 f"normalize={baseline.normalize}: give it normalize: none, or give it as deltas"
             )
-        self.compare_by(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
+        self.use_baseline(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline
         self.deltas = deltas
         self.gamma = gamma
@@ -89,7 +89,7 @@ class REINFORCE(RolloutModule):
         if self.deltas is not None:
             advantages = self.deltas(rewards.rewards, rewards.valid, completions.group_ids)[:, None] * mask
         else:
-            token_rewards = place_rewards(rewards, mask, self.credit)
+            token_rewards = assign_credit(rewards, mask, self.credit)
             counted = mask & rewards.valid[:, None]
             to_go = reward_to_go(token_rewards, counted, gamma=self.gamma)
             expected = self.baseline.baselines(rewards.rewards, rewards.valid, completions.group_ids)

@@ -46,7 +46,7 @@ def metrics_of_rollout(
     by_verdict(means, rollout)
     mask = experience.loss_mask
     moving = experience.advantages != 0
-    moving = moving if experience.taught is None else moving | experience.taught
+    moving = moving if experience.teacher_mask is None else moving | experience.teacher_mask
     means.add_sum("update/trained_fraction", (moving & mask).any(-1).sum(), len(experience))
     if "logprobs" in seen:
         ratios_of(means, experience, seen["logprobs"])

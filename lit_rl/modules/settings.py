@@ -31,7 +31,7 @@ class AdamWByDefault(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
 
 
-def built(key: str, build: Callable[[], Any]) -> Any:
+def build_or_explain(key: str, build: Callable[[], Any]) -> Any:
     """Call a function of the user's that builds something: torch's words about its arguments do not name the key."""
     try:
         made = build()
@@ -66,7 +66,7 @@ class Optimization:
 
 @typed_group
 @dataclass(frozen=True)
-class Update(Optimization):
+class UpdateConfig(Optimization):
     """Settings of a rollout's updates: ``epochs * minibatches`` optimizer steps.
 
     Args:
@@ -107,7 +107,7 @@ class Update(Optimization):
 
 @typed_group
 @dataclass(frozen=True)
-class CriticUpdate:
+class CriticConfig:
     """Settings of the critic's updates.
 
     Args:
@@ -131,7 +131,7 @@ class CriticUpdate:
 
 @typed_group
 @dataclass(frozen=True)
-class Evaluate:
+class EvaluationConfig:
     """Settings of evaluation.
 
     Args:

@@ -12,7 +12,7 @@ from lit_rl.errors import UsageError
 from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import reference_answer, restore_rows
-from lit_rl.rollout.collector import pad_conversations
+from lit_rl.rollout.sampling_loop import pad_conversations
 from lit_rl.types import Completions, Problem
 
 

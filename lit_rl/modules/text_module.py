@@ -21,14 +21,14 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.settings import Evaluate, Optimization
+from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.update_trace import Evidence, evidence_of_completions
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
-from lit_rl.rollout import Collect, Evaluated, RunnerFactory
+from lit_rl.rollout import Evaluated, RolloutConfig, RunnerFactory
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.progress import Clock
-from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
+from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
 
 Metrics = dict[str, Tensor]
@@ -42,9 +42,9 @@ class TextOptions(TypedDict, total=False):
 
     rewards: list[RewardTerm] | Composite | None
     sandbox: RunnerFactory | ProgramRunner | None
-    collect: Collect
+    collect: RolloutConfig
     update: Optimization
-    evaluate: Evaluate
+    evaluate: EvaluationConfig
     max_updates: PositiveInt | None
     seed: int | None
 
@@ -75,9 +75,9 @@ class TextModule(PolicyModule):
         *,
         rewards: list[RewardTerm] | Composite | None = None,
         sandbox: RunnerFactory | ProgramRunner | None = None,
-        collect: Collect = Collect(),  # noqa: B008  # frozen
+        collect: RolloutConfig = RolloutConfig(),  # noqa: B008  # frozen
         update: Optimization = Optimization(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
+        evaluate: EvaluationConfig = EvaluationConfig(),  # noqa: B008
         max_updates: PositiveInt | None = None,
         seed: int | None = None,
     ) -> None:
@@ -143,7 +143,7 @@ class TextModule(PolicyModule):
         kept = super().keep(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept
-        found = {problem.task_id: self.measure_cut(problem) for problem in kept}
+        found = {problem.task_id: self.count_truncated(problem) for problem in kept}
         cut = {task_id: number for task_id, (number, _) in found.items()}
         if split == "train":
             self.cut = cut
@@ -161,7 +161,7 @@ class TextModule(PolicyModule):
         rank_zero_info(f"{told}, and are cut there{left}")
         return teach
 
-    def measure_cut(self, problem: Problem) -> tuple[int, bool]:
+    def count_truncated(self, problem: Problem) -> tuple[int, bool]:
         """Return how many texts of a problem are cut, and whether something to learn is left."""
         room = self.policy.codec.room(len(self.policy.codec.encode(problem)))
         ids = self.encoded(problem, room)
@@ -175,20 +175,20 @@ class TextModule(PolicyModule):
         self.progress.enter("updating")
         completions, group = self.given(batch)
         denominator = sum_over_ranks(self.share(completions)) / world_size()
-        pieces = self.pieces(completions, group)
+        microbatches = self.microbatches(completions, group)
         means = Means()
-        self.progress.updates, self.progress.parts = 1, len(pieces)
-        for piece in pieces:
+        self.progress.updates, self.progress.parts = 1, len(microbatches)
+        for piece in microbatches:
             self.piece = piece
             loss, metrics = self.loss(piece, denominator)
             self.require_finite("loss", float(loss.detach()))
-            self.manual_backward(loss, last=piece is pieces[-1])
+            self.manual_backward(loss, last=piece is microbatches[-1])
             means.add(metrics, count=float(self.share(piece)))
-            means.add_sum("loss", loss, 1 / len(pieces))
+            means.add_sum("loss", loss, 1 / len(microbatches))
             self.progress.part += 1
         for problem in batch:  # those of a loader without a task are not known yet
             if problem.task_id not in self.cut:
-                self.cut[problem.task_id] = self.measure_cut(problem)[0]
+                self.cut[problem.task_id] = self.count_truncated(problem)[0]
         means.add_sum("cut_fraction", sum(self.cut[problem.task_id] for problem in batch), len(completions))
         norms = self.optimizer_step()
         self.clock.count += 1
@@ -218,7 +218,7 @@ class TextModule(PolicyModule):
         given = [text for of_one in texts for text in of_one]
         return self.policy.codec.as_completions(repeated, given, self.policy.device), group
 
-    def pieces(self, completions: Completions, group: int) -> list[Completions]:
+    def microbatches(self, completions: Completions, group: int) -> list[Completions]:
         """Micro-batches: problems of similar length together, so that little is padding."""
         longest = completions.lengths.view(-1, group).amax(-1).cpu()
         order = longest.argsort(stable=True)
@@ -236,23 +236,23 @@ class TextModule(PolicyModule):
     ) -> Evaluated:
         means = self.validation_means.setdefault(dataloader_idx, Means())
         shown = [problem for problem in batch if self.texts(problem)]
-        with torch.no_grad(), evaluating(self.policy):
-            for piece, counts in self.validation_pieces(shown):
+        with torch.no_grad(), eval_mode(self.policy):
+            for piece, counts in self.validation_microbatches(shown):
                 count = self.share(piece)
                 loss, metrics = self.loss(piece, count)
                 if counts:
                     means.add(metrics | {"loss": loss}, count=float(count))
         return self.evaluate_by_execution(batch, batch_idx, dataloader_idx)
 
-    def validation_pieces(self, shown: Sequence[Problem]) -> Iterator[tuple[Completions, bool]]:
+    def validation_microbatches(self, shown: Sequence[Problem]) -> Iterator[tuple[Completions, bool]]:
         """Micro-batches of given texts and whether they count, as many on every rank.
 
         A rank that has fewer joins in with a text of another: a sharded policy is gathered by all ranks together.
         """
-        pieces = self.pieces(*self.given(shown)) if shown else []
+        microbatches = self.microbatches(*self.given(shown)) if shown else []
         texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
-        missing = max_over_ranks(len(pieces), self.device) - len(pieces)
-        yield from ((piece, True) for piece in pieces)
+        missing = max_over_ranks(len(microbatches), self.device) - len(microbatches)
+        yield from ((piece, True) for piece in microbatches)
         yield from ((self.given(texts[:1])[0], False) for _ in range(missing))
 
     def evaluate_by_execution(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:

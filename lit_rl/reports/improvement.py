@@ -14,7 +14,7 @@ _IN_TRAINING = ("execution/pass_rate", "reward/mean", "sft/loss", "dpo/loss")
 _Z = 1.96  # 95%
 
 
-def wilson(share: float, count: float) -> tuple[float, float]:
+def wilson_interval(share: float, count: float) -> tuple[float, float]:
     """The 95% interval of a share of so many trials by Wilson: 0 of 240 is 0 to 0.016.
 
     Shares of a problem's samples vary less between problems than single verdicts do: with the number of problems, the
@@ -30,7 +30,7 @@ def with_interval(share: float, count: float | None) -> str:
     """A share with its 95% interval; a number that is no share of so many trials alone."""
     if not count:
         return number_text(share, 3)
-    low, high = wilson(share, count)
+    low, high = wilson_interval(share, count)
     return f"{share:.3f} ({low:.3f} to {high:.3f})"
 
 
@@ -63,7 +63,7 @@ class Change(NamedTuple):
         """``rose`` or ``fell``; by less than chance explains, ``did not change measurably``."""
         first, last = self.ends
         if self.num_problems:  # Newcombe's interval of a difference of two shares
-            lows, highs = zip(*(wilson(share, self.num_problems) for share in (first, last)), strict=True)
+            lows, highs = zip(*(wilson_interval(share, self.num_problems) for share in (first, last)), strict=True)
             down, up = last - lows[1], highs[1] - last
             if last > first and last - first <= sqrt(down**2 + (highs[0] - first) ** 2):
                 return "did not change measurably"
@@ -84,7 +84,7 @@ class Change(NamedTuple):
         return f"{self.label} {self.says} from {first} {since} to {last}{of} after {clock} {end}"
 
 
-def changes(run: Run) -> list[Change]:
+def validation_changes(run: Run) -> list[Change]:
     """Metrics of validation, the main sampling first; if none was measured before training, also one of training."""
     found = []
     for sampling, measure in run.measures.items():
@@ -99,21 +99,21 @@ def changes(run: Run) -> list[Change]:
     return found
 
 
-def answer(run: Run) -> str:
+def learning_verdict(run: Run) -> str:
     """Say in one sentence whether a run learned, and the cost."""
-    found = changes(run)
+    found = validation_changes(run)
     if not found:
-        return f"nothing that shows learning was recorded. Cost: {', '.join(cost(run))}"
+        return f"nothing that shows learning was recorded. Cost: {', '.join(run_cost(run))}"
     told = [found[0], *(one for one in found[1:] if one.by_tenths)]
     sentences = "; ".join(one.sentence(run.clock) for one in told)
     verdict = {"rose": "learned: ", "fell": "got worse: "}.get(found[0].says, "no sign of learning: ")
     if not found[0].num_problems or len(told) > 1 or len(found[0].curve) == 1:  # the numbers alone do not tell
         verdict = ""
     late = "; --validate_first true measures before training" if len(told) > 1 else ""
-    return f"{verdict}{sentences}{late}. Cost: {', '.join(cost(run))}"
+    return f"{verdict}{sentences}{late}. Cost: {', '.join(run_cost(run))}"
 
 
-def cost(run: Run) -> Iterator[str]:
+def run_cost(run: Run) -> Iterator[str]:
     """Rollouts, completions and time that were spent."""
     count = max(count for curve in run.curves.values() for count, _ in curve)
     yield f"{count} {run.clock}s"

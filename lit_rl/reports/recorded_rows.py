@@ -20,8 +20,8 @@ from torch import Tensor
 from lit_rl.execution.interface import Outcome
 from lit_rl.reports.diagnosis.failures import string_that_ended
 from lit_rl.reports.diagnosis.history import Decode
-from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
+from lit_rl.rewards.token_credit import SourceMap
 from lit_rl.rollout import Rollout
 from lit_rl.run_files.files import append_frame
 from lit_rl.run_files.records import RecordedRow, RecordedTurn, finite, item_of
@@ -86,7 +86,7 @@ def recorded_rows(
     for place, row in enumerate(rows):
         judgement, turns = rollout.judgements[row], completions.turns[row]
         prompt, program, line = judgement.problem.prompt, judgement.program, judgement.outcome.line
-        failing = Places(turns[-1].text, program).line_span(line, 0.0) if program and line is not None else None
+        failing = SourceMap(turns[-1].text, program).line_span(line, 0.0) if program and line is not None else None
         yield RecordedRow(
             rollout=number,
             row=row,

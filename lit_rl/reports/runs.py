@@ -120,7 +120,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
             runs.append(Run(folder.name, folder, clock, kind, curves, said, settings))
     if not runs:
         raise UsageError(f"nothing was recorded yet in {', '.join(folders)}: look again after the first rollout")
-    names = short_names([run.folder.resolve() for run in runs])
+    names = run_labels([run.folder.resolve() for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
@@ -155,7 +155,7 @@ def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return groups
 
 
-def short_names(folders: Sequence[Path]) -> list[str]:
+def run_labels(folders: Sequence[Path]) -> list[str]:
     """Names of folders without the parents that all have in common."""
     parts = [folder.absolute().parts for folder in folders]
     if len(parts) == 1:

@@ -154,12 +154,12 @@ class LocalGrader(Grader):
         from transformers import AutoModelForCausalLM
 
         from lit_rl.models.codecs.text_codec import TextCodec
-        from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve
+        from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve_model_source
         from lit_rl.models.loading.weights import load_tokenizer
 
         self._codec = TextCodec(load_tokenizer(self.path))
         dtype = getattr(torch, self.dtype)
-        model = AutoModelForCausalLM.from_pretrained(resolve(self.path), dtype=dtype, **NO_FOREIGN_CODE)
+        model = AutoModelForCausalLM.from_pretrained(resolve_model_source(self.path), dtype=dtype, **NO_FOREIGN_CODE)
         self._model = model.to(self.device).eval()
 
     @torch.no_grad()

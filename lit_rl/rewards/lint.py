@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
-from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
+from lit_rl.rewards.token_credit import SourceMap, check_language, texts_and_judgements, unscored_language, utf8
 from lit_rl.signature_check import NonNegativeFloat, PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -80,14 +80,14 @@ class LintReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, by one run of ruff; none where that fails."""
-        known = [unread(judgement) for judgement in judgements]
+        known = [unscored_language(judgement) for judgement in judgements]
         read = (j for j, score in zip(judgements, known, strict=True) if score is None)
         sources = list(dict.fromkeys(j.program.source for j in read if j.program is not None))
         findings: dict[str, list[Finding]] = {}
         failed: dict[str, str] = {}
         self._lint([source for source in sources if _is_text(source)], findings, failed)
         findings |= {source: [_NOT_TEXT] for source in sources if not _is_text(source)}
-        pairs = zip(known, rows(completions, judgements), strict=True)
+        pairs = zip(known, texts_and_judgements(completions, judgements), strict=True)
         return [score or self._score(text, judgement, findings, failed) for score, (text, judgement) in pairs]
 
     def _lint(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
@@ -138,7 +138,7 @@ class LintReward(RewardTerm):
             return TermScore(-1.0)
         if program.source in failed:
             return TermScore(None, reason=failed[program.source])
-        places = Places(text, program)
+        places = SourceMap(text, program)
         found = findings[program.source]
         broken = next((finding for finding in found if finding["code"] in (None, SYNTAX)), None)
         if broken is not None:
@@ -152,7 +152,7 @@ class LintReward(RewardTerm):
         spans = [replace(span, value=-cost * scale) for cost, span in kept if span is not None]
         return TermScore(-value, tuple(spans))
 
-    def _cost(self, finding: Finding, places: Places) -> tuple[float, Span | None]:
+    def _cost(self, finding: Finding, places: SourceMap) -> tuple[float, Span | None]:
         """Severity of one finding and its place; 0 for a finding in the given prefix."""
         span = _span(finding, places)
         if span is None and places.known:
@@ -167,14 +167,14 @@ def _is_text(source: str) -> bool:
     return source.encode("utf-8", "replace") == source.encode("utf-8", "surrogatepass")
 
 
-def _span(finding: Finding, places: Places, value: float = 0.0) -> Span | None:
+def _span(finding: Finding, places: SourceMap, value: float = 0.0) -> Span | None:
     """Return the span of ruff's finding; its rows and columns count from 1, in characters."""
     start, end = finding["location"], finding["end_location"]
     first = places.offset(start["row"], start["column"] - 1)
     return places.span(first, places.offset(end["row"], end["column"] - 1), value)
 
 
-def _fault(source: str, finding: Finding, places: Places) -> Span | None:
+def _fault(source: str, finding: Finding, places: SourceMap) -> Span | None:
     """Return the span where a source is broken: the first token that Python's grammar rejects, else ruff's."""
     place = first_rejected(source)
     if place is None:

@@ -8,11 +8,11 @@ from string import Formatter
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.rewards.graders import Grader
-from lit_rl.rewards.places import rows, utf8
 from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, reference_of
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.token_credit import texts_and_judgements, utf8
 from lit_rl.signature_check import PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem, Program
 
@@ -91,7 +91,7 @@ class LLMJudgeReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places; equal prompts are asked once."""
         found: list[TermScore | str] = []  # of each row the score, or its prompt
-        for text, judgement in rows(completions, judgements):
+        for text, judgement in texts_and_judgements(completions, judgements):
             if "reference" in self._fields and reference_of(judgement.problem) is None:
                 found.append(NO_REFERENCE)
             elif judgement.program is None:
@@ -117,7 +117,7 @@ class LLMJudgeReward(RewardTerm):
             unread = {one: text for one, text in unread.items() if one not in failed and one not in self._scores}
         self._scores |= dict.fromkeys(unread, 0.0)
         if unread and len(unread) == len(asked):
-            sample = shown(next(iter(unread.values())))
+            sample = short_repr(next(iter(unread.values())))
             rank_zero_warn(f"no answer of the grader of {self.name} had one score, so all programs score 0: {sample}")
         return failed
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, data_flow
-from lit_rl.rewards.places import check_language, unread
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.token_credit import check_language, unscored_language
 from lit_rl.types import Completions, Judgement, Problem
 
 NO_REFERENCE = TermScore(None, reason="the problem has no reference")
@@ -114,7 +114,7 @@ class DataflowReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
-        return [unread(judgement) or _score(judgement) for judgement in judgements]
+        return [unscored_language(judgement) or _score(judgement) for judgement in judgements]
 
 
 def _score(judgement: Judgement) -> TermScore:

@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from lit_rl.errors import ArgumentError
-from lit_rl.signature_check import arguments_of, check
+from lit_rl.signature_check import check, constructor_parameters
 
 Curve = list[tuple[int, float]]
 """(rollouts or updates done, value), in order."""
@@ -105,7 +105,7 @@ class RecordedRow:
         return str(self.outcome["verdict"])
 
     def as_sampled(self, sample: int) -> dict[str, Any]:
-        """The row as :func:`lit_rl.rollout.collector.restore_rows` takes it; of one that was recorded whole."""
+        """The row as :func:`lit_rl.rollout.sampling_loop.restore_rows` takes it; of one that was recorded whole."""
         ids = self.tokens["ids"]
         chosen = bytearray(len(ids))
         for turn in self.turns:
@@ -267,7 +267,7 @@ _OUTCOME: Mapping[str, Any] = {
 
 def _made(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
     """An object of a dataclass from a line, which may have fields of other versions, and from what was built of it."""
-    known = {name: one for name, one in arguments_of(cast(Any, kind)).items() if name not in built}
+    known = {name: one for name, one in constructor_parameters(cast(Any, kind)).items() if name not in built}
     needed = {name: one.annotation for name, one in known.items() if name in item or one.default is one.empty}
     require_fields(kind.__name__, item, needed)
     return kind(**{name: item[name] for name in known if name in item}, **built)

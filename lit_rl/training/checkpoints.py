@@ -97,31 +97,31 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """Checkpoints under their own names, oldest first."""
-        found = [(count_of(p), p) for p in self.path.glob("*.ckpt") if not p.is_symlink()]
+        found = [(checkpoint_number(p), p) for p in self.path.glob("*.ckpt") if not p.is_symlink()]
         return [path for count, path in sorted(found) if count >= 0]
 
     def newest_whole(self) -> Path | None:
         """The newest checkpoint that is whole; each broken one on the way is named in a warning."""
         for path in reversed(self.checkpoints()):
-            fault = fault_of(path)
+            fault = checkpoint_fault(path)
             if fault is None:
                 return path
             rank_zero_warn(f"checkpoint {path} is broken ({fault}): using the one before it")
         return None
 
-    def tidy(self) -> None:
+    def remove_incomplete(self) -> None:
         """Clean up after a run that died: remove half-written checkpoints, rename broken ones."""
         for part in self.path.glob(".*.ckpt.part"):
             remove(part)
         for path in self.checkpoints():
-            if fault_of(path) is not None:
+            if checkpoint_fault(path) is not None:
                 aside = path.with_name(path.name + ".broken")
                 remove(aside)
                 path.rename(aside)
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def place(self, name: str) -> tuple[Path, Path]:
+    def paths_for(self, name: str) -> tuple[Path, Path]:
         """Return the path to write a checkpoint to, and its final path once it is complete."""
         return self.path / f".{name}.ckpt.part", self.path / f"{name}.ckpt"
 
@@ -170,13 +170,13 @@ class RunFolder:
         os.replace(fresh, self.path / "run.json")
 
 
-def count_of(path: Path) -> int:
+def checkpoint_number(path: Path) -> int:
     """The number in a checkpoint's name; -1 for other names."""
     match = _CHECKPOINT.fullmatch(path.name)
     return int(match[1]) if match else -1
 
 
-def fault_of(path: Path) -> str | None:
+def checkpoint_fault(path: Path) -> str | None:
     """Return the fault of a checkpoint on disk; ``None`` if it is whole."""
     try:
         if path.is_dir():

@@ -31,8 +31,8 @@ _KEY = "masters"
 def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any]]) -> Optimizer:
     """Build an optimizer over the groups' parameters, or over float32 masters of those that are narrower.
 
-    The masters are part of the optimizer's state, so a resumed run continues from them. Call :func:`take_gradients`
-    after each backward pass.
+    The masters are part of the optimizer's state, so a resumed run continues from them. Call
+    :func:`add_gradients_to_masters` after each backward pass.
     """
     masters: dict[nn.Parameter, nn.Parameter] = {}
     for group in groups:
@@ -52,7 +52,7 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
     return optimizer
 
 
-def take_gradients(optimizer: Any) -> None:
+def add_gradients_to_masters(optimizer: Any) -> None:
     """Add the gradients of weights to those of their masters: micro-batches are summed in float32."""
     for parameter, master in masters_of(optimizer).items():
         if parameter.grad is not None:

@@ -198,9 +198,9 @@ def gather_over_ranks(value: Gathered) -> list[Gathered]:
     """A small plain value from each rank, in the order of the ranks; every rank calls."""
     if world_size() == 1:
         return [value]
-    gathered = [value] * world_size()
-    dist.all_gather_object(gathered, value)
-    return gathered
+    gathered_weights = [value] * world_size()
+    dist.all_gather_object(gathered_weights, value)
+    return gathered_weights
 
 
 _phases: list[str] = []
@@ -215,7 +215,7 @@ def phase(name: str) -> Iterator[None]:
     del _phases[depth:]
 
 
-def where() -> str:
+def rank_and_phase() -> str:
     """Rank and phase, such as ``rank 1 of 2, while sampling``; empty in a run of one process."""
     if world_size() == 1:
         return ""
@@ -263,13 +263,13 @@ def shard(
             if missing:
                 fill(unit, mesh, filled)
             if activation_checkpointing and unit is not root:
-                compute_again(unit)
+                recompute_activations(unit)
             # The input of a whole part is completions, which must stay what they are.
             policy = MixedPrecisionPolicy(param_dtype, reduce_dtype, cast_forward_inputs=unit is not root)
             fully_shard(unit, mesh=mesh, mp_policy=policy)
 
 
-def compute_again(layer: nn.Module) -> None:
+def recompute_activations(layer: nn.Module) -> None:
     """Compute a layer's activations again in the backward pass, in train and in eval mode alike.
 
     The checkpointing of transformers acts only in train mode, and updates run in eval mode. Calling this twice does
@@ -357,16 +357,16 @@ def unsharded(policy: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def gathered(part: nn.Module) -> Iterator[None]:
+def gathered_weights(part: nn.Module) -> Iterator[None]:
     """Inside, the weights that a part has outside its layers are whole; all ranks enter together."""
-    stay_whole(part)
+    gather_until_reshard(part)
     try:
         yield
     finally:
         reshard(part)
 
 
-def stay_whole(part: nn.Module) -> None:
+def gather_until_reshard(part: nn.Module) -> None:
     """Gather the weights that a part has outside its layers until :func:`reshard`; all ranks call together."""
     if isinstance(part, FSDPModule):
         part.unshard()
@@ -379,7 +379,7 @@ def reshard(part: nn.Module) -> None:
 
 
 @contextmanager
-def evaluating(*modules: nn.Module) -> Iterator[None]:
+def eval_mode(*modules: nn.Module) -> Iterator[None]:
     """Inside, the modules and all their parts are in eval mode (no dropout); afterwards as before."""
     before = [(part, part.training) for module in modules for part in module.modules()]
     try:

@@ -28,7 +28,7 @@ from torch.optim import Optimizer
 from lit_rl.errors import UsageError
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import layers_of, shard, where
+from lit_rl.training.ranks import layers_of, rank_and_phase, shard
 
 META_FILE = "meta.pt"
 
@@ -190,8 +190,8 @@ class FSDP2Strategy(ModelParallelStrategy):
 
     def on_exception(self, exception: BaseException) -> None:
         """Print the rank and phase of an exception; other ranks may be waiting for this one."""
-        if where():
-            print(f"{where()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
+        if rank_and_phase():
+            print(f"{rank_and_phase()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
         super().on_exception(exception)
 
 

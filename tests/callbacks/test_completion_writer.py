@@ -61,13 +61,13 @@ def rows_in(path: Path) -> list[RecordedRow]:
 def sampled_rows(module: SFT) -> list[int]:
     """Numbers of the rows that are sampled, batch by batch, from now on."""
     seen: list[int] = []
-    write = module.sampler._write
+    write = module.collector._write
 
     def count(problems: Any, sampling: Sampling, key: Any) -> Any:
         seen.append(len(problems) * sampling.num_samples)
         return write(problems, sampling, key)
 
-    module.sampler._write = count  # type: ignore[method-assign]
+    module.collector._write = count  # type: ignore[method-assign]
     return seen
 
 
@@ -179,7 +179,7 @@ def test_rows_whose_learned_turn_does_not_fit_teach_nothing(make: Any, tmp_path:
         room, start = 12 - len(row.prompt_ids), row.turns[-1].start
         last_alone = replace(problem, fields={**problem.fields, "learned_from": start})
         cut = len(row.tokens["ids"]) > room
-        assert module.measure_cut(last_alone) == (int(cut), not cut or start < room)
+        assert module.count_truncated(last_alone) == (int(cut), not cut or start < room)
         found.add((cut, start < room))
     assert found == {(False, True), (True, True), (True, False)}
 

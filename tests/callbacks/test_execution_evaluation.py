@@ -57,7 +57,7 @@ class Module:
 
     def __init__(self, num_samples: int) -> None:
         self.validation_sampling = {"sampled": Sampling(num_samples=num_samples)}
-        self.sampler = SimpleNamespace(environment=SingleTurn())
+        self.collector = SimpleNamespace(environment=SingleTurn())
         self.policy, self.rewards = SimpleNamespace(codec=SimpleNamespace(decode=None)), None
         self.logged: dict[str, float] = {}
         self.clock = Clock("rollout")

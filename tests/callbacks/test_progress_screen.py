@@ -25,7 +25,7 @@ from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.reports.run_summary import line_of, validation_summary
-from lit_rl.trainer import Trainer, quiet
+from lit_rl.trainer import Trainer, silence_lightning
 from lit_rl.training.progress import Progress
 from lit_rl.types import Sampling
 
@@ -261,7 +261,7 @@ def test_a_trainer_has_one_screen(settings: dict[str, Any], live: bool | None) -
 
 
 def test_other_messages_and_warnings_still_come(caplog: pytest.LogCaptureFixture) -> None:
-    quiet()
+    silence_lightning()
     logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
     logger.setLevel(logging.INFO)
     logger.info("\N{ELECTRIC LIGHT BULB} Tip: buy something")

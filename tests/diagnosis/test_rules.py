@@ -16,7 +16,7 @@ from support.ill_runs import Programs
 from lit_rl.callbacks import Diagnostics
 from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
-from lit_rl.modules import Collect, Update
+from lit_rl.modules import RolloutConfig, UpdateConfig
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, RunSettings
 from lit_rl.reports.diagnosis.failures import string_that_ended
 from lit_rl.reports.diagnosis.history import LAG, MOVED, WEIGHT_SIZE
@@ -88,8 +88,8 @@ def diagnose(
         policy=SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters)),
         clock=Clock("rollout"),
         sampling=Sampling(),
-        sampler=SimpleNamespace(settings=Collect()),
-        update=Update(),
+        sampler=SimpleNamespace(settings=RolloutConfig()),
+        update=UpdateConfig(),
         rewards=Composite(list(terms)) if terms else None,
         trace=SimpleNamespace(found={}),
     )

@@ -23,7 +23,7 @@ from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import REFERENCE
 from lit_rl.modules import GRPO
 from lit_rl.rollout import write_rows
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Problem, Sampling, StopReason
 
 
@@ -58,7 +58,7 @@ def test_sampler_and_training_forward_agree_on_logprobs(tiny_policy: CausalLM, e
         tiny_policy.codec.eos_ids = frozenset(range(0, 256, 7))
     done = sample(tiny_policy, problems("a", "hello there", "def"), num_samples=4, temperature=0.5, max_tokens=20)
     assert (len(set(done.lengths.tolist())) > 3) is ends_early
-    with torch.no_grad(), evaluating(tiny_policy):
+    with torch.no_grad(), eval_mode(tiny_policy):
         logprobs = tiny_policy.logprobs(done, temperature=0.5)
     assert torch.allclose(logprobs, done.sampler_logprobs, atol=1e-5)
 
@@ -72,7 +72,7 @@ def test_left_pads_change_nothing(tiny_policy: CausalLM) -> None:
         prompt_ids=torch.cat([pads, done.prompt_ids], 1),
         prompt_mask=torch.cat([torch.zeros_like(pads, dtype=torch.bool), done.prompt_mask], 1),
     )
-    with torch.no_grad(), evaluating(tiny_policy):
+    with torch.no_grad(), eval_mode(tiny_policy):
         assert torch.allclose(tiny_policy.logprobs(padded), tiny_policy.logprobs(done), atol=1e-5)
 
 
@@ -185,7 +185,7 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
     policy.codec.eos_ids = frozenset(range(101, 121))  # many, so that a row of random words ends soon
     made = [chat(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
     both = [Problem(f"{i}", prompt, TokenTarget()) for i, prompt in enumerate(made)]
-    with torch.no_grad(), evaluating(policy):
+    with torch.no_grad(), eval_mode(policy):
         sampling = Sampling(num_samples=3, max_tokens=positions // 4)
         rows = write_rows(policy, InProcess(), None, both, sampling, KEY, AsksAgain()).finish().completions
         lengths = rows.prompt_mask.sum(-1) + rows.token_mask.sum(-1)

@@ -26,8 +26,8 @@ from lit_rl.cli.main import Cli, main
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.loading.export import load_weights, write_model
 from lit_rl.models.loading.gguf import convert
-from lit_rl.models.loading.sources import resolve
-from lit_rl.modules import GRPO, Update
+from lit_rl.models.loading.sources import resolve_model_source
+from lit_rl.modules import GRPO, UpdateConfig
 from lit_rl.types import Sampling
 
 PROMPT = "def f(x):"
@@ -132,7 +132,7 @@ def test_a_run_made_in_python_is_exported_from_its_checkpoint(
         policy,
         sampling=Sampling(num_samples=4, max_tokens=6),
         rewards=[EvenBytes()],
-        update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=5.0)),
+        update=UpdateConfig(optimizer=lambda params: torch.optim.SGD(params, lr=5.0)),
         max_rollouts=3,
     )
     run = tmp_path / "run"
@@ -225,5 +225,5 @@ def test_a_package_that_ships_a_file_is_found_and_its_code_is_not_run(
     (package / "__init__.py").write_text("import something_that_is_not_installed\n")
     (package / "tiny.gguf").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    assert resolve("package:ships_a_model") == str(package)
-    assert resolve("package:ships_a_model/tiny.gguf") == str(package / "tiny.gguf")
+    assert resolve_model_source("package:ships_a_model") == str(package)
+    assert resolve_model_source("package:ships_a_model/tiny.gguf") == str(package / "tiny.gguf")

@@ -18,11 +18,17 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.engines.engine import EngineError
-from lit_rl.engines.whole_weights import adapter_weights, hand_over, require_copyable, whole_weights, write_adapter
+from lit_rl.engines.whole_weights import (
+    adapter_weights,
+    require_copyable,
+    whole_weights,
+    write_adapter,
+    write_collectively,
+)
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import POLICY
-from lit_rl.training.ranks import evaluating, layers_of, shard, unsharded
+from lit_rl.training.ranks import eval_mode, layers_of, shard, unsharded
 from lit_rl.types import Problem
 
 MIXTURE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
@@ -167,7 +173,7 @@ def test_a_rank_that_cannot_write_gathers_to_the_end_and_fails(fault: type[Excep
         raise fault("no space left on device")
 
     with pytest.raises(EngineError, match=r"could not be written to place \(no space.*: set TMPDIR"):
-        hand_over(weights(), Path("place"), write, "set TMPDIR")
+        write_collectively(weights(), Path("place"), write, "set TMPDIR")
     assert gathered == [0, 1, 2], "other ranks would wait for this one"
 
 
@@ -202,10 +208,10 @@ def test_ranks_that_sample_other_numbers_of_rows_and_tokens_do_not_wait_for_each
     def on_two() -> Any:
         policy = sharded(byte_tokenizer, lora=lora)
         prompts = problems("a", "hello") if torch.distributed.get_rank() == 0 else []
-        with torch.no_grad(), evaluating(policy), unsharded(policy):
+        with torch.no_grad(), eval_mode(policy), unsharded(policy):
             whole = sum(p.numel() for n, p in policy.model.named_parameters())
         done = sample(policy, prompts, num_samples=2, max_tokens=9)
-        with torch.no_grad(), evaluating(policy):
+        with torch.no_grad(), eval_mode(policy):
             score = policy.logprobs(expected)
             reference = policy.make_reference().logprobs(expected)
             again = policy.logprobs(expected)
@@ -219,7 +225,7 @@ def test_ranks_that_sample_other_numbers_of_rows_and_tokens_do_not_wait_for_each
     assert whole == sum(p.numel() for p in alone.model.parameters())
     copies = 1 if lora else 2  # the policy and, without adapters, its frozen reference
     assert held + held_too == copies * whole
-    with torch.no_grad(), evaluating(alone):
+    with torch.no_grad(), eval_mode(alone):
         truth, of_base = alone.logprobs(expected), alone.make_reference().logprobs(expected)
     for score, true in zip(scores, (truth, of_base, truth), strict=True):
         assert torch.allclose(torch.tensor(score), true, atol=1e-5)

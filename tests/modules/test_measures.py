@@ -25,11 +25,11 @@ from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.math.losses import TruncatedWeights
 from lit_rl.models import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules import Collect, Objective, RolloutModule
+from lit_rl.modules import Objective, RolloutConfig, RolloutModule
 from lit_rl.modules.rollout_metrics import measure_entropy, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.sampler import Sampler
+from lit_rl.rollout.rollout_collector import RolloutCollector
 from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_mismatch, with_effective_size
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
@@ -198,7 +198,9 @@ def test_a_few_rows_all_over_the_rollout_that_the_present_weights_sampled_are_co
     policy.version = 3
     off = torch.tensor([[0.0625], [2.0], [0.125], [2.0], [0.25], [0.5]])
     rows = replace(rows_of([[2, 2]] * 6, [[[1]]] * 6), weights_versions=(3, 2, 3, 2, 3, 3))
-    sampler = Sampler(policy, None, Collect(sampler_check=SamplerCheck(rows=2, largest_gap=0.2, stop=True)), seed=0)
+    sampler = RolloutCollector(
+        policy, None, RolloutConfig(sampler_check=SamplerCheck(rows=2, largest_gap=0.2, stop=True)), seed=0
+    )
     sampler.compare(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
     assert sampler.gap.local()["sampling/logprob_gap/max"] == pytest.approx(0.25)
     assert sampler.gap.local()["sampling/logprob_gap/mean"] == pytest.approx((0.0625 + 0.25) / 2)

@@ -22,7 +22,7 @@ from lit_rl import evaluate
 from lit_rl.callbacks import Checkpointing
 from lit_rl.execution import Outcome, Verdict
 from lit_rl.modules.rollout_metrics import add_times
-from lit_rl.training import fixed_costs
+from lit_rl.training import host_memory
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
 from lit_rl.training.threads import LARGE, number_of_threads
@@ -174,7 +174,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     """Options that the C library is told, by number."""
     options: dict[int, int] = {}
     libc = SimpleNamespace(mallopt=options.__setitem__)
-    monkeypatch.setattr(fixed_costs, "ctypes", SimpleNamespace(CDLL=lambda _: libc))
+    monkeypatch.setattr(host_memory, "ctypes", SimpleNamespace(CDLL=lambda _: libc))
     for name in [one for one in os.environ if one.startswith("MALLOC_") or one == "GLIBC_TUNABLES"]:
         monkeypatch.delenv(name)
     return options

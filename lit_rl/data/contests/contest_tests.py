@@ -199,7 +199,7 @@ def contest_check(
     return CallTests(calls, entry_point, timeout_seconds, tolerance, as_json=True, in_list=wraps)
 
 
-def asks_for_dialogue(statement: str) -> bool:
+def is_interactive(statement: str) -> bool:
     """Return whether a program is to talk with another one, so that no input and output can be listed."""
     return _DIALOGUE.search(statement) is not None
 
@@ -213,10 +213,10 @@ def needs_checker(statement: str) -> bool:
     return _NEEDS_CHECKER.search(statement) is not None
 
 
-def granted_error(statement: str) -> float | None:
+def stated_tolerance(statement: str) -> float | None:
     """The error that a statement grants printed or returned numbers, a power of ten; ``None`` if it grants none.
 
-    >>> granted_error("The absolute or relative error of the answer must not exceed $10^{-6}$.")
+    >>> stated_tolerance("The absolute or relative error of the answer must not exceed $10^{-6}$.")
     1e-06
     """
     for power in _POWER.finditer(statement):
@@ -227,11 +227,11 @@ def granted_error(statement: str) -> float | None:
     return None
 
 
-def denied_error(statement: str, check: Check) -> float | None:
+def missing_tolerance(statement: str, check: Check) -> float | None:
     """The error that a statement grants and its check does not; ``None`` if no expected number has a fraction."""
     if not isinstance(check, CallTests | StdioTests) or (isinstance(check, StdioTests) and check.checker):
         return None
-    granted = granted_error(statement)
+    granted = stated_tolerance(statement)
     allowed = check.tolerance if isinstance(check, CallTests) or check.compare == "tokens" else 0.0
     if granted is None or allowed >= granted or not _FRACTION.search(repr([expected for _, expected in check.cases])):
         return None

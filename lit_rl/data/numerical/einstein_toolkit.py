@@ -12,7 +12,7 @@ from typing import Unpack
 from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorns
 from lit_rl.data.prompts import Form, chat
 from lit_rl.data.rows import local_path
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, held_out
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, validation_split
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -57,7 +57,7 @@ class EinsteinToolkit(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         """The files of the split's thorns; validation and test are the same."""
         rows = list(read_thorns(local_path(self.path)))
-        measured = held_out(sorted({row.thorn_name for row in rows}), self.validation_share)
+        measured = validation_split(sorted({row.thorn_name for row in rows}), self.validation_share)
         return [self._problem(row) for row in rows if (row.thorn_name in measured) is (split != "train")]
 
     def _problem(self, row: ThornSource) -> Problem:

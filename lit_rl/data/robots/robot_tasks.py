@@ -11,7 +11,7 @@ from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorl
 from lit_rl.data.robots.robot_program import DEFINITION, prepare
 from lit_rl.data.robots.service_robot import FUNCTIONS
 from lit_rl.data.rows import Row, local_path, read_rows
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, held_out
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, validation_split
 from lit_rl.errors import UsageError
 from lit_rl.types import Problem
 
@@ -193,7 +193,7 @@ class RoboInstruct(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         """The rows of a split, in the order of the file; validation and test are the same."""
         rows = usable_rows(read_robo_instruct(self.path))
-        measured = held_out(range(len(rows)), self.validation_share)
+        measured = validation_split(range(len(rows)), self.validation_share)
         return [
             robot_problem(
                 f"robo_instruct/{number}",

@@ -182,13 +182,13 @@ class NumberDecoding(Decoding):
     def __init__(self, policy: ToyPolicy) -> None:
         self._policy = policy
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         """Start from the prompts; see :meth:`Decoding.read`."""
         device = self._policy.device
         ids, _ = pad_left(prompts, 0, device)
         self._prompt_ids = ids[copies.to(device)]
         self._ids = torch.zeros(len(copies), 0, dtype=torch.long, device=device)
-        self.room = [most_tokens] * len(copies)
+        self.room = [max_tokens] * len(copies)
         return self._next_logits()
 
     def append(self, tokens: Tensor) -> Tensor:

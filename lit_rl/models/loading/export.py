@@ -15,7 +15,7 @@ from lit_rl.errors import UsageError
 from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of
-from lit_rl.models.loading.weights import without_bars
+from lit_rl.models.loading.weights import without_progress_bars
 from lit_rl.training.checkpoints import holds_model
 
 
@@ -63,7 +63,7 @@ def write_model(
     model = policy.model.merge_and_unload(adapter_names=[POLICY]) if adapted and merge else policy.model
     model = model if dtype is None else model.to(dtype)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with without_bars(), tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+    with without_progress_bars(), tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         written = Path(scratch) / "model"
         if adapted and not merge:
             save_adapter(model, written)

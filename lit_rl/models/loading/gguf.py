@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve
+from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve_model_source
 
 
 def convert(source: str, folder: str) -> None:
@@ -16,7 +16,7 @@ def convert(source: str, folder: str) -> None:
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    file, options = Path(resolve(source)), {"dtype": "float32", **NO_FOREIGN_CODE}
+    file, options = Path(resolve_model_source(source)), {"dtype": "float32", **NO_FOREIGN_CODE}
     if hasattr(transformers, "GgufConfig"):  # else weights are always unpacked
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, **options)

@@ -322,8 +322,8 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
     """Rewards are equal in nearly all groups, or in all rows, and the task was not learned."""
     means, spreads = metrics.values(REWARD), metrics.values("reward/std")
     all_equal = bool(means) and max([max(means) - min(means), *spreads]) <= 1e-6
-    flat, taught = metrics.mean(_FLAT), "teacher/gap" in metrics.latest  # a teacher needs no rewards
-    if metrics.is_solved or not (all_equal or (flat > 0.95 and not taught and not metrics.num_lost)):
+    flat, teacher_mask = metrics.mean(_FLAT), "teacher/gap" in metrics.latest  # a teacher needs no rewards
+    if metrics.is_solved or not (all_equal or (flat > 0.95 and not teacher_mask and not metrics.num_lost)):
         return ""
     reward, passed = metrics.mean(REWARD), metrics.mean(PASSED)
     measured = f"{flat:.0%} of the groups have equal rewards, so nothing is learned"

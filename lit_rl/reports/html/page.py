@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
-from lit_rl.reports.improvement import answer, changes, with_interval
+from lit_rl.reports.improvement import learning_verdict, validation_changes, with_interval
 from lit_rl.reports.runs import Run, groups_of
 from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
 from lit_rl.run_files.row_text import KINDS, ending, sandbox_words, values_of
@@ -75,7 +75,7 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
         style=Markup((_HERE / "page.css").read_text("utf-8")),
         script=Markup((_HERE / "page.js").read_text("utf-8")),
         frame=FRAME,
-        answer=answer,
+        answer=learning_verdict,
         measured=_measured,
         ending_shares=_ending_shares,
         differences=differences({run.name: run.settings for run in runs}),
@@ -147,7 +147,7 @@ def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any
         first = [name for name in first if name.removesuffix("/reward/mean") not in passes]
     terms = [n for n in known if n.startswith("reward/") and n not in (*first, *_NO_TERMS)]
     others = [n for n in known if n not in first and n not in terms and not _VERDICT.fullmatch(n)]
-    learned = [one.name for run in runs for one in changes(run)[:1]]
+    learned = [one.name for run in runs for one in validation_changes(run)[:1]]
     main = first if metrics is not None else [n for n in dict.fromkeys((*learned, "reward/mean")) if n in known]
     clocks = {run.clock for run in runs}
     clock = clocks.pop() if len(clocks) == 1 else "step"

@@ -25,14 +25,14 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.rollout.collector import PendingRollout, StoredRow, restore_rows, write_rows
 from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
+from lit_rl.rollout.sampling_loop import PendingRollout, StoredRow, restore_rows, write_rows
 from lit_rl.signature_check import NonNegativeInt, Share, typed_group
 from lit_rl.training.progress import Progress
-from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, rank
+from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
 from lit_rl.types import Completions, Problem, Sampling
 
 RunnerFactory = Callable[[], ProgramRunner]
@@ -43,7 +43,7 @@ _TRAIN = "train"
 
 @typed_group
 @dataclass(frozen=True)
-class Collect:
+class RolloutConfig:
     """Settings for collecting rollouts.
 
     Args:
@@ -73,7 +73,7 @@ class Collect:
             )
 
 
-class Sampler:
+class RolloutCollector:
     """Has the engine write and the sandbox run, for training, validation and prediction.
 
     Args:
@@ -92,7 +92,7 @@ class Sampler:
     """
 
     def __init__(
-        self, policy: Policy, sandbox: RunnerFactory | ProgramRunner | None, collect: Collect, seed: int
+        self, policy: Policy, sandbox: RunnerFactory | ProgramRunner | None, collect: RolloutConfig, seed: int
     ) -> None:
         self.policy = policy
         self.sandbox = sandbox
@@ -165,7 +165,7 @@ class Sampler:
         sampling: Sampling,
         number: int,
         *,
-        upcoming: Callable[[], Sequence[Problem] | None],
+        next_problems: Callable[[], Sequence[Problem] | None],
         others: Callable[[], Sequence[Problem]],
     ) -> Rollout:
         """Sample and judge the rows to train on; an engine with weights of its own is compared each time.
@@ -174,7 +174,7 @@ class Sampler:
             batch: B problems of this rank.
             sampling: how; ``num_samples`` is the group size G.
             number: of the rollout, from 0 on.
-            upcoming: the next rollout's problems, asked with staleness 1; ``None`` if this rollout is the last.
+            next_problems: the next rollout's problems, asked with staleness 1; ``None`` if this rollout is the last.
             others: all training problems, asked where groups are sampled again.
 
         Returns:
@@ -184,7 +184,7 @@ class Sampler:
             rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
             return self._resample(rollout, batch, sampling, number, others) if self.settings.max_resamples else rollout
         pending = self._take_pending(batch, sampling, number) or self._write_ahead(batch, sampling, number)
-        following = upcoming()
+        following = next_problems()
         self.pending = None if following is None else self._write_ahead(following, sampling, number + 1)
         return pending.finish(self.progress)
 
@@ -273,7 +273,7 @@ class Sampler:
             return
         self._compared = self.policy.version
         fresh = [i for i, version in enumerate(completions.weights_versions) if version == self.policy.version]
-        with evaluating(self.policy):
+        with eval_mode(self.policy):
             warn = not self._warned_of_gap
             self.gap, is_large = check_gap(check, self.policy, completions.select(fresh), sampling, warn=warn)
         self._warned_of_gap |= is_large

@@ -19,13 +19,13 @@ _KEPT_FREE = 512 * 2**20
 """Bytes at the end of the heap that stay with the process."""
 
 
-def begin_training() -> None:
+def freeze_gc() -> None:
     """Leave what exists now out of later garbage collections."""
     gc.collect()
     gc.freeze()
 
 
-def end_training() -> None:
+def unfreeze_gc() -> None:
     """Let garbage collections look at everything again."""
     gc.unfreeze()
 

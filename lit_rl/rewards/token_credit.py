@@ -8,7 +8,7 @@ all completion tokens, EOS included. The parts always sum to the value.
 In a row of several turns all of this is about the last one, whose text and program are judged. Tokens of an earlier
 turn only share, evenly, what a term gives to that turn. Tokens of the environment get nothing.
 
-An algorithm may put rewards elsewhere before it learns from them, see :func:`place_rewards`. A token learns from its
+An algorithm may put rewards elsewhere before it learns from them, see :func:`assign_credit`. A token learns from its
 own reward and all later ones. Without a discount that is the gradient of the expected reward, as long as each reward is
 put where it was decided, or later: rewards before a token do not teach it. So a place promises that *no token after the
 deciding one took part in the decision*. It does not say that the line is to blame.
@@ -17,8 +17,9 @@ The outcome of a program is decided by its last token, EOS, which says that noth
 every failure at run time, because whatever comes later at the top level can define a function anew before the tests
 call it, and a later part of a function can handle an exception, hold a ``yield`` or make a name local. Only a Python
 program that an exception ends while its top level runs has failed for good, once the statement there can no longer go
-on (with ``except``, ``else`` or a further line): see :meth:`Places.decided_by`. Of a fenced answer nothing is decided
-before its end, for a later block may be the program. A text without a fence is taken for one that goes on without.
+on (with ``except``, ``else`` or a further line): see :meth:`SourceMap.end_of_decision`. Of a fenced answer nothing is
+decided before its end, for a later block may be the program. A text without a fence is taken for one that goes on
+without.
 
 Letters: N completions, T completion tokens, S places.
 """
@@ -52,7 +53,7 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-class Places:
+class SourceMap:
     """Offsets in a program's source, as spans of the completion's text.
 
     ``known`` says whether places can be found at all.
@@ -111,7 +112,7 @@ class Places:
         end = self._lines[line] if line < len(self._lines) else len(self.source)
         return begin + len(utf8(self.source[begin:end].decode("utf-8", "surrogatepass")[:column]))
 
-    def decided_by(self, line: int) -> int:
+    def end_of_decision(self, line: int) -> int:
         """Byte of a Python source up to which it decides that the top-level statement at a 1-based line fails.
 
         That is the end of the first word of the next statement: ``else`` would have continued this one.
@@ -139,7 +140,9 @@ class Places:
         return self.span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value, until)
 
 
-def blame_line(text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False) -> TermScore:
+def charge_failing_line(
+    text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False
+) -> TermScore:
     """Score of a failed program, with the loss charged to the line where it failed.
 
     The line gets ``value - full``, so that the other tokens earn what they would in a program without fault:
@@ -157,15 +160,15 @@ def blame_line(text: str, judgement: Judgement, value: float, full: float, *, at
     outcome, program = judgement.outcome, judgement.program
     if value >= full or program is None or outcome.line is None:
         return TermScore(value)
-    places, until = Places(text, program), ALL_TEXT
+    places, until = SourceMap(text, program), ALL_TEXT
     # ``definitions`` leaves out statements that a later entry point does not need.
     if at_once and outcome.module_line is not None and judgement.problem.extraction != "definitions":
-        until = places.decided_by(outcome.module_line)
+        until = places.end_of_decision(outcome.module_line)
     span = places.line_span(outcome.line, value - full, until)
     return TermScore(value, () if span is None else (span,))
 
 
-def unjudged(judgement: Judgement) -> TermScore | None:
+def unscored_infrastructure_failure(judgement: Judgement) -> TermScore | None:
     """A score without value for a program that could not be judged for our own reasons; ``None`` for all others."""
     outcome = judgement.outcome
     failed = outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
@@ -179,13 +182,13 @@ def check_language(term: str, problem: Problem) -> None:
         raise UsageError(f"{term} reads python, but its programs are written in {language!r}")
 
 
-def unread(judgement: Judgement) -> TermScore | None:
+def unscored_language(judgement: Judgement) -> TermScore | None:
     """A score without value for a program in another language than Python; ``None`` for one in Python."""
     language = judgement.problem.check.language
     return None if language == "python" else TermScore(None, reason=f"the term does not read {language}")
 
 
-def rows(completions: Completions, judgements: Sequence[Judgement]) -> list[tuple[str, Judgement]]:
+def texts_and_judgements(completions: Completions, judgements: Sequence[Judgement]) -> list[tuple[str, Judgement]]:
     """Text and judgement of each row."""
     return list(zip(completions.texts, judgements, strict=True))
 
@@ -211,7 +214,7 @@ class Parts(NamedTuple):
         return Parts(self.flagged * factor, self.decided, self.rest * factor)
 
 
-class _Place(NamedTuple):
+class _Portion(NamedTuple):
     """Place that earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""
 
     start: int
@@ -221,7 +224,7 @@ class _Place(NamedTuple):
     is_turn: bool = False
 
 
-class TokenPlaces:
+class TokenCredit:
     """The tokens of one completion by their place in its text.
 
     Args:
@@ -276,16 +279,16 @@ class TokenPlaces:
         each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)
         return parts.flagged.index_add(0, self.evenly, each.expand(count))
 
-    def _places(self, scores: Sequence[tuple[float, TermScore]]) -> list[_Place]:
+    def _places(self, scores: Sequence[tuple[float, TermScore]]) -> list[_Portion]:
         places = []
         for weight, score in scores:
             for span in score.spans:
-                places.append(_Place(int(span.start), int(span.end), weight * span.value, span.until))
+                places.append(_Portion(int(span.start), int(span.end), weight * span.value, span.until))
             for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
-                places.append(_Place(first, after, weight * value, is_turn=True))
+                places.append(_Portion(first, after, weight * value, is_turn=True))
         return places
 
-    def _put(self, places: Sequence[_Place], flagged: Tensor, decided: Tensor) -> list[bool]:
+    def _put(self, places: Sequence[_Portion], flagged: Tensor, decided: Tensor) -> list[bool]:
         """Add the amounts of places to their tokens; False for a place that has none."""
         starts, ends = integers(place.start for place in places), integers(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
@@ -330,10 +333,10 @@ def _ranges(first: Tensor, counts: Tensor) -> Tensor:
 
 
 Credit = Literal["spans", "tokens", "terminal"]
-"""Placement of rewards; see :func:`place_rewards`."""
+"""Placement of rewards; see :func:`assign_credit`."""
 
 
-def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
+def assign_credit(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
     """Each completion's reward on its tokens, before any KL.
 
         spans:     what has a place on the token that decided it, the rest on the last token
@@ -364,7 +367,7 @@ def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
             assert_never(credit)
 
 
-def place_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
+def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
     """The part of each completion's reward that was decided before its last token, on the tokens that decided it.
 
     That is all there is to a completion that the token limit cut: what the whole earned was not decided yet.
@@ -372,7 +375,7 @@ def place_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Ten
     Args:
         rewards: of N completions.
         mask: [N, T] bool, the tokens that the policy chose.
-        credit: as in :func:`place_rewards`; ``terminal`` places nothing before the last token.
+        credit: as in :func:`assign_credit`; ``terminal`` places nothing before the last token.
 
     Returns:
         [N, T] reward units, 0 outside the mask and on the last token of each row.
