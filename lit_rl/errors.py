@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _ENVIRONMENT_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_MOST_NAMES = 24
+_MAX_NAMES = 24
 
 
 class LitRLError(Exception):
@@ -52,7 +52,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name.lower(), names, n=1)
     if near:
         return f"did you mean {names[near[0]]}?"
-    return f"there are {', '.join(names.values())}" if 0 < len(names) <= _MOST_NAMES else ""
+    return f"there are {', '.join(names.values())}" if 0 < len(names) <= _MAX_NAMES else ""
 
 
 def short_repr(value: object, longest: int = 80) -> str:

@@ -73,7 +73,7 @@ class LongPrompts(TaskDataModule):
 
 
 WIDE = SMALL | {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8}
-LARGE = {
+LARGE_MODEL_PARAMETERS = {
     "full": (WIDE, 512, 256),
     "lora": (WIDE, 512, 256),
     "ppo": (WIDE, 512, 256),
@@ -142,9 +142,9 @@ def measured(kind: str, folder: Path, config: dict[str, Any], letters: int, max_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", LARGE)
+@pytest.mark.parametrize("kind", LARGE_MODEL_PARAMETERS)
 def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: Path) -> None:
-    config, letters, max_tokens = LARGE[kind]
+    config, letters, max_tokens = LARGE_MODEL_PARAMETERS[kind]
     sizes = (tmp_path, config, letters, max_tokens)
     ranks: Any = on_ranks(measured, kind, *sizes, seconds=900) if kind == "two ranks" else [measured(kind, *sizes)]
     updated, job = ranks[0]

@@ -12,7 +12,7 @@ from lit_rl.cli.check_data import problems_of, task_description, with_data_of_co
 from lit_rl.data.contamination import find_overlaps
 from lit_rl.data.task import TaskDataModule
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 def check_contamination(arguments: Sequence[str]) -> None:
@@ -32,10 +32,10 @@ def check_contamination(arguments: Sequence[str]) -> None:
     overlaps = find_overlaps(train, held_out, ngram_words=parsed.ngram_words, min_share=parsed.min_share)
     met = len({overlap.held_out_id for overlap in overlaps})
     print(f"{met} of {len(held_out)} held-out problems occur among {len(train)} training problems")
-    for one in overlaps[:MOST_SHOWN]:
+    for one in overlaps[:MAX_SHOWN]:
         print(f"  {one.held_out_id}: {one.share:.0%} of it in {one.train_id}")
-    if len(overlaps) > MOST_SHOWN:
-        print(f"  and {len(overlaps) - MOST_SHOWN} more pairs: --output FILE writes all")
+    if len(overlaps) > MAX_SHOWN:
+        print(f"  and {len(overlaps) - MAX_SHOWN} more pairs: --output FILE writes all")
     if parsed.output:
         Path(parsed.output).write_text("".join(json.dumps(asdict(one)) + "\n" for one in overlaps))
     if overlaps:

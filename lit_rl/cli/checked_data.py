@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 _HEADROOM = 5.0
 """A program that a policy writes may be slower than the reference by this factor."""
-_SMALLEST_LIMIT_SECONDS = 1.0
-_SLOWEST = 5
+_MIN_LIMIT_SECONDS = 1.0
+_NUM_SLOWEST = 5
 _EMPTY_MAIN = "int main() { return 0; }\n"
 # What tests expect most often; an exception may be all of these.
 _RAISES = "raise type('Wrong', (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError, RuntimeError), {})"
@@ -122,10 +122,10 @@ class Findings:
         for fault, problems in self.groups.items():
             lines.append(f"{fault}: {len(problems)} problems")
             lines += [f"  {one.problem.task_id}: {_how_it_ended(one)}" for one in problems[:num_examples]]
-        slowest = sorted(ran, key=lambda one: -_cpu_seconds(one))[:_SLOWEST]
+        slowest = sorted(ran, key=lambda one: -_cpu_seconds(one))[:_NUM_SLOWEST]
         lines += [f"slow: {one.problem.task_id}, {_cpu_seconds(one):.3f} CPU seconds" for one in slowest]
         if times := [_cpu_seconds(one) for one in ran if one.passed]:
-            limit = max(_SMALLEST_LIMIT_SECONDS, float(math.ceil(_HEADROOM * max(times))))
+            limit = max(_MIN_LIMIT_SECONDS, float(math.ceil(_HEADROOM * max(times))))
             lines.append(f"calibrated time limit: {limit:g} s per problem ({_HEADROOM:g} x the slowest)")
         return "\n".join(lines)
 

@@ -10,7 +10,7 @@ from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.errors import did_you_mean
 from lit_rl.run_files.row_text import printable
 
-_LONGEST_LINE = 400
+_MAX_LINE_LENGTH = 400
 _SURROUNDS = re.compile(
     r"Parser key|Problem with given|Given value|Does not validate|Subtypes:|Errors:|Expected a <class 'NoneType'>"
     r"|Subclass types expect|Not a valid subclass|a class path|a dict |Expected a path but"
@@ -21,7 +21,7 @@ _SYNONYMS = {"train": "fit", "eval": "validate", "evaluate": "validate", "sample
 
 def fail(message: str, status: int) -> NoReturn:
     """Print one clear error and exit."""
-    lines = [line.strip()[:_LONGEST_LINE] for line in message.strip().splitlines()]
+    lines = [line.strip()[:_MAX_LINE_LENGTH] for line in message.strip().splitlines()]
     text = "\n  ".join(filter(None, lines[:12]))
     print(f"lit-rl: error: {printable(text)}", file=sys.stderr)
     raise SystemExit(status)

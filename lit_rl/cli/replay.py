@@ -38,7 +38,7 @@ from lit_rl.run_files.settings import CONFIG_FILE
 from lit_rl.signature_check import PositiveInt, check
 from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
 
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 
 
 def replay(arguments: Sequence[str]) -> None:
@@ -177,10 +177,10 @@ def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
 
 
 def _rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
-    for one in again[:MOST_SHOWN]:
+    for one in again[:MAX_SHOWN]:
         yield f"    rollout {one.row.rollout} row {one.row.row} {one.row.task_id}: {change(one)}"
-    if len(again) > MOST_SHOWN:
-        yield f"    and {len(again) - MOST_SHOWN} more"
+    if len(again) > MAX_SHOWN:
+        yield f"    and {len(again) - MAX_SHOWN} more"
 
 
 def _mean(values: Sequence[float | None]) -> str:

@@ -18,7 +18,7 @@ from lit_rl.types import Generation, Request, Sampling
 # Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until they are a
 # quarter as many as the running rows, but for no more than this many steps.
 _SHARE_TO_START = 0.25
-_MOST_STEPS_WAITING = 16
+_MAX_STEPS_WAITING = 16
 
 
 class InProcess(Engine):
@@ -94,5 +94,5 @@ class InProcessSession(Session):
         held = sum(batch.num_held for batch in self._batches)
         room = len(self._waiting) if self._max_rows is None else self._max_rows - held
         count = min(len(self._waiting), room)
-        waited = count == len(self._waiting) and self._steps_waiting >= _MOST_STEPS_WAITING
+        waited = count == len(self._waiting) and self._steps_waiting >= _MAX_STEPS_WAITING
         return count if waited or count >= _SHARE_TO_START * held else 0

@@ -16,7 +16,7 @@ from lit_rl.engines.engine import EngineError
 from lit_rl.engines.vllm_package import require_release
 
 _TOLD = 300  # characters of what a server says that a message repeats
-_LONGEST_PAUSE = 10.0  # seconds between two tries
+_MAX_PAUSE_SECONDS = 10.0  # seconds between two tries
 
 
 class _AnyStatus(HTTPErrorProcessor):
@@ -81,7 +81,7 @@ class VLLMClient:
                     silent = not str(failure).startswith("HTTP")
                     remedy = "its log says why" + (": start it again, and repeat the command" if silent else "")
                     raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}; {remedy}") from None
-                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.125 * 2**attempt)))
+                time.sleep(random.uniform(0, min(_MAX_PAUSE_SECONDS, 0.125 * 2**attempt)))
 
     def call(self, method: str, seconds: float, **arguments: Any) -> None:
         """Call a method of each of the server's workers, once."""

@@ -22,7 +22,7 @@ from lit_rl.models.family import base_of, replaced
 from lit_rl.training.ranks import world_size
 from lit_rl.types import Request, Sampling
 
-OLDEST = (0, 32)
+OLDEST_RELEASE = (0, 32)
 """The first release that this package was tested with."""
 
 _INSTALL = "pip install 'lit-rl[vllm]' in an environment of its own (lit-rl docs engines)"
@@ -45,8 +45,8 @@ def require_vllm(engine: str) -> None:
 def require_release(version: str, what: str) -> None:
     """Check whether a release of vLLM is new enough; one without a number (a build of its sources) passes."""
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if len(numbers) == 2 and numbers < OLDEST and "dev" not in version:
-        oldest = ".".join(map(str, OLDEST))
+    if len(numbers) == 2 and numbers < OLDEST_RELEASE and "dev" not in version:
+        oldest = ".".join(map(str, OLDEST_RELEASE))
         raise ImportError(f"{what} needs vllm {oldest} or later, got {version}: {_INSTALL}", name="vllm")
 
 

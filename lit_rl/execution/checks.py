@@ -21,13 +21,13 @@ from lit_rl.execution.wire.value_text import value_text
 
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
-MOST_COMPILATIONS = 3
-_LARGEST_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
+MAX_COMPILATIONS = 3
+_MAX_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
 _PATH = re.compile(r"[\w./~$-]+\.(?:py|c|cc|cpp|cxx)", re.ASCII)
 
 __all__ = [
     "COMPILE_SECONDS",
-    "MOST_COMPILATIONS",
+    "MAX_COMPILATIONS",
     "AssertTests",
     "CallTests",
     "Check",
@@ -146,7 +146,7 @@ class CallTests(Check):
     @property
     def wall_budget_seconds(self) -> float:
         """One limit per case, and one per run of the compiler, which is retried."""
-        compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
+        compiling = 0.0 if self.language == "python" else MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
         return self.num_limits * wall_limit(self.timeout_seconds) + compiling
 
 
@@ -245,7 +245,7 @@ class StdioTests(Check):
         compiling = len(compiled) - compiled.count("python")
         checked = sum(1 if isinstance(expected, str) else len(expected) for _, expected in self.cases)
         checking = 0.0 if self.checker is None else 3 * checked * wall_limit(self.checker.timeout_seconds)
-        return super().wall_budget_seconds + checking + compiling * MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
+        return super().wall_budget_seconds + checking + compiling * MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
 
 
 UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")
@@ -288,7 +288,7 @@ class UnitTests(Check):
     @property
     def wall_budget_seconds(self) -> float:
         """One limit for all tests, and one per run of the compiler, which is retried when it fails."""
-        return wall_limit(self.timeout_seconds) + MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
+        return wall_limit(self.timeout_seconds) + MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,7 @@ def _is_json(value: object, is_expected: bool) -> bool:
     if isinstance(value, float):
         return is_expected or math.isfinite(value)
     if isinstance(value, int):
-        return abs(value) < (_LARGEST_EXPECTED if is_expected else 2**53)
+        return abs(value) < (_MAX_EXPECTED if is_expected else 2**53)
     return value is None
 
 

@@ -28,8 +28,8 @@ OTHER_TAGS = _words(
 CONTAINER_TAGS = _words("markdown md mdx rst")
 KNOWN_TAGS = PROSE_TAGS.union(OTHER_TAGS, CONTAINER_TAGS, *TAGS_OF.values())
 
-MOST_FENCES = 4096  # in a text with more, only the last ones are read
-_MOST_QUOTED = 8  # ends of thoughts that are looked at to find one outside a program
+MAX_FENCES = 4096  # in a text with more, only the last ones are read
+_MAX_QUOTED = 8  # ends of thoughts that are looked at to find one outside a program
 _BLANK = re.compile("[ \t\r\n\ufeff]*+")
 _MARK = re.compile("```|~~~")
 _FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)\Z")
@@ -99,7 +99,7 @@ def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int],
         if end < 0:
             return len(text)
         start = _after_blank(text, end + len(found[1]) + 3)
-    for closing in () if opened else islice(_THOUGHT_ENDS.finditer(text), _MOST_QUOTED):
+    for closing in () if opened else islice(_THOUGHT_ENDS.finditer(text), _MAX_QUOTED):
         if _THOUGHT.search(text, 0, closing.start()):
             break
         if not is_quoted(closing.start()):
@@ -119,7 +119,7 @@ def find_fences(text: str, start: int) -> list[Fence]:
         fence = _fence(text, first, last)
         if fence is not None:
             fences.append(fence)
-    return fences[-MOST_FENCES:]
+    return fences[-MAX_FENCES:]
 
 
 def _marked_lines(text: str, start: int) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.value_text import shortened
 from lit_rl.signature_check import TypedArguments
 
-_LONGEST_LINE = 100
+_MAX_LINE_LENGTH = 100
 
 
 class Verdict(StrEnum):
@@ -78,7 +78,7 @@ class FailedCase:
             'f(3): 5, not 6'
         """
         call, expected, got = (" ".join(text.split()) for text in (self.call, self.expected, self.actual or actual))
-        return shortened(f"{call}: {expected or 'nothing'}{f', not {got}' if got else ''}", _LONGEST_LINE)
+        return shortened(f"{call}: {expected or 'nothing'}{f', not {got}' if got else ''}", _MAX_LINE_LENGTH)
 
 
 @dataclass(frozen=True)

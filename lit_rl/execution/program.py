@@ -23,12 +23,12 @@ from lit_rl.execution.fences import (
 from lit_rl.execution.languages import LANGUAGES
 
 Extraction = Literal["answer", "last_block", "definitions"]
-_MOST_ENDS = 8  # fences that are tried as the end of one block
-_MOST_AHEAD = 256  # fences that are looked at to find one that ends a block
+_MAX_ENDS = 8  # fences that are tried as the end of one block
+_MAX_AHEAD = 256  # fences that are looked at to find one that ends a block
 _SOMETHING = re.compile(r"[^\s\ufeff]")
 _FIRST_LINE = re.compile(r"\s*+(\S+)[ \t]*\r?\n")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-MOST_CHARACTERS = 1 << 20  # parsed of one completion; blocks beyond that count as unparsed
+MAX_CHARACTERS = 1 << 20  # parsed of one completion; blocks beyond that count as unparsed
 _LOOKS = {name: re.compile(spec.looks, re.MULTILINE) for name, spec in LANGUAGES.items()}
 _VALUES = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.Starred),
@@ -213,8 +213,8 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
 def _end(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: SourceReader) -> int:
     """Index of the fence that ends a block, which a fence in one of the block's docstrings does not."""
     fence = fences[opening]
-    ahead = range(opening + 1, min(opening + 1 + _MOST_AHEAD, len(fences)))
-    ends = [index for index in ahead if fence.ended_by(fences[index])][:_MOST_ENDS] or [len(fences)]
+    ahead = range(opening + 1, min(opening + 1 + _MAX_AHEAD, len(fences)))
+    ends = [index for index in ahead if fence.ended_by(fences[index])][:_MAX_ENDS] or [len(fences)]
     stops = [len(text) if index == len(fences) else fences[index].start for index in ends]
     quoted = any(text.find(mark, fence.end, stops[0]) >= 0 for mark in ('"""', "'''"))
     if quoted and wanted.language == "python" and _tagged(fence.tag, "python") is not False:
@@ -385,7 +385,7 @@ class SourceReader:
     """
 
     def __init__(self) -> None:
-        self._left = MOST_CHARACTERS
+        self._left = MAX_CHARACTERS
         self._trees: dict[str, ast.Module | None] = {}
 
     def allows(self, characters: int) -> bool:

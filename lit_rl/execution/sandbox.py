@@ -27,16 +27,16 @@ from lit_rl.signature_check import PositiveInt
 _log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 30.0
-_LEAST_MEMORY = 16 << 20  # an interpreter alone takes most of it
+_MIN_MEMORY = 16 << 20  # an interpreter alone takes most of it
 _CHUNK = 8
 # Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
 # How often a run may be lost, while known good programs pass, before the program is taken as the reason. Chance may
 # lose a few runs of a good program in a row, where something kills processes at random.
-_MOST_STRIKES = 5
+_MAX_STRIKES = 5
 # Seconds between tries while a known good program fails too; after the last, the machine is at fault.
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
-_MOST_STARTS = 5
+_MAX_STARTS = 5
 _GOOD_SECONDS = 10.0
 
 
@@ -69,9 +69,9 @@ class Sandbox(ProgramRunner):
         allow_weak: bool = False,
         temporary_folder: str | None = None,
     ) -> None:
-        if memory_bytes < _LEAST_MEMORY:
+        if memory_bytes < _MIN_MEMORY:
             raise ArgumentError(
-                "Sandbox.memory_bytes", f"at least {_LEAST_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"
+                "Sandbox.memory_bytes", f"at least {_MIN_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"
             )
         if tier is not None and tier not in TIERS:
             raise SandboxError(f"tier {tier} is unknown: the tiers are {sorted(TIERS)}, None for the best one")
@@ -315,7 +315,7 @@ class Sandbox(ProgramRunner):
             is_over_content = worker is not None and worker.failed_over_content
             item.reason = f"its worker was lost ({error})"
         item.strikes += 1
-        if item.strikes < _MOST_STRIKES and not (repeats or is_over_content):
+        if item.strikes < _MAX_STRIKES and not (repeats or is_over_content):
             return self._put_back([item])
         message = f"lost {item.strikes + 1} times, lately while a known good program passed beside it: {item.reason}"
         _log.warning("a program counts as failed, %s", message)
@@ -370,7 +370,7 @@ class Sandbox(ProgramRunner):
 
     def _another_worker(self) -> Worker:
         """Start a worker in place of a lost one; a failure to start says nothing about any program."""
-        for _ in range(_MOST_STARTS - 1):
+        for _ in range(_MAX_STARTS - 1):
             try:
                 return Worker(self._settings)
             except (OSError, SandboxError) as error:

@@ -18,7 +18,7 @@ from lit_rl.signature_check import PositiveFloat, Share, TypedArguments
 
 __all__ = ["JSD", "Divergence", "SampledReverseKL"]
 
-_LOWEST = -1e4
+_MASKED_LOGPROB = -1e4
 """Log-probability of an excluded token, so that it adds 0 to a sum and not 0 * inf."""
 
 
@@ -79,8 +79,8 @@ class JSD(Divergence):
             return _kl(teacher, policy)
         if self.beta == 1:
             return _kl(policy, teacher)
-        theirs = teacher.clamp(min=_LOWEST) + math.log(self.beta)
-        mean = torch.logaddexp(theirs, policy.clamp(min=_LOWEST) + math.log(1 - self.beta))
+        theirs = teacher.clamp(min=_MASKED_LOGPROB) + math.log(self.beta)
+        mean = torch.logaddexp(theirs, policy.clamp(min=_MASKED_LOGPROB) + math.log(1 - self.beta))
         return self.beta * _kl(teacher, mean) + (1 - self.beta) * _kl(policy, mean)
 
 
@@ -119,4 +119,4 @@ def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
 
 def _kl(first: Tensor, second: Tensor) -> Tensor:
     """[n] nats from the first log-distribution to the second."""
-    return (first.exp() * (first.clamp(min=_LOWEST) - second.clamp(min=_LOWEST))).sum(-1)
+    return (first.exp() * (first.clamp(min=_MASKED_LOGPROB) - second.clamp(min=_MASKED_LOGPROB))).sum(-1)

@@ -17,7 +17,7 @@ from torch.nn.functional import linear
 _ROWS = 4096
 BLOCK_ON_CPU = 2**22
 """Logits of a block at most on a CPU, whose caches are small; a trace for an accelerator lifts it."""
-_LOWEST_LOG_RATIO = -1e4
+_MIN_LOG_RATIO = -1e4
 
 
 @dataclass(frozen=True)
@@ -183,9 +183,9 @@ def _forward(
         ratios = block.logits.sub_(largest[:, None])
         if plan.with_entropy:
             # An excluded token (logit -inf) adds p log p = 0, not 0 * inf.
-            logs = ratios.clamp(min=_LOWEST_LOG_RATIO)
+            logs = ratios.clamp(min=_MIN_LOG_RATIO)
             ratios = ratios.exp_()
-            spread = fall.exp() * (spread + fall.clamp(min=_LOWEST_LOG_RATIO) * total) + logs.mul_(ratios).sum(1)
+            spread = fall.exp() * (spread + fall.clamp(min=_MIN_LOG_RATIO) * total) + logs.mul_(ratios).sum(1)
         else:
             ratios = ratios.exp_()
         total = fall.exp() * total + ratios.sum(1)
@@ -236,7 +236,7 @@ def _slopes(
         slopes = logprobs.exp_().mul_(-of_logprobs[:, None] * plan.slope)
     else:
         probabilities = logprobs.exp()
-        pull = logprobs.clamp_(min=_LOWEST_LOG_RATIO).add_(entropy[:, None]).mul_(of_entropy[:, None])
+        pull = logprobs.clamp_(min=_MIN_LOG_RATIO).add_(entropy[:, None]).mul_(of_entropy[:, None])
         pull = pull if of_logprobs is None else pull.add_(of_logprobs[:, None])
         slopes = probabilities.mul_(pull).mul_(-plan.slope)
     if of_logprobs is not None:

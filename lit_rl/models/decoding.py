@@ -127,9 +127,9 @@ class Decoding:
 
 _FIRST_ROOM = 32
 """Tokens that the buffers first have room for; doubled when they are full."""
-_MOST_SLOTS = 4
+_MAX_SLOTS = 4
 """Prompts are shared while there are at most this many slots, B x G, per row; else one row has one prompt."""
-_MOST_PARTS, _ROWS_OF_PART = 4, 16
+_MAX_PARTS, _ROWS_OF_PART = 4, 16
 """Rows that began at different times read their own tokens in at most this many parts, of at least this many rows."""
 _HARMLESS = {"dropout", "is_causal", "position_ids", "cache_position", "use_cache", "output_attentions"}
 _HARMLESS |= {"output_router_logits"}
@@ -188,7 +188,7 @@ class Groups:
     def divide(self) -> None:
         """Divide rows that began at different times: the youngest, which come last, read a few columns only."""
         columns = self.first_column.tolist()
-        most = _MOST_PARTS if min(columns) < max(columns) else 1
+        most = _MAX_PARTS if min(columns) < max(columns) else 1
         size = math.ceil(len(columns) / max(1, min(most, len(columns) // _ROWS_OF_PART)))
         parts = [(start, columns[start : start + size]) for start in range(0, len(columns), size)]
         self.began = [(slice(start, start + len(part)), min(part), max(part)) for start, part in parts]
@@ -198,7 +198,7 @@ class Groups:
         self.divide()
         needed, prompt_of_row, counts = torch.unique(self.prompt_of_row, return_inverse=True, return_counts=True)
         num_rows, self.size = len(prompt_of_row), int(counts.max())
-        if len(needed) * self.size > _MOST_SLOTS * num_rows:
+        if len(needed) * self.size > _MAX_SLOTS * num_rows:
             needed, self.size = self.prompt_of_row, 1
             prompt_of_row, counts = torch.arange(num_rows), torch.ones_like(needed)
         if not torch.equal(needed, torch.arange(len(self.bias))):

@@ -76,7 +76,7 @@ def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Pat
         return parser.instantiate_classes(parser.parse_object({"model": config["model"]})).model
 
 
-_MOST = 20
+_MAX_ITEMS = 20
 """Items of a list that a description has: an own task may hold its problems."""
 
 
@@ -87,7 +87,7 @@ def to_config(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {str(key): to_config(one) for key, one in part.items()}
     if isinstance(part, list | tuple):
-        return [to_config(one) for one in part[:_MOST]]
+        return [to_config(one) for one in part[:_MAX_ITEMS]]
     if hasattr(part, "__qualname__"):  # a class or a function
         return str(part.__qualname__)
     arguments: Mapping[str, Any] = {}

@@ -46,7 +46,7 @@ from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
-LEAST_CRITIC_RATE = 1e-5
+MIN_CRITIC_RATE = 1e-5
 
 
 class PPO(RolloutModule):
@@ -184,7 +184,7 @@ class PPO(RolloutModule):
     def settle_rates(self, optimizer: Optimizer) -> None:
         for group in optimizer.param_groups:
             if group.get("name") == "critic":
-                group["lr"] = self.critic_update.learning_rate or max(group["lr"], LEAST_CRITIC_RATE)
+                group["lr"] = self.critic_update.learning_rate or max(group["lr"], MIN_CRITIC_RATE)
 
     def clip_norm(self, group: str) -> float | None:
         return (self.critic_update if group == "critic" else self.update).gradient_clip_norm

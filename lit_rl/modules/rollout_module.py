@@ -57,7 +57,7 @@ from lit_rl.training.ranks import Means, eval_mode, max_over_ranks, sum_over_ran
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
-MOST_ROLLOUTS_WITHOUT_REWARD = 5
+MAX_ROLLOUTS_WITHOUT_REWARD = 5
 """A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
 
 
@@ -246,7 +246,7 @@ class RolloutModule(PolicyModule):
         rewards = self.rewards(rollout.completions, rollout.judgements)
         if len(rewards.valid):
             self._without_reward = 0 if rewards.valid.any() else self._without_reward + 1
-        if self._without_reward >= MOST_ROLLOUTS_WITHOUT_REWARD:
+        if self._without_reward >= MAX_ROLLOUTS_WITHOUT_REWARD:
             raise InfrastructureError(
                 f"no completion of the last {self._without_reward} rollouts got a reward; the last one said: "
                 f"{next(iter(rewards.reasons.values()))}. Check whether that term's model, server or program works"

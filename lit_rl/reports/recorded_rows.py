@@ -27,7 +27,7 @@ from lit_rl.run_files.files import append_frame
 from lit_rl.run_files.records import RecordedRow, RecordedTurn, finite, item_of
 from lit_rl.types import Completions, Judgement, StopReason
 
-LONGEST_OUTPUT = 2000
+MAX_OUTPUT_LENGTH = 2000
 """Characters kept of a program's output, counted from its end."""
 NOTHING_TO_RUN = "nothing to run"
 """In place of a verdict, where a task runs no programs."""
@@ -131,7 +131,7 @@ def message_after(completions: Completions, row: int, number: int, decode: Decod
 def plain_outcome(outcome: Outcome) -> dict[str, Any]:
     """Return the outcome's non-empty fields; output cut to its end, robot traces dropped."""
     kept = {name: value for name, value in _fields(outcome).items() if value and name != "traces"}
-    kept |= {name: kept[name][-LONGEST_OUTPUT:] for name in ("stdout", "stderr") if name in kept}
+    kept |= {name: kept[name][-MAX_OUTPUT_LENGTH:] for name in ("stdout", "stderr") if name in kept}
     kept |= {name: float(f"{kept[name]:.4g}") for name in ("cpu_seconds", "wall_seconds") if name in kept}
     if outcome.failed_case is not None:
         kept["failed_case"] = _fields(outcome.failed_case)

@@ -28,9 +28,9 @@ Flow = Counter[tuple[str, int, int]]
 Position = tuple[int, int]  # line and byte
 State = dict[str, frozenset[Position]]  # variable -> positions of the definitions that can reach here
 
-_MOST_STEPS = 300_000
+_MAX_STEPS = 300_000
 _ENTRIES_A_STEP = 16  # of a state that is copied or united
-_MOST_CUT_LINES = 4  # before an error, such as those of a bracket that is not closed
+_MAX_CUT_LINES = 4  # before an error, such as those of a bracket that is not closed
 _NESTED_LOOPS = 4  # deeper loops are walked once: walking twice at each depth doubles the work
 
 
@@ -62,7 +62,7 @@ def _readable_part(source: str) -> ast.Module | None:
     """The tree of a program; of one that does not parse that of the statements before its first error."""
     tree = _parse(source)
     end = len(source) if tree is not None else (first_rejected(source) or (0, 0))[0]
-    for _ in range(_MOST_CUT_LINES):
+    for _ in range(_MAX_CUT_LINES):
         if tree is not None:
             break
         end = max(0, source.rfind("\n", 0, end))
@@ -86,7 +86,7 @@ class _Walker:
         self._edges: set[tuple[str, str, str, Position, Position]] = set()
         self._first: dict[str, Position] = {}
         self._loops = 0
-        self._steps = _MOST_STEPS
+        self._steps = _MAX_STEPS
 
     def _work(self, steps: int) -> None:
         """Count steps: nodes visited, edges drawn, states copied."""

@@ -17,7 +17,7 @@ from lit_rl.rollout.environment import Attempt, Environment
 from lit_rl.signature_check import Limit
 from lit_rl.types import Problem, Program, StopReason
 
-_LONGEST_LINE = 200
+_MAX_LINE_LENGTH = 200
 # Line ends as Python counts lines; ``str.splitlines`` splits at more.
 _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 # Addresses differ from run to run, and feedback must not.
@@ -91,7 +91,7 @@ def _failure(program: Program | None, outcome: Outcome, language: str) -> str:
     # The policy may never have seen the lines before its own: imports, helpers.
     own = outcome.line - program.prefix_lines
     place = f"Line {own} of your code" if own > 0 else "A line before your code"
-    return f"{said}\n{place}: {shortened(lines[outcome.line - 1].strip(), _LONGEST_LINE)}"
+    return f"{said}\n{place}: {shortened(lines[outcome.line - 1].strip(), _MAX_LINE_LENGTH)}"
 
 
 def _case(case: FailedCase, verdict: Verdict) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lit_rl.errors import UsageError
-from lit_rl.foreign_files import most_unpacked, open_regular, too_large
+from lit_rl.foreign_files import max_unpacked_bytes, open_regular, too_large
 from lit_rl.run_files.records import (
     Diagnosis,
     RecordedMetrics,
@@ -43,7 +43,7 @@ _NO_METRICS = ("rollout", "update", "time", "start", "diagnosis")
 _OF_START = str | bool | int | float | Mapping[str, str] | None
 """A field of a start's description."""
 _CHUNK = 1 << 16
-_LONGEST_LINE = 1 << 26
+_MAX_LINE_LENGTH = 1 << 26
 _GZIP = zlib.MAX_WBITS | 16
 
 
@@ -150,7 +150,7 @@ def append_frame(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
     """Append objects as one frame, written at once."""
     text = "".join(f"{to_json(item)}\n" for item in items).encode(errors=SURROGATES)
     data = gzip.compress(text, compresslevel=6, mtime=0)
-    if len(text) > most_unpacked(len(data)):  # nobody would read it back
+    if len(text) > max_unpacked_bytes(len(data)):  # nobody would read it back
         data = gzip.compress(text, compresslevel=0, mtime=0)
     with path.open("ab") as file:
         file.write(data)
@@ -240,7 +240,7 @@ def read_lines(path: Path) -> Iterator[Frame]:
     """The objects of a file, each as a frame of its own; a torn last line is skipped with a warning."""
     end = 0
     with open_regular(path) as file:
-        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), 1):
+        for number, line in enumerate(iter(partial(file.readline, _MAX_LINE_LENGTH), b""), 1):
             try:
                 if not line.endswith(b"\n"):
                     raise ValueError
@@ -262,7 +262,7 @@ def read_frames(path: Path) -> Iterator[Frame]:
             start = end
             try:
                 while not member.eof and left:
-                    most = most_unpacked(end - start + len(left))
+                    most = max_unpacked_bytes(end - start + len(left))
                     parts.append(member.decompress(left, most - size + 1))
                     size += len(parts[-1])
                     if size > most:

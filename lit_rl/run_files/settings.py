@@ -29,8 +29,8 @@ _LOCATIONS = (
 _KNOWN = ("lit_rl", "torch", "lightning")
 """Packages whose classes are called by their short names."""
 
-_LONGEST = 80
-_LARGEST = 1 << 20
+_MAX_LENGTH = 80
+_MAX_VALUE = 1 << 20
 """Bytes of a configuration that are read: those of real runs have some thousands."""
 
 
@@ -71,7 +71,7 @@ def read_settings(folder: Path) -> dict[str, str]:
     """Every setting of a run of the command line by its name; empty without a file that can be read."""
     try:
         with open_regular(folder / CONFIG_FILE) as file:
-            return settings_of(file.read(_LARGEST).decode())
+            return settings_of(file.read(_MAX_VALUE).decode())
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
 
@@ -212,4 +212,4 @@ def _class(value: Mapping[str, Any]) -> str:
 def _text(value: Any) -> str:
     """A value in one line."""
     text = value if isinstance(value, str) and value and value.isprintable() else json.dumps(value, default=str)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 4]} ..."

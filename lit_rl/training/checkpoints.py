@@ -237,7 +237,7 @@ def checkpoint_in(path: Path, name: str = "last") -> Path:
 
 _NEEDED = ("state_dict", "pytorch-lightning_version")
 _GIVE = "give a .ckpt file of a run, or the folder of a run"
-_MOST_KEYS = 5
+_MAX_KEYS = 5
 
 
 def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
         raise UsageError(f"{path} is not a checkpoint: {fault}; {_GIVE}") from error
     names = [str(name) for name in content] if isinstance(content, dict) else [f"a {type(content).__name__}"]
     if any(name not in names for name in _NEEDED):
-        raise UsageError(f"{path} is not a checkpoint: it holds {', '.join(names[:_MOST_KEYS]) or 'nothing'}; {_GIVE}")
+        raise UsageError(f"{path} is not a checkpoint: it holds {', '.join(names[:_MAX_KEYS]) or 'nothing'}; {_GIVE}")
     return content
 
 

@@ -12,7 +12,7 @@ import torch
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Numbers of glibc's options."""
 
-_LARGEST_FROM_HEAP = 32 * 2**20
+_MAX_HEAP_ALLOCATION = 32 * 2**20
 """Bytes; the most that glibc accepts on 64 bits."""
 
 _KEPT_FREE = 512 * 2**20
@@ -39,5 +39,5 @@ def keep_freed_memory(device: torch.device) -> None:
     libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
     is_set = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
     if device.type == "cpu" and hasattr(libc, "mallopt") and not is_set:
-        libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP)
+        libc.mallopt(_M_MMAP_THRESHOLD, _MAX_HEAP_ALLOCATION)
         libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE)

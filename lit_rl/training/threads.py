@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-LARGE = 10_000_000
+LARGE_MODEL_PARAMETERS = 10_000_000
 """Parameters from which on several threads are faster than one on an idle machine: docs/speed.md has the figures."""
 
 _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
@@ -41,7 +41,7 @@ def wait_passively() -> None:
 
 def number_of_threads(parameters: int, now: int, *, chosen: bool) -> int:
     """Threads of a run: one for a small model, which loses more by waiting than a second thread gains."""
-    return now if chosen or parameters >= LARGE else 1
+    return now if chosen or parameters >= LARGE_MODEL_PARAMETERS else 1
 
 
 @contextmanager

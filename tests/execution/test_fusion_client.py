@@ -159,7 +159,7 @@ def test_no_more_requests_than_allowed_run_at_once_and_order_is_kept():
         outcomes = client.judge_many(programs)
     assert [outcome.stdout for outcome in outcomes] == [str(i) for i in range(40)]
     assert all(outcome.passed for outcome in outcomes)
-    assert server.most_busy == 3
+    assert server.max_busy == 3
 
 
 def test_environment_gives_address_and_concurrency(monkeypatch):

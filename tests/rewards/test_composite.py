@@ -10,19 +10,8 @@ from support.few_examples import given
 
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import (
-    BleuReward,
-    Composite,
-    DataflowReward,
-    LLMJudgeReward,
-    RewardTerm,
-    ServerGrader,
-    SimulatorReward,
-    SortingReward,
-    Span,
-    TermScore,
-    TestsReward,
-)
+from lit_rl.rewards import (BleuReward, Composite, DataflowReward, LLMJudgeReward, RewardTerm, ServerGrader, Span, TermScore, TestsReward)
+from lit_rl.data import SimulatorReward, SortingReward
 from lit_rl.types import Completions, Judgement, Problem, Program
 
 

@@ -25,7 +25,7 @@ from lit_rl.modules.rollout_metrics import add_times
 from lit_rl.training import host_memory
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
-from lit_rl.training.threads import LARGE, number_of_threads
+from lit_rl.training.threads import LARGE_MODEL_PARAMETERS, number_of_threads
 
 ROOT = Path(__file__).parents[2]
 VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -60,7 +60,12 @@ def test_what_the_user_set_about_waiting_stands(name: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "chosen", "expected"),
-    [(0, False, 1), (LARGE - 1, False, 1), (LARGE, False, 6), (LARGE - 1, True, 6)],
+    [
+        (0, False, 1),
+        (LARGE_MODEL_PARAMETERS - 1, False, 1),
+        (LARGE_MODEL_PARAMETERS, False, 6),
+        (LARGE_MODEL_PARAMETERS - 1, True, 6),
+    ],
 )
 def test_a_small_model_has_one_thread_unless_the_user_chose(parameters: int, chosen: bool, expected: int) -> None:
     assert number_of_threads(parameters, 6, chosen=chosen) == expected

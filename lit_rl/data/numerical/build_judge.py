@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.numerical.plotfile import LONGEST_HEADER, PlotfileError, Variable, read_variable, similarity
+from lit_rl.data.numerical.plotfile import MAX_HEADER_LENGTH, PlotfileError, Variable, read_variable, similarity
 from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
@@ -244,9 +244,9 @@ def _remove(folder: Path) -> None:
 
 
 def _header(folder: Path) -> str:
-    content = _read_regular(folder, "Header", 0, LONGEST_HEADER + 1)
-    if len(content) > LONGEST_HEADER:
-        raise PlotfileError(f"the header in {folder.name} is longer than {LONGEST_HEADER} bytes")
+    content = _read_regular(folder, "Header", 0, MAX_HEADER_LENGTH + 1)
+    if len(content) > MAX_HEADER_LENGTH:
+        raise PlotfileError(f"the header in {folder.name} is longer than {MAX_HEADER_LENGTH} bytes")
     return content.decode("utf-8", "replace")
 
 

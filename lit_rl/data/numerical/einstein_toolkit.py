@@ -109,11 +109,11 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
     return chat(f"{request} Answer with one fenced block.", system=_SYSTEM)
 
 
-def cut(text: str, most_chars: int) -> str:
-    """The first ``most_chars`` characters, and a mark where more was left out.
+def cut(text: str, max_chars: int) -> str:
+    """The first ``max_chars`` characters, and a mark where more was left out.
 
     Example:
         >>> cut("abcdef", 4)
         'abcd...more...'
     """
-    return text if len(text) <= most_chars else text[:most_chars] + MORE
+    return text if len(text) <= max_chars else text[:max_chars] + MORE

@@ -20,9 +20,9 @@ from itertools import chain
 ReadBytes = Callable[[str, int, int], bytes]
 """From a path inside the plotfile's folder, an offset and a number of bytes to at most so many; may raise OSError."""
 
-LONGEST_HEADER = 1 << 20
-_LONGEST_LIST = 16 << 20  # of the boxes of a level
-_MOST_BOXES = 1 << 16
+MAX_HEADER_LENGTH = 1 << 20
+_MAX_LIST_LENGTH = 16 << 20  # of the boxes of a level
+_MAX_BOXES = 1 << 16
 _INDEX = r"\((-?\d{1,9}(?:,-?\d{1,9}){0,2})\)"
 _BOX = re.compile(rf"\({_INDEX} {_INDEX} {_INDEX}\)")
 _FAB = re.compile(
@@ -30,7 +30,7 @@ _FAB = re.compile(
     rb"(\(\([-\d,]+\) \([-\d,]+\) \([-\d,]+\)\)) (\d+)\n"
 )
 _FAB_ON_DISK = re.compile(r"FabOnDisk: (\S{1,255}) (\d{1,18})\b")
-_LONGEST_FAB_HEADER = 512
+_MAX_FAB_HEADER_LENGTH = 512
 _CHUNK = 4096  # cells that are compared at a time
 
 
@@ -67,8 +67,8 @@ class Variable:
 class _Files:
     """Files of a plotfile, read within one budget of bytes and boxes for all of its levels."""
 
-    def __init__(self, read: ReadBytes, most_bytes: int) -> None:
-        self._read, self._left, self.boxes_left = read, most_bytes, _MOST_BOXES
+    def __init__(self, read: ReadBytes, max_bytes: int) -> None:
+        self._read, self._left, self.boxes_left = read, max_bytes, _MAX_BOXES
 
     def text(self, path: str, longest: int) -> str:
         """A whole file of text."""
@@ -81,7 +81,7 @@ class _Files:
 
     def head(self, path: str, offset: int) -> bytes:
         """The text before an array; there are at most as many reads as boxes."""
-        return self._read(path, offset, _LONGEST_FAB_HEADER)
+        return self._read(path, offset, _MAX_FAB_HEADER_LENGTH)
 
     def data(self, path: str, offset: int, num_bytes: int) -> bytes:
         """Part of an array, or an error."""
@@ -94,17 +94,17 @@ class _Files:
         return content
 
 
-def read_variable(read: ReadBytes, name: str, most_bytes: int = 64 << 20) -> Variable:
+def read_variable(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> Variable:
     """One variable of a plotfile.
 
     Args:
         read: reads a part of a file of the plotfile's folder.
         name: name of the variable in the header.
-        most_bytes: most data to read, texts and all levels together.
+        max_bytes: most data to read, texts and all levels together.
     """
-    files = _Files(read, most_bytes)
+    files = _Files(read, max_bytes)
     try:
-        names, levels = read_header(files.text("Header", LONGEST_HEADER))
+        names, levels = read_header(files.text("Header", MAX_HEADER_LENGTH))
         found = [_read_level(files, path, names.index(name)) for path in levels]
     except (OSError, ValueError, IndexError, OverflowError) as error:
         if isinstance(error, PlotfileError):
@@ -128,7 +128,7 @@ def read_header(text: str) -> tuple[list[str], list[str]]:
 
 
 def _read_level(files: _Files, path: str, component: int) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
-    text = files.text(f"{path}_H", _LONGEST_LIST)
+    text = files.text(f"{path}_H", _MAX_LIST_LENGTH)
     # Counted before anything is built of them.
     listed = [sum(1 for _ in pattern.finditer(text)) for pattern in (_BOX, _FAB_ON_DISK)]
     files.boxes_left -= listed[0]

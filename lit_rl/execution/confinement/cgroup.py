@@ -12,7 +12,7 @@ import signal
 import time
 from pathlib import Path
 
-from lit_rl.execution.confinement.limits import MOST_TASKS
+from lit_rl.execution.confinement.limits import MAX_TASKS
 
 _ROOT = Path("/sys/fs/cgroup")
 # What the zygote and shared memory take besides the program.
@@ -31,7 +31,7 @@ class ControlGroup:
         self._folders: list[Path] = []
         self._num_full = 0
         _remove_left()
-        limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MOST_TASKS}
+        limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MAX_TASKS}
         try:
             for parent, files in _parents().items():
                 folder = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"

@@ -32,7 +32,7 @@ NO_TERMINAL = 0x00050000 | errno.ENOTTY
 _KILL = 0x80000000
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET = 0x05, 0x15, 0x35, 0x45
-_LONGEST_JUMP = 255  # of a conditional jump
+_MAX_JUMP_LENGTH = 255  # of a conditional jump
 _MODE_FILTER = 2
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
@@ -131,7 +131,7 @@ def _search(starts: list[tuple[int, Block]]) -> Block:
         return starts[0][1]
     middle = len(starts) // 2
     low, high = _search(starts[:middle]), _search(starts[middle:])
-    if len(low) > _LONGEST_JUMP:
+    if len(low) > _MAX_JUMP_LENGTH:
         return [(_JUMP_GREATER_EQUAL, 0, 1, starts[middle][0]), (_JUMP, 0, 0, len(low)), *low, *high]
     return [(_JUMP_GREATER_EQUAL, len(low), 0, starts[middle][0]), *low, *high]
 

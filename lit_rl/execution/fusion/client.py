@@ -22,10 +22,10 @@ from lit_rl.execution.worker import SandboxError
 
 _log = logging.getLogger(__name__)
 
-_MOST_STRIKES = 3
+_MAX_STRIKES = 3
 _GOOD_SECONDS = 10.0
 # Parsed in the trainer's process while its other threads wait. Servers cut output far below this.
-_LONGEST_ANSWER = 4 << 20
+_MAX_ANSWER_LENGTH = 4 << 20
 _ANSWER_UNITS = 10_000
 # Stands for an answer that was not read: only a program's output makes one this long.
 _TOO_LONG: dict[str, Any] = {"status": "Failed", "run_result": {"status": "OutputLimitExceeded"}}
@@ -116,7 +116,7 @@ class SandboxFusionClient(ProgramRunner):
 
     def _guarded(self, judge: Callable[[], Outcome]) -> Outcome:
         """Judge; if the server fails, blame the program only if a known good one passes."""
-        for attempt in range(_MOST_STRIKES):
+        for attempt in range(_MAX_STRIKES):
             try:
                 return judge()
             except ServerFailure as error:
@@ -127,7 +127,7 @@ class SandboxFusionClient(ProgramRunner):
                 failure = f"{type(error).__name__}: {error}"
             self._require_working_server(failure)
             _log.warning("a program was lost on the server (%s), tried %d times", failure, attempt + 1)
-        message = f"lost {_MOST_STRIKES} times while the server ran a known good program: {failure}"
+        message = f"lost {_MAX_STRIKES} times while the server ran a known good program: {failure}"
         return Outcome(Verdict.EXCEPTION, stderr=message)
 
     def _require_working_server(self, failure: str) -> None:
@@ -181,18 +181,18 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
     try:
         connection.request("POST", parts.path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        data = response.read(_LONGEST_ANSWER + 1)
+        data = response.read(_MAX_ANSWER_LENGTH + 1)
     except (OSError, http.client.HTTPException) as error:
         connection.close()
         raise ServerFailure(f"{type(error).__name__}: {error}") from None
     if response.status != 200:
         connection.close()
         raise ServerFailure(f"HTTP {response.status}", _seconds(response.getheader("Retry-After")))
-    if len(data) > _LONGEST_ANSWER:
+    if len(data) > _MAX_ANSWER_LENGTH:
         connection.close()  # the rest is still on its way
         return _TOO_LONG
     try:
-        answer = parse(data, _LONGEST_ANSWER, _ANSWER_UNITS)
+        answer = parse(data, _MAX_ANSWER_LENGTH, _ANSWER_UNITS)
     except NotPlain:
         raise ServerFailure("the answer is not JSON") from None
     if not isinstance(answer, dict):

@@ -49,7 +49,7 @@ except BaseException:
     sys.exit(1)
 """
 # Servers have been seen to report longer output as a time-out: their pipe fills before they read it.
-_LONGEST_ANSWER = 100_000
+_MAX_ANSWER_LENGTH = 100_000
 
 # The modules that run a program and write its values, each before those that import it.
 _MODULES = (
@@ -104,7 +104,7 @@ def _stdio(check: StdioTests) -> RemoteJudge:
         raise UsageError("a server cannot run a checker beside the program: use the local Sandbox")
     accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
     longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
-    if longest > _LONGEST_ANSWER:  # the right answer would come back as a time-out
+    if longest > _MAX_ANSWER_LENGTH:  # the right answer would come back as a time-out
         raise UsageError(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
 
     def judge(run: Run, program: str) -> Outcome:
@@ -167,7 +167,7 @@ _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
 def _require_short(expected: Iterable[Any]) -> None:
     """Refuse a check whose right answers a server would cut off, so that every program would fail."""
     num_bytes = sum(len(plain.dumps(value)) + 1 for value in expected)
-    if num_bytes > _LONGEST_ANSWER:
+    if num_bytes > _MAX_ANSWER_LENGTH:
         raise UsageError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
 
 
@@ -180,9 +180,9 @@ def _answers(
     ]
     given = json.dumps({"source": program, "calls": trees, "in_place": in_place})
     ran = run(_shim(), "python", given, seconds)
-    content = ran.stdout[: _LONGEST_ANSWER + 1001].encode("utf-8", "surrogatepass")
+    content = ran.stdout[: _MAX_ANSWER_LENGTH + 1001].encode("utf-8", "surrogatepass")
     ended = ran.verdict
-    if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _LONGEST_ANSWER + 1000:
+    if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _MAX_ANSWER_LENGTH + 1000:
         ended = Verdict.OUTPUT_LIMIT
     return Answers(content, len(calls), ended, lambda error: _verdict_of_error(run, program, error)), ran
 
@@ -192,7 +192,7 @@ def _shim() -> str:
     """The program that the server runs."""
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
-    return _SHIM.format(modules=modules, longest=_LONGEST_ANSWER)
+    return _SHIM.format(modules=modules, longest=_MAX_ANSWER_LENGTH)
 
 
 def _refuse(value: Any) -> list[Any]:

@@ -47,7 +47,7 @@ STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "error": 46, 
 
 HELD_TEST, FAILED_TEST, RAISED_TEST = b".", b"f", b"e"
 """Letters of tests that held, that failed, and in which the program raised an exception."""
-_MOST_TESTS = 100_000
+_MAX_TESTS = 100_000
 
 _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
@@ -219,7 +219,7 @@ class Results(_Progress):
 
     def _write(self, letter: bytes) -> None:
         self._num_tests, self._num_noted = self._num_tests + 1, 0
-        if self._num_tests <= _MOST_TESTS:
+        if self._num_tests <= _MAX_TESTS:
             os.write(self._channel.descriptor, letter)
 
 

@@ -23,8 +23,8 @@ from lit_rl.execution.wire.value_text import call_text, shortened, value_text
 
 _MARSHALLED = frozenset((bool, bytes, complex, float, int, str, type(None), type(...)))
 _MARSHALLED_DEEP = _MARSHALLED | {dict, list, tuple}
-_LONGEST_SHOWN = 1 << 20  # bytes of an answer that is read once more to be shown
-_MOST_CALLS = 10
+_MAX_SHOWN_LENGTH = 1 << 20  # bytes of an answer that is read once more to be shown
+_MAX_CALLS = 10
 
 
 def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
@@ -186,7 +186,7 @@ class Answers:
         line = self._lines.get(index + 1)
         if line is None or line.startswith(b"{"):
             return ""
-        if len(line) > _LONGEST_SHOWN:
+        if len(line) > _MAX_SHOWN_LENGTH:
             return f"<a value of {len(line)} bytes>"
         try:
             return value_text(self.value(index))
@@ -351,7 +351,7 @@ def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, 
     if failed is None:
         return None
     assertion = plan.assertions[failed]
-    made = assertion.calls[:_MOST_CALLS]
+    made = assertion.calls[:_MAX_CALLS]
     call = "; ".join(_call_text(plan.calls[index]) for index in made)
     actual = "; ".join(filter(None, map(answers.text, made)))
     return FailedCase(failed + 1, shortened(call), assertion.wanted(test), shortened(actual))

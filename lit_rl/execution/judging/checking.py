@@ -26,8 +26,8 @@ from lit_rl.execution.wire.program_messages import Description
 
 _RIGHT, _WRONG, _FAILED, _POINTS = 0, (1, 2, 4, 8), 3, 7  # wrong: also testlib's extra output, and end of file
 _POINTS_LINE = re.compile(r"points (\d{1,18}(?:\.\d{1,18})?)(?!\S)")
-_MOST_FILES_BYTES = 64 << 20  # of one file that a checker reads: the tests' inputs may be longer than any output
-_MOST_REHEARSED = 4096
+_MAX_FILES_BYTES = 64 << 20  # of one file that a checker reads: the tests' inputs may be longer than any output
+_MAX_REHEARSED = 4096
 
 
 class Ruling(NamedTuple):
@@ -68,8 +68,8 @@ class Checkers:
         self, settings: ZygoteSettings, compiler: Compiler, connect: Callable[[ZygoteSettings], ZygoteClient]
     ) -> None:
         self._settings = settings._replace(
-            output_bytes=max(settings.output_bytes, _MOST_FILES_BYTES),
-            work_bytes=4 * max(settings.output_bytes, _MOST_FILES_BYTES),
+            output_bytes=max(settings.output_bytes, _MAX_FILES_BYTES),
+            work_bytes=4 * max(settings.output_bytes, _MAX_FILES_BYTES),
             reuses_folder=True,
         )
         self._compiler, self._connect = compiler, connect
@@ -107,7 +107,7 @@ class Checkers:
             if isinstance(found, str) and found != self._try(check, stdin, answer):
                 return found
             self._rehearsed[key] = found
-            if len(self._rehearsed) > _MOST_REHEARSED:
+            if len(self._rehearsed) > _MAX_REHEARSED:
                 del self._rehearsed[next(iter(self._rehearsed))]
         return self._rehearsed[key]
 

@@ -26,7 +26,7 @@ from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_in
 from lit_rl.execution.spawning import ZygoteSettings
 
 COMPILE_MEMORY = 768 << 20
-_LONGEST_PROGRAM = 32 << 20
+_MAX_PROGRAM_LENGTH = 32 << 20
 _CACHE_BYTES = 32 << 20
 _OF_MEMORY = re.compile(
     r"^(?:[\w./+-]+: )?(?:(?:fatal |internal compiler )?error: |LLVM ERROR: |runtime: |java\.lang\.)*"
@@ -159,8 +159,8 @@ class Compiler:
             self._clients[language] = self._connect(
                 self._settings._replace(
                     memory_bytes=COMPILE_MEMORY,
-                    output_bytes=_LONGEST_PROGRAM,
-                    work_bytes=4 * _LONGEST_PROGRAM,
+                    output_bytes=_MAX_PROGRAM_LENGTH,
+                    work_bytes=4 * _MAX_PROGRAM_LENGTH,
                     packages=(),
                     imports=(),
                     reuses_folder=True,

@@ -29,8 +29,8 @@ _CASES = {HELD_TEST: Verdict.PASSED, FAILED_TEST: Verdict.WRONG_ANSWER, RAISED_T
 _LETTERS = b"".join(_CASES)
 _GOING_ON = ("failed", "raised", "error")  # after these the grader runs the other tests
 _SECRET_BYTES = 16
-_MOST_REHEARSED = 1024
-_LONGEST_PARSED = 200_000
+_MAX_REHEARSED = 1024
+_MAX_PARSED_LENGTH = 200_000
 _SKIPPING = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Why tests fail without a program, ``None`` if they do not: by digest.
 _rehearsed: dict[bytes, str | None] = {}
@@ -73,7 +73,7 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
             if not lasts:
                 raise FaultyCheck(fault)
         _rehearsed[key] = fault
-        if len(_rehearsed) > _MOST_REHEARSED:
+        if len(_rehearsed) > _MAX_REHEARSED:
             del _rehearsed[next(iter(_rehearsed))]
     fault = _rehearsed[key]
     if fault is not None:
@@ -182,7 +182,7 @@ def _cases(letters: bytes, verdict: Verdict) -> list[Verdict]:
 @lru_cache(maxsize=512)
 def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, bool]:
     """The source of the innermost statement at a line, and whether it calls the program just once."""
-    if len(test) > _LONGEST_PARSED:
+    if len(test) > _MAX_PARSED_LENGTH:
         return lines_of(test, line, line), False
     around = [node for node in statements(ast.parse(test)) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     if not around:

@@ -18,7 +18,7 @@ from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
-from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE
+from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH
 
 DRIVERS = Path(__file__).resolve().parent.parent / "program_side" / "drivers"
 _PARSE_SECONDS = 10.0
@@ -190,5 +190,5 @@ def outcome_of_end(
         outcome,
         line=spec.line(stderr, program.count("\n") + 1),
         exception_type=name,
-        exception_message=printable((error["message"] or "")[:LONGEST_MESSAGE]) if error else "",
+        exception_message=printable((error["message"] or "")[:MAX_MESSAGE_LENGTH]) if error else "",
     )

@@ -32,18 +32,18 @@ from lit_rl.execution.judging.verdicts import (
     with_cause,
 )
 from lit_rl.execution.languages import LANGUAGES
-from lit_rl.execution.wire.value_text import LONGEST_SHOWN, shortened
+from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, shortened
 
 Expected = str | tuple[str, ...]
 _POINTS = "points"
 _TOKEN = re.compile(rb"\S+")
 # Possessive, so that a token which is not a number is refused in one pass over it.
 _NUMBER = re.compile(rb"([+-]?)(?:(\d++)(?:\.(\d*+))?|\.(\d++))(?:[eE]([+-]?\d++))?")
-_LONGEST_EXPONENT = 18
-_LONGEST_FLOAT = 1000
+_MAX_EXPONENT_LENGTH = 18
+_MAX_FLOAT_LENGTH = 1000
 # Decimal fractions have no exact float: a difference of just the tolerance must still count as within it.
 _ROUNDING = 1 + 1e-9
-_MOST_PRINTED = 4 * LONGEST_SHOWN  # bytes at each end; a character has up to four
+_MAX_PRINTED = 4 * MAX_SHOWN_LENGTH  # bytes at each end; a character has up to four
 
 
 def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcome:
@@ -140,7 +140,7 @@ def _ruled(
         return outcome
     accepted = shortened(expected if isinstance(expected, str) else expected[0])
     wanted = accepted if check.checker is None else f"such as {accepted}"
-    shown = shortened(read_ends(child.stdout, _MOST_PRINTED).decode("utf-8", "replace"))
+    shown = shortened(read_ends(child.stdout, _MAX_PRINTED).decode("utf-8", "replace"))
     # The only case of its process, and so number 1.
     return replace(outcome, failed_case=FailedCase(1, shortened(stdin), wanted, shown, "input"))
 
@@ -202,7 +202,7 @@ def _number(token: bytes) -> tuple[bool, bytes, int] | None:
         return None
     sign, whole, fraction, only_fraction, power = found.groups(b"")
     fraction = fraction or only_fraction
-    if len(power) > _LONGEST_EXPONENT:
+    if len(power) > _MAX_EXPONENT_LENGTH:
         return None
     digits = (whole + fraction).rstrip(b"0")
     exponent = int(power or 0) + len(whole) - len(digits)
@@ -223,7 +223,7 @@ def _near(printed: bytes, expected: bytes, tolerance: float) -> bool:
     """
     if printed == expected or _equal_numbers(printed, expected):
         return True
-    too_long = max(len(printed), len(expected)) > _LONGEST_FLOAT
+    too_long = max(len(printed), len(expected)) > _MAX_FLOAT_LENGTH
     if not tolerance or too_long or (_is_integer(printed) and _is_integer(expected)):
         return False
     if _number(printed) is None or _number(expected) is None:

@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import LONGEST_CALL, NotCarried, readable
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotCarried, readable
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe, exception_from
 
@@ -185,7 +185,9 @@ def _host(job: dict[str, Any]) -> int:
     def bind(name: str) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
             try:
-                call = readable(f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]', LONGEST_CALL)
+                call = readable(
+                    f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]', MAX_CALL_LENGTH
+                )
             except NotCarried as error:
                 call = json.dumps(["call", name, plain.reason(error), ["d"]])
             channel.send(call)

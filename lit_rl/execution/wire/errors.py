@@ -11,8 +11,8 @@ FILE_NAME = "<program>"
 
 # What exceptions of the standard library hold besides their arguments, such as the position of a JSON error.
 _OF_CLASSES = ("filename", "filename2", "name", "path")  # of OSError, ImportError, NameError, AttributeError
-_LONGEST = 4096
-_MOST = 16
+_MAX_LENGTH = 4096
+_MAX_ITEMS = 16
 
 
 class NotCompiled(Exception):
@@ -76,14 +76,14 @@ def attributes_of(error: BaseException) -> dict[str, Any]:
     """The plain attributes of an exception, by name."""
     named = {**vars(error), **{name: getattr(error, name) for name in _OF_CLASSES if hasattr(type(error), name)}}
     kept = {name: value for name, value in named.items() if _crosses(name, value) and value is not None}
-    return dict(list(kept.items())[:_MOST])
+    return dict(list(kept.items())[:_MAX_ITEMS])
 
 
 def set_attributes(error: BaseException, told: Any) -> None:
     """Give an exception the attributes that the other side sent; what its class defines stays as it is."""
     if type(told) is not dict:
         raise TypeError("no attributes")
-    for name, value in list(told.items())[:_MOST]:
+    for name, value in list(told.items())[:_MAX_ITEMS]:
         if not _crosses(name, value):
             continue
         if name in _OF_CLASSES:
@@ -94,5 +94,5 @@ def set_attributes(error: BaseException, told: Any) -> None:
 
 
 def _crosses(name: Any, value: Any) -> bool:
-    simple = type(value) in (bool, int, float) or (type(value) in (str, bytes) and len(value) <= _LONGEST)
+    simple = type(value) in (bool, int, float) or (type(value) in (str, bytes) and len(value) <= _MAX_LENGTH)
     return type(name) is str and name.isidentifier() and not name.startswith("_") and simple

@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 PROGRAM, TESTS = 0, 1
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 
 _BINARY = "add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor"
 ARITHMETIC = frozenset(f"__{prefix}{name}__" for name in _BINARY.split() for prefix in ("", "r", "i"))
@@ -133,7 +133,7 @@ def known_exception(name: str) -> type[BaseException] | None:
 
 
 def _text(name: Any) -> str:
-    return str(name)[:_LONGEST_NAME]
+    return str(name)[:_MAX_NAME_LENGTH]
 
 
 def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -20,12 +20,12 @@ from lit_rl.execution.wire.printable import printable_name
 _DECIMAL_DIGITS = 10_000
 # Reducing a fraction takes time that grows with the square of its digits.
 _FRACTION_DIGITS = 8_000
-_MOST_FIELDS = 255
+_MAX_FIELDS = 255
 _FACTORIES = {kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)}
 # Of numpy's arrays.
 _DTYPE = re.compile(r"[<>|=][biufc](?:1|2|4|8|16)")
 _NUMBERS = frozenset((bool, int, float, complex))
-_MOST_AXES = 32
+_MAX_AXES = 32
 _EMPTY_ROWS = 10_000
 
 
@@ -169,7 +169,7 @@ def _instant(kind: str) -> Callable[[str, int], Any]:
 
 
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
-    if len(fields) != len(items) or len(fields) > _MOST_FIELDS or len(set(fields)) != len(fields):
+    if len(fields) != len(items) or len(fields) > _MAX_FIELDS or len(set(fields)) != len(fields):
         raise NotPlain("a named tuple whose names do not fit its items")
     # The rule of ``namedtuple``; numpy would read memory at the address in an ``__array_interface__``.
     if not all(type(field) is str and field.isidentifier() and field[0] != "_" for field in fields):
@@ -184,7 +184,7 @@ def _array(dtype: str, shape: list[int], items: list[Any]) -> Any:
     """
     if type(dtype) is not str or not _DTYPE.fullmatch(dtype):
         raise NotPlain("an array of an unknown type")
-    if len(shape) > _MOST_AXES or not all(type(length) is int and length >= 0 for length in shape):
+    if len(shape) > _MAX_AXES or not all(type(length) is int and length >= 0 for length in shape):
         raise NotPlain("an array without a valid shape")
     size, rows = 1, 1
     for length in shape:

@@ -22,9 +22,9 @@ from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_pr
 
 _NEVER_CROSS = (ModuleType, FrameType, CodeType, TracebackType)
 _NO_OPTIONS: Mapping[str, Any] = {}
-_ONE_BY_ONE, _MOST_AT_ONCE = 32, 256
-_LONGEST_TEXT = 4096
-_DEEPEST_CAUSE = 4
+_ONE_BY_ONE, _MAX_AT_ONCE = 32, 256
+_MAX_TEXT_LENGTH = 4096
+_MAX_CAUSES = 4
 
 encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -177,7 +177,7 @@ class Link(ABC):
             raise error
         trees: list[Any] = []
         # One at a time from an iterator of the program's own class, which may be looked at between two items.
-        for _ in range(min(wanted, _MOST_AT_ONCE) if type(iterator).__module__ in ("builtins", "itertools") else 1):
+        for _ in range(min(wanted, _MAX_AT_ONCE) if type(iterator).__module__ in ("builtins", "itertools") else 1):
             try:
                 trees.append(self.tree(next(iterator)))
             except StopIteration:
@@ -238,7 +238,7 @@ class Link(ABC):
         """The next item of an iterator: after the first few, several are fetched at once."""
         taken, waiting = self._ahead.pop(standin._number_, (0, []))
         if not waiting:
-            wanted = 1 if taken < _ONE_BY_ONE else min(taken - _ONE_BY_ONE + 2, _MOST_AT_ONCE)
+            wanted = 1 if taken < _ONE_BY_ONE else min(taken - _ONE_BY_ONE + 2, _MAX_AT_ONCE)
             waiting = self.request("next", standin._number_, (wanted,))[::-1]
         if not waiting:
             raise StopIteration
@@ -252,7 +252,7 @@ class Link(ABC):
         """An exception in its form between processes: its number, its class and its arguments."""
         description = describe(error)
         try:
-            text = str(error)[:_LONGEST_TEXT]
+            text = str(error)[:_MAX_TEXT_LENGTH]
             tree = plain.to_tree(tuple(error.args), self.hold)
             known = attributes_of(error)
         except BaseException:
@@ -262,7 +262,7 @@ class Link(ABC):
             description["attributes"] = self.tree(known)
         description["number"], description["class"] = self.hold(error)[1], self.hold(type(error))[1]
         cause = error.__cause__
-        if cause is not None and depth < _DEEPEST_CAUSE:
+        if cause is not None and depth < _MAX_CAUSES:
             description["cause"] = self.described(cause, depth + 1)
         return description
 

@@ -33,10 +33,10 @@ _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SMALL_INT = 1 << 63
 _ITERATOR_ITEMS = 100_000
 _SIMPLE = frozenset((bool, float, str, type(None)))
-_LONGEST_RANGE = 1_000_000
+_MAX_RANGE_LENGTH = 1_000_000
 # Lists within lists; more could not be compared or printed within the interpreter's own limit.
-_DEEPEST = 100
-TOO_DEEP = f"lists nested deeper than {_DEEPEST}"
+_MAX_DEPTH = 100
+TOO_DEEP = f"lists nested deeper than {_MAX_DEPTH}"
 # All that is done to an int is linear, with two exceptions: comparing it with a Decimal takes 0.2 seconds at 100,000
 # digits and 20 at a million; comparing it with each of many fractions multiplies it each time.
 _HEX_DIGITS = 8_000_000
@@ -44,7 +44,7 @@ DIGITS_BESIDE_OTHERS = 100_000
 _NOT_BESIDE_LARGE = ("Decimal", "Fraction")
 _TOO_LARGE = f"an int of more than {_HEX_DIGITS} hexadecimal digits"
 _RANGE_BITS = 4096
-_LONGEST_REASON = 200
+_MAX_REASON_LENGTH = 200
 
 # Types are data where tests pass them as arguments.
 _TYPES = {
@@ -83,7 +83,7 @@ def loads(text: str | bytes, *, beside_large: bool = False) -> Any:
     return from_tree(parse(text), beside_large=beside_large)
 
 
-def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
+def to_tree(value: Any, hold: Hold, depth: int = _MAX_DEPTH) -> Any:
     """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
@@ -157,10 +157,10 @@ def from_tree(tree: Any, revive: Revive | None = None, *, beside_large: bool = F
     try:
         try:
             if not beside_large:
-                return _value(tree, revive or opaque, _DEEPEST)
+                return _value(tree, revive or opaque, _MAX_DEPTH)
         except _LargeInt:
             pass
-        return _value(_with_large_ints(tree, _DEEPEST), revive or opaque, _DEEPEST)
+        return _value(_with_large_ints(tree, _MAX_DEPTH), revive or opaque, _MAX_DEPTH)
     except NotPlain:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
@@ -228,7 +228,7 @@ def _with_large_ints(tree: Any, depth: int) -> Any:
 
 
 def _refused(text: str) -> Any:
-    raise NotCarried(printable(text[:_LONGEST_REASON]))
+    raise NotCarried(printable(text[:_MAX_REASON_LENGTH]))
 
 
 def _complex(real: float, imaginary: float) -> complex:
@@ -243,8 +243,8 @@ def _range(items: list[Any]) -> range:
         raise NotCarried(f"a range of ints of more than {_RANGE_BITS} bits")
     value = range(start, stop, step)
     # ``list(result)`` in a test must not be a memory bomb.
-    if value and abs(value.stop - value.start) // abs(value.step) > _LONGEST_RANGE:
-        raise NotCarried(f"a range of more than {_LONGEST_RANGE} items")
+    if value and abs(value.stop - value.start) // abs(value.step) > _MAX_RANGE_LENGTH:
+        raise NotCarried(f"a range of more than {_MAX_RANGE_LENGTH} items")
     return value
 
 

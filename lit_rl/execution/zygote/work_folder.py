@@ -7,7 +7,7 @@ import os
 import stat
 import time
 
-_MOST_FILES = 8192
+_MAX_FILES = 8192
 _TRIES = 4
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -77,15 +77,15 @@ def _remove_files(folder: int) -> list[str]:
     return folders
 
 
-def folder_is_full(path: str, most_bytes: int, most_files: int = _MOST_FILES) -> bool:
-    """Return whether the files beneath take more than ``most_bytes``, or number more than ``most_files`` with folders.
+def folder_is_full(path: str, max_bytes: int, max_files: int = _MAX_FILES) -> bool:
+    """Return whether the files beneath take more than ``max_bytes``, or number more than ``max_files`` with folders.
 
     The program may be running. What is gone or closed when we come is counted at the next look; folders that are
     moved each time we are in them hide something, and count as full.
     """
     for _ in range(_TRIES):
         try:
-            return _is_over(os.open(path, _FOLDER), [most_files, most_bytes])
+            return _is_over(os.open(path, _FOLDER), [max_files, max_bytes])
         except _Moved:
             continue
         except OSError:

@@ -54,8 +54,8 @@ _ENDING_SECONDS = 1.0  # a process on its way out is through by then, also where
 _ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
 # What ended a job; the last is for the supervisor to find out.
 FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL, MEMORY_IS_FULL = range(6)
-_MOST_RIGHTS = 4 * DESCRIPTORS
-_IN_PLACE = struct.pack(f"={_MOST_RIGHTS}i", *range(_MOST_RIGHTS))
+_MAX_RIGHTS = 4 * DESCRIPTORS
+_IN_PLACE = struct.pack(f"={_MAX_RIGHTS}i", *range(_MAX_RIGHTS))
 _REQUEST_BYTES, _RIGHTS_BYTES = REQUEST.size, _socket.CMSG_SPACE(len(_IN_PLACE))
 # What programs and tests import most; a fork shares what is loaded, and pays for its page tables.
 _PRELOADED = (

@@ -15,7 +15,7 @@ COLOURS = ("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b35806", "#01665e", "#c
 
 FRAME = {"width": 360, "height": 210, "left": 52, "right": 350}
 _TOP, _BOTTOM = 10, 184
-_MOST_DOTS = 40
+_MAX_DOTS = 40
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
         if len(line.curves) > 1:
             outline = [(n, high) for n, _, _, high in points] + [(n, low) for n, low, _, _ in reversed(points)]
             shapes.append(Shape("band", line.colour, f"{_path(outline, x, y)}Z"))
-        for n, low, middle, high in points if len(points) <= _MOST_DOTS else ():
+        for n, low, middle, high in points if len(points) <= _MAX_DOTS else ():
             several = f" ({number_text(low, 3)} to {number_text(high, 3)})" if len(line.curves) > 1 else ""
             dots.append((x(n), y(middle), f"{line.label}\n{clock} {n}: {number_text(middle, 3)}{several}"))
         shapes.append(Shape("line", line.colour, _path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots))

@@ -25,7 +25,7 @@ _SIMPLE_NODES = (
     ast.cmpop, ast.boolop, ast.unaryop, ast.Subscript, ast.Slice,
 )  # fmt: skip
 _ARGUMENT_NODES = (*_SIMPLE_NODES, ast.BinOp, ast.operator)
-_LARGEST_EXPONENT = 4096
+_MAX_EXPONENT = 4096
 _LINEAR_OPERATORS = (ast.Add, ast.Sub, ast.Div)
 
 
@@ -145,7 +145,7 @@ def _is_small_power(node: ast.BinOp) -> bool:
     if not isinstance(node.left, ast.Constant | ast.UnaryOp):
         return False
     exponent = node.right.value if isinstance(node.right, ast.Constant) else None
-    return isinstance(node.right, ast.UnaryOp) or (isinstance(exponent, int | float) and exponent <= _LARGEST_EXPONENT)
+    return isinstance(node.right, ast.UnaryOp) or (isinstance(exponent, int | float) and exponent <= _MAX_EXPONENT)
 
 
 def _constant(node: ast.AST) -> bool:
@@ -153,8 +153,8 @@ def _constant(node: ast.AST) -> bool:
     return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))
 
 
-_MOST_STEPS = 10**8
-_MOST_PLACES = 10_000
+_MAX_STEPS = 10**8
+_MAX_PLACES = 10_000
 
 
 def _careful_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
@@ -177,7 +177,7 @@ def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
     steps = len(parts) * sum(sizes)
     if any(isinstance(part, Fraction) for part in parts):
         steps *= max(1, sum(sizes))  # each step reduces a fraction
-    if steps > _MOST_STEPS:
+    if steps > _MAX_STEPS:
         raise NotPlain(f"a sum of {len(parts)} items that would take too long")
     return sum(parts[1:], start)
 
@@ -192,7 +192,7 @@ def _size(value: Any) -> int:
 
 
 def _careful_round(number: Any, ndigits: int | None = None) -> Any:
-    if ndigits is not None and (abs(ndigits) > _MOST_PLACES or abs(ndigits) * _size(number) > _MOST_STEPS):
+    if ndigits is not None and (abs(ndigits) > _MAX_PLACES or abs(ndigits) * _size(number) > _MAX_STEPS):
         raise NotPlain(f"rounding to {ndigits} places")
     return round(number, ndigits)
 

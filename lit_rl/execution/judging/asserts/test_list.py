@@ -23,7 +23,7 @@ _GUARDED = (
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CHANGING = ("add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update")
 _AS_LONG = ("enumerate", "list", "reversed", "sorted", "tuple")
-_MOST_ROUNDS = 10**9
+_MAX_ROUNDS = 10**9
 Body = list[ast.stmt]
 
 
@@ -135,7 +135,7 @@ class TestList:
     def _integer(self, node: ast.expr, most: int) -> int | None:
         """An argument of ``range``: a number or the length of something."""
         if isinstance(node, ast.Constant):
-            return node.value if isinstance(node.value, int) and node.value < _MOST_ROUNDS else None
+            return node.value if isinstance(node.value, int) and node.value < _MAX_ROUNDS else None
         is_length = isinstance(node, ast.Call) and name_called(node) == "len" and len(node.args) == 1
         return self._length(node.args[0], most) if is_length and isinstance(node, ast.Call) else None
 

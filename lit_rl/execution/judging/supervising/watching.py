@@ -25,9 +25,9 @@ from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
 from lit_rl.execution.zygote.zygote import MEMORY_IS_FULL, OUT_OF_CPU, OUT_OF_WALL
 
 # Time spent waiting for a core counts up to this many times the CPU time used: this many may want one core.
-_MOST_WAITING = 100.0
+_MAX_WAITING = 100.0
 _WINDOW_SECONDS = 1.0
-_MOST_PROCESSES, _MOST_THREADS = 64, 64
+_MAX_PROCESSES, _MAX_THREADS = 64, 64
 _CHUNK = 1 << 20
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -158,7 +158,7 @@ class _Clocks:
         claimed, longest = self._waits(now - self._read_at, ran)
         self._read_at = now
         asleep = max(0.0, now - self._began - ran)
-        most = WALL_SLACK_SECONDS + _MOST_WAITING * (cpu - self._first_cpu) - self._credited
+        most = WALL_SLACK_SECONDS + _MAX_WAITING * (cpu - self._first_cpu) - self._credited
         credit = max(0.0, min(asleep + self._slept_last, most, max(longest, min(claimed, self._covered))))
         slept = self._slept + asleep - credit
         if now - self._began >= _WINDOW_SECONDS:
@@ -210,7 +210,7 @@ class _Clocks:
         waited = {}
         for pid in self._cpu_of:
             with contextlib.suppress(OSError, ValueError, IndexError):
-                for thread in os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]:
+                for thread in os.listdir(f"/proc/{pid}/task")[:_MAX_THREADS]:
                     told = Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes()
                     waited[thread] = int(told.split()[1]) / 1e9
         return waited
@@ -227,7 +227,7 @@ def _with_descendants(pids: Sequence[int]) -> list[int]:
     for pid in found:  # grows as we go
         with contextlib.suppress(OSError, ValueError):
             children = Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()
-            found += [int(child) for child in children[: max(0, _MOST_PROCESSES - len(found))]]
+            found += [int(child) for child in children[: max(0, _MAX_PROCESSES - len(found))]]
     return found
 
 
