@@ -44,8 +44,8 @@ class StageScores(pl.Callback):
                 if judgement.problem.check.stages:
                     self._add("" if index == 0 else f"{name}/", judgement.problem, judgement.outcome)
         for problem in batch:
-            if problem.task_id in evaluated.silence:
-                self._add("empty/", problem, evaluated.silence[problem.task_id])
+            if problem.task_id in evaluated.empty_outcomes:
+                self._add("empty/", problem, evaluated.empty_outcomes[problem.task_id])
 
     on_test_batch_end = on_validation_batch_end
 

@@ -27,7 +27,7 @@ from lit_rl.callbacks.completion_writer import CompletionWriter
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.callbacks.run_record import RunRecord, has_folder
+from lit_rl.callbacks.run_record import RunRecord, has_run_folder
 from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout
 from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.models.causal_lm import CausalLM
@@ -95,7 +95,7 @@ class Trainer(pl.Trainer):
         super().__init__(**{**settings, **dependent_settings(settings)})
         if not self.fast_dev_run:  # type: ignore[attr-defined]
             kinds: list[type[pl.Callback]] = [TensorBoardLayout] if tensorboard_loggers(self) else []
-            kinds += [CompletionWriter, RunRecord] if has_folder(self) else []
+            kinds += [CompletionWriter, RunRecord] if has_run_folder(self) else []
             self._add_unless_listed(*kinds, *([CompletionLog] if self.loggers else []))
 
     def _has(self, kind: type[pl.Callback]) -> bool:

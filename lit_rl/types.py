@@ -488,7 +488,7 @@ class Experience:
         token_rewards: [N, T] credit plus KL penalty (actor-critic).
         old_values: [N, T] critic's values before the update, reward units.
         returns: [N, T] the critic's target, reward units.
-        taught: [N, T] bool, tokens that a teacher corrects.
+        teacher_mask: [N, T] bool, tokens that a teacher corrects.
         teacher_inputs: the same N rows as the teacher reads them: with prompts that may tell more.
     """
 

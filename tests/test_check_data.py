@@ -13,7 +13,7 @@ import pytest
 
 import lit_rl.cli.main
 from lit_rl.cli.check_data import check_task
-from lit_rl.cli.checked_data import Findings
+from lit_rl.cli.checked_data import CheckResult
 from lit_rl.data.rows import Row, RowError, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
@@ -47,7 +47,7 @@ def sandbox() -> Any:
         yield running
 
 
-def report_of(sandbox: Sandbox, num_examples: int = 3, **given: Sequence[Problem]) -> tuple[Findings, list[str]]:
+def report_of(sandbox: Sandbox, num_examples: int = 3, **given: Sequence[Problem]) -> tuple[CheckResult, list[str]]:
     findings = check_task(Given(**given), sandbox)
     return findings, findings.report(num_examples).splitlines()
 

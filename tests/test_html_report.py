@@ -14,7 +14,7 @@ from support.recorded_runs import row, write_run
 from torch.utils.tensorboard import SummaryWriter
 
 from lit_rl.cli.report import report
-from lit_rl.reports.html.page import page
+from lit_rl.reports.html.page import render_page
 from lit_rl.reports.improvement import learning_verdict, wilson_interval
 from lit_rl.reports.runs import read_curves, read_runs
 from lit_rl.run_files.files import METRICS_FILE, append_line
@@ -308,7 +308,7 @@ def test_a_diagnosis_that_came_again_is_one_row(tmp_path: Path) -> None:
         if rollout < 8:
             ended = {"rule": "collapse", "ended": True}
             append_line(folder / METRICS_FILE, {"rollout": rollout + 1, "time": 0.0, "diagnosis": ended})
-    text = page(read_runs([str(folder)]))
+    text = render_page(read_runs([str(folder)]))
     assert re.findall(r'data-title="diagnosis">(.*?)<', text) == ["collapse"]
     assert "3 times: rollouts 2 to 3, rollouts 5 to 6, since rollout 8" in text and "lost 8" in text
 

@@ -16,8 +16,8 @@ from support.small_runs import EvenBytes, fit
 from torch.profiler import ProfilerActivity, profile
 
 from lit_rl.cli.main import main
-from lit_rl.cli.plan import claimed_by, report
-from lit_rl.cli.trace import Job, Trace, job_of, trace
+from lit_rl.cli.plan import plan_text, vllm_bytes
+from lit_rl.cli.trace import Job, Trace, job_from, trace
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import VLLM, InProcess
 from lit_rl.execution import TokenTarget
@@ -133,7 +133,7 @@ def measured(kind: str, folder: Path, config: dict[str, Any], letters: int, max_
     """Peak of the second update on the first rank, and the job as planned."""
     module, peaks, ranks = small_run(kind, config, max_tokens), Peaks(), 2 if kind == "two ranks" else 1
     strategy: Any = FSDP2Strategy(timeout_minutes=2.0) if ranks > 1 else "auto"
-    job = job_of(module, strategy, 4 // ranks, ranks)
+    job = job_from(module, strategy, 4 // ranks, ranks)
     task = LongPrompts(batch_size=4 // ranks)
     task.letters = letters
     fit(module, folder, data=task, devices=ranks, strategy=strategy, callbacks=[peaks])
@@ -185,7 +185,7 @@ PARAMETERS = 2048 * 128 + 128 + 4 * (2 * 128**2 + 2 * 128 * 64 + 128 + 2 * 64 + 
 
 def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
     module = small_run("full")
-    job = replace(job_of(module, "auto", 4, 1), prompt_tokens=48)
+    job = replace(job_from(module, "auto", 4, 1), prompt_tokens=48)
     traced = trace(module, "auto", job, on_cpu=True)
     steps = 4 * (4 * 12 + 2)  # Adam's float32 step count of each parameter
     assert traced.parameters == traced.trained == PARAMETERS and traced.whole == 4 * PARAMETERS
@@ -200,7 +200,7 @@ def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
 
 def test_adapters_alone_learn_and_whole_copies_sum_their_gradients() -> None:
     module = small_run("lora")
-    job = replace(job_of(module, "ddp", 4, 6, 3), prompt_tokens=48)
+    job = replace(job_from(module, "ddp", 4, 6, 3), prompt_tokens=48)
     traced = trace(module, "ddp", job, on_cpu=True)
     assert traced.parameters == PARAMETERS and 0 < traced.trained < PARAMETERS / 4
     assert traced.received == (0, 2 * 5 * 4 * traced.trained // 6)  # a ring of six, once for both micro-batches
@@ -208,7 +208,7 @@ def test_adapters_alone_learn_and_whole_copies_sum_their_gradients() -> None:
 
 def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
     module, strategy = small_run("two ranks"), FSDP2Strategy(replicas=2)
-    job = replace(job_of(module, strategy, 1, 8, 4), prompt_tokens=64)
+    job = replace(job_from(module, strategy, 1, 8, 4), prompt_tokens=64)
     try:
         traced = trace(module, strategy, job)
     except Exception as error:  # with torch 2.10
@@ -227,9 +227,9 @@ def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
 def test_what_is_more_than_the_device_has_is_said() -> None:
     job = Job(num_ranks=4, num_shards=2)
     traced = Trace(8_000_000_000, 40_000_000, 16e9, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
-    small, large = report(job, traced, "l40s"), report(job, traced, "h100")
+    small, large = plan_text(job, traced, "l40s"), plan_text(job, traced, "h100")
     assert "does not fit: 60.0 GB of 44.6" in small and "does not fit" not in large
     assert "2 ranks, 2 replicas" in large and "5.0 GB inside its node, 7.0 GB from other nodes" in large
-    assert claimed_by(VLLM(memory_share=0.5), 80e9, traced) == 40e9
-    assert claimed_by(VLLM(cache_gigabytes=2), 80e9, traced) == 2 * 2**30 + 16e9
-    assert "does not fit" in report(job, traced, "h100", engine=40e9)
+    assert vllm_bytes(VLLM(memory_share=0.5), 80e9, traced) == 40e9
+    assert vllm_bytes(VLLM(cache_gigabytes=2), 80e9, traced) == 2 * 2**30 + 16e9
+    assert "does not fit" in plan_text(job, traced, "h100", engine=40e9)

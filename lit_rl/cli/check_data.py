@@ -9,8 +9,8 @@ from typing import Any
 from jsonargparse import Namespace
 
 from lit_rl.cli import options
-from lit_rl.cli.checked_data import Findings, find_accepted, run_references
-from lit_rl.cli.config_files import with_parts
+from lit_rl.cli.checked_data import CheckResult, find_accepted_wrong_programs, run_references
+from lit_rl.cli.config_files import with_config_parts
 from lit_rl.data.rows import RowError, collect_errors
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
@@ -38,7 +38,7 @@ def check_data(arguments: Sequence[str]) -> None:
         raise SystemExit(1)
 
 
-def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> Findings:
+def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> CheckResult:
     """Check the problems of a task and of its validation tasks.
 
     References run under the check and the public check; stubs that return None or raise, an empty program and the
@@ -55,16 +55,16 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
     Example:
         >>> from lit_rl.data import Sorting
         >>> with Sandbox(num_workers=1) as sandbox:
-        ...     check_task(Sorting(), sandbox).fine
+        ...     check_task(Sorting(), sandbox).is_fine
         True
     """
     unread: dict[str, list[RowError]] = {}
     problems = problems_by_split(task, splits, unread)
     each_once = _each_once(problems.values())
     checked = run_references(sandbox, each_once)
-    find_accepted(sandbox, checked)
+    find_accepted_wrong_programs(sandbox, checked)
     found = {id(one.problem): one for one in checked}
-    return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
+    return CheckResult({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
 
 
 def problems_of(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
@@ -111,7 +111,7 @@ def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
     def data_of(content: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
 
-    given, parts = with_parts(arguments, data_of)
+    given, parts = with_config_parts(arguments, data_of)
     if parts and not any(parts.values()):
         have = "have" if len(parts) > 1 else "has"
         raise UsageError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")

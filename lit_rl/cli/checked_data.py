@@ -73,7 +73,7 @@ class CheckedProblem:
 
 
 @dataclass(frozen=True)
-class Findings:
+class CheckResult:
     """Result of checking a task.
 
     Args:
@@ -170,7 +170,7 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
     return checked
 
 
-def find_accepted(sandbox: Sandbox, checked: Sequence[CheckedProblem]) -> None:
+def find_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedProblem]) -> None:
     """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none.
 
     The reference of another problem counts only if the own one fails there: two problems may ask for the same.

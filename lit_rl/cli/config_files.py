@@ -34,13 +34,13 @@ _SECTIONS = (
 _VERBS = ("fit", "validate", "test", "predict", "config")
 
 
-def files_of(arguments: Sequence[str]) -> dict[str, Path]:
+def config_files_of(arguments: Sequence[str]) -> dict[str, Path]:
     """The files that ``--config`` names, in order, each with its whole path: the parser changes the folder."""
     found = [word.removeprefix(_FLAG) for word in with_joined_config(arguments) if word.startswith(_FLAG)]
     return {name: Path(name).absolute() for name in found if Path(name).is_file()}
 
 
-def with_parts(
+def with_config_parts(
     arguments: Sequence[str], part_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> tuple[list[str], dict[str, Mapping[str, Any]]]:
     """Arguments with a part of each configuration in its place, for a verb whose parser does not know the rest.
@@ -113,7 +113,7 @@ def check_file(name: str) -> dict[str, Any]:
     return content
 
 
-def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
+def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
     """Compare files and flags, in the order in which the parser reads them, with the classes that they are for.
 
     Return them with a class where a hub id or folder stands for one.
@@ -139,8 +139,8 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
         sources: list[str] = []
         try:
             for section in [one for one in layer if one in (*homes, "trainer")]:
-                given = flat(layer[section], section)
-                merged[section] = laid_over(merged.get(section), given)
+                given = flatten(layer[section], section)
+                merged[section] = merge_flat(merged.get(section), given)
                 had_tasks |= section == "data" and _has(merged[section], ["validation_tasks"])
                 stand_ins = _check_section(section, merged[section], homes.get(section), trainer)
                 sources += [key for key in stand_ins if _has(given, key.split(".")[1:])]
@@ -150,7 +150,7 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
         except UsageError as error:
             raise type(error)(f"{file}: {error}" if file else str(error)) from error
         found.append(_with_classes(word, layer, sources) if sources else word)
-    task = class_named(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
+    task = find_class_or_none(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
     if task and "validation_tasks" in constructor_parameters(task) and "validation_tasks" not in merged["data"]:
         found.append("--data.validation_tasks=null")  # or the parser keeps those of the earlier task
     for section in homes if words[0] in RUNS else ():  # other verbs want one section alone
@@ -231,40 +231,40 @@ def _nested(keys: Sequence[str], value: Any) -> Any:
     return {keys[0]: _nested(keys[1:], value)} if keys else value
 
 
-def flat(value: Any, path: str) -> Any:
+def flatten(value: Any, path: str) -> Any:
     """A part of a configuration with the arguments of each class beside its ``class_path``."""
     if isinstance(value, Typed) and value.lstrip()[:1] in ("{", "["):
         value = value.read()
     if isinstance(value, list):
-        return [flat(one, f"{path}[{number}]") for number, one in enumerate(value)]
+        return [flatten(one, f"{path}[{number}]") for number, one in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
     beside = value.keys() - {"class_path", "init_args", "dict_kwargs"} if "class_path" in value else ()
     for key in beside:
         raise UsageError(f"{path}: {key} is beside class_path: put it under init_args")
     arguments = value.get("init_args", {k: one for k, one in value.items() if k not in ("class_path", "dict_kwargs")})
-    found = {key: flat(one, f"{path}.{key}") for key, one in (arguments or {}).items()}
+    found = {key: flatten(one, f"{path}.{key}") for key, one in (arguments or {}).items()}
     return {"class_path": value["class_path"], **found} if "class_path" in value else found
 
 
-def laid_over(under: Any, over: Any) -> Any:
+def merge_flat(under: Any, over: Any) -> Any:
     """A flat part of a configuration over an earlier one, as the parser merges them."""
     if isinstance(under, str) and isinstance(over, Mapping) and "class_path" not in over:
         read = under.read() if isinstance(under, Typed) else under
-        under = flat(read, "") if isinstance(read, Mapping) else {"class_path": read}
-    if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and class_named(over):
+        under = flatten(read, "") if isinstance(read, Mapping) else {"class_path": read}
+    if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and find_class_or_none(over):
         over = {"class_path": str(over)}
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return under if isinstance(under, list) and isinstance(over, Mapping) else over  # of the last item
     if over.get("class_path", under.get("class_path")) != under.get("class_path"):
-        cls, before = (class_named(str(one.get("class_path"))) for one in (over, under))
+        cls, before = (find_class_or_none(str(one.get("class_path"))) for one in (over, under))
         kept = constructor_parameters(cls) if cls is not None else {}
         other = {"validation_tasks"} if cls is not before else ()  # another task is validated on its own problems
         under = {key: one for key, one in under.items() if key in kept and key not in other}
-    return {**under, **{key: laid_over(under.get(key), one) for key, one in over.items()}}
+    return {**under, **{key: merge_flat(under.get(key), one) for key, one in over.items()}}
 
 
-def class_named(name: str) -> type | None:
+def find_class_or_none(name: str) -> type | None:
     """Return the class of a path, or of a short name of this package; ``None`` for any other text."""
     module, _, short = name.rpartition(".")
     with suppress(Exception):

@@ -22,7 +22,7 @@ import torch
 import yaml
 
 from lit_rl.cli import options
-from lit_rl.cli.config_files import files_of, flat, join_flags_and_values, with_parts
+from lit_rl.cli.config_files import config_files_of, flatten, join_flags_and_values, with_config_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
@@ -49,17 +49,17 @@ def replay(arguments: Sequence[str]) -> None:
         rewards=kinds,
         sandbox=Callable[[], ProgramRunner] | ProgramRunner | None,
     )
-    given = with_config(arguments)
+    given = with_run_config(arguments)
     # What the user typed may name anything; the configuration that lies in the folder of a run may not.
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read it, and give it with --config if you trust it"
     if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake in it would be one of the run's configuration
-        check(flat(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
-    with nullcontext() if files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
+        check(flatten(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
+    with nullcontext() if config_files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
         parsed = parser.parse_args(given)
         check(parsed.last, PositiveInt | None, "last")
-        if not files_of(arguments) and parsed.sandbox is not None:
-            drop_tier(parsed.sandbox.init_args, arguments)
+        if not config_files_of(arguments) and parsed.sandbox is not None:
+            ignore_recorded_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
         raise UsageError(f"nothing says what the task of {parsed.run} was: give --config FILE")
@@ -67,10 +67,10 @@ def replay(arguments: Sequence[str]) -> None:
     print(printable(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
     runner = objects.sandbox if isinstance(objects.sandbox, ProgramRunner) or not objects.sandbox else objects.sandbox()
-    print(printable("\n".join(replayed(folder, objects.data, runner, rewards, parsed.last))))
+    print(printable("\n".join(replay_lines(folder, objects.data, runner, rewards, parsed.last))))
 
 
-def drop_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
+def ignore_recorded_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
     """Leave the sandbox's tier to the machine unless it is typed: the run's configuration may ask for none at all."""
     after = [one for before, one in pairwise(arguments) if before == "--sandbox"]
     typed = " ".join([*(one for one in arguments if one.startswith("--sandbox")), *after])
@@ -79,7 +79,7 @@ def drop_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> No
             sandbox[name] = default
 
 
-def with_config(arguments: Sequence[str]) -> list[str]:
+def with_run_config(arguments: Sequence[str]) -> list[str]:
     """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
@@ -87,10 +87,10 @@ def with_config(arguments: Sequence[str]) -> list[str]:
         tried, rest = parser.parse_known_args(list(arguments))
     except argparse.ArgumentError:
         raise UsageError("--reward needs a value: give what it should be after it") from None
-    given, _ = with_parts(join_flags_and_values(rest), _part_of)
+    given, _ = with_config_parts(join_flags_and_values(rest), _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
-        given = [*with_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
+        given = [*with_config_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
     if tried.reward:
         terms = [{"class_path": one} if isinstance(one, str) else one for one in tried.reward]
         given.append(f"--rewards={json.dumps(terms)}")
@@ -112,7 +112,7 @@ def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def replayed(
+def replay_lines(
     folder: Path, task: TaskDataModule, runner: ProgramRunner | None, rewards: Composite | None, last: int | None = None
 ) -> Iterator[str]:
     """Judge recorded completions again; yield lines about the differences."""

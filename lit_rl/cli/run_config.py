@@ -40,7 +40,7 @@ def with_policy_nulls(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def follow_seed(config: Any) -> None:
+def fill_in_seeds(config: Any) -> None:
     """Give every seed that is not set the run's own, ``seed_everything``."""
     seed = config.get("seed_everything")
     if isinstance(seed, bool) or seed is None:
@@ -50,7 +50,7 @@ def follow_seed(config: Any) -> None:
             config[key] = seed
 
 
-def follow_length(config: Any) -> None:
+def fill_in_schedule_length(config: Any) -> None:
     """Spread a schedule whose length is not set over the run's rollouts, or updates.
 
     The default of five iterations that some of torch's schedules have counts as not set.
@@ -77,12 +77,12 @@ def apply_run_dir(config: Any) -> None:
     trainer["default_root_dir"] = str(path)
     if trainer.get("logger") in (None, True):
         trainer["logger"] = Namespace(class_path=_BOARD, init_args=Namespace())
-    for logger in _listed(trainer["logger"]):
+    for logger in _as_list(trainer["logger"]):
         if _short_name(logger) in ("TensorBoardLogger", "CSVLogger"):  # these make a folder of the name they are given
             logger.init_args["save_dir"], logger.init_args["name"] = str(path.parent), path.name
         elif "save_dir" in logger.init_args:
             logger.init_args["save_dir"] = str(path)
-    trainer["callbacks"] = callbacks = _listed(trainer.get("callbacks"))
+    trainer["callbacks"] = callbacks = _as_list(trainer.get("callbacks"))
     savers = [one for one in callbacks if _short_name(one) == "Checkpointing"]
     if not savers and trainer.get("enable_checkpointing") is not False:
         savers = [Namespace(class_path="lit_rl.callbacks.Checkpointing", init_args=Namespace())]
@@ -93,12 +93,12 @@ def apply_run_dir(config: Any) -> None:
 
 def apply_log_version(config: Any, verb: str) -> None:
     """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``."""
-    for logger in _listed(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
+    for logger in _as_list(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
         if _short_name(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
 
 
-def _listed(chosen: Any) -> list[Any]:
+def _as_list(chosen: Any) -> list[Any]:
     """One or several chosen classes as a list; empty if none is chosen."""
     return chosen if isinstance(chosen, list) else [chosen] if chosen else []
 

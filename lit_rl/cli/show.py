@@ -13,12 +13,12 @@ from lit_rl.run_files.files import newest_recorded, read_metrics, read_rollouts
 from lit_rl.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.run_files.row_text import (
     KINDS,
-    ending,
+    describe_outcome,
     number_text,
     printable,
-    sandbox_words,
+    stop_text,
+    token_values,
     value_table,
-    values_of,
 )
 
 
@@ -127,7 +127,7 @@ def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
         rows = rollout.group(number)
         yield f"  {rows[0].task_id}"
         yield from (
-            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {ending(row)}"
+            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {stop_text(row)}"
             + (f", {len(row.turns)} turns" if len(row.turns) > 1 else "")
             for row in rows
         )
@@ -137,13 +137,13 @@ def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", li
     """Everything known about one row."""
     yield f"rollout {rollout.number}, row {row.row}: {row.task_id}"
     terms = ", ".join(f"{name} {number_text(value)}" for name, value in row.terms.items())
-    yield f"reward {number_text(row.reward)} ({terms}), {ending(row)}"
+    yield f"reward {number_text(row.reward)} ({terms}), {stop_text(row)}"
     others = (f"row {one.row} {number_text(one.reward)}" for one in rollout.group(row.group) if one.row != row.row)
     yield f"others of its group: {', '.join(others) or 'none'}"
     yield f"\nprompt\n{row.prompt_text}"
     legend = ""
     if kind != "none":
-        values, legend = values_of(row, kind).values(), f"; {kind} was not recorded"
+        values, legend = token_values(row, kind).values(), f"; {kind} was not recorded"
         if values:
             legend = f"; {kind} ({KINDS[kind].says}) is from {number_text(min(values))} to {number_text(max(values))}"
     yield f"\ncompletion, {row.num_tokens} tokens{legend}"
@@ -155,5 +155,5 @@ def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", li
             yield from value_table(row, number, kind, lines)
         if turn.message:
             yield f"the environment\n{turn.message}"
-    for heading, text in sandbox_words(row):
+    for heading, text in describe_outcome(row):
         yield f"\n{heading}\n{text}"

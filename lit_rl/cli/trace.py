@@ -94,7 +94,7 @@ class Trace:
     received: tuple[float, float]
 
 
-def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
+def job_from(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
     """Return the ranks and rows of a run."""
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
     if not counted or not isinstance(module.policy, CausalLM) or module.policy.quantization is not None:
@@ -228,7 +228,7 @@ class _Step:
 
     def count(self) -> Trace:
         job, module = self.job, self.module
-        micro = rows_of(job, job.microbatch_rows)
+        micro = longest_rows(job, job.microbatch_rows)
         with eval_mode(module), LiveBytes() as live:
             live.label(module.parameters(), "weights")
             live.label(module.buffers(), "weights")
@@ -326,7 +326,7 @@ class _Step:
         self.optimizer.zero_grad()
 
 
-def rows_of(job: Job, number: int) -> Experience:
+def longest_rows(job: Job, number: int) -> Experience:
     """Experience of rows that are as long as allowed, real numbers: they decide which operations run.
 
     The first prompt and the first completion are a token shorter than others that go through the model with them, since

@@ -42,7 +42,7 @@ class MBPPTask:
         shown: asserts that a prompt may show.
         program: the reference.
         check: of the row's tests.
-        before_shown: source that the shown asserts need: imports and set-up of the row.
+        before_public: source that the shown asserts need: imports and set-up of the row.
     """
 
     number: int
@@ -50,7 +50,7 @@ class MBPPTask:
     shown: tuple[str, ...]
     program: str
     check: AssertTests | CallTests
-    before_shown: tuple[str, ...] = ()
+    before_public: tuple[str, ...] = ()
 
 
 class MBPP(TaskDataModule):
@@ -152,7 +152,7 @@ class MBPP(TaskDataModule):
         shown = task.shown[: self.shown_tests]
         stops = () if self.form == "instruct" else BLOCK_STOPS if solved else PROGRAM_STOPS
         check = replace(task.check, timeout_seconds=self.timeout_seconds)
-        public = _lines(*task.before_shown, *shown)
+        public = _lines(*task.before_public, *shown)
         objects = isinstance(check, AssertTests) and check.allow_objects
         return Problem(
             task_id=f"mbpp/{task.number}",

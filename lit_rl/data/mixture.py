@@ -100,9 +100,9 @@ class Mixture(TaskDataModule):
             columns.append([replace(p, task_id=f"{name}/{p.task_id}", fields={**p.fields, **fields}) for p in problems])
         return [problem for turn in zip_longest(*columns) for problem in turn if problem is not None]
 
-    def keep_only(self, keep: Keep) -> None:
+    def set_problem_filter(self, keep: Keep) -> None:
         """Leave out problems that do not fit, as the tasks do."""
-        super().keep_only(keep)
+        super().set_problem_filter(keep)
         self._loaded.clear()
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:

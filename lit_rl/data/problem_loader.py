@@ -81,7 +81,7 @@ class ProblemLoader:
             self.position += 1
             yield self._batch(order, self.position - 1)
 
-    def following(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
+    def next_batch(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
         """Return the epoch and the problems of the batch after the one handed out last.
 
         Args:

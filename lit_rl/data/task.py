@@ -140,7 +140,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             self._loaded[split] = [self._with_options(problem) for problem in loaded]
         return self._loaded[split]
 
-    def keep_only(self, keep: Keep) -> None:
+    def set_problem_filter(self, keep: Keep) -> None:
         """Leave out problems that do not fit, such as those whose prompts are too long.
 
         Args:
@@ -149,7 +149,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         self._keep = keep
         self._problems.clear()
         for task in self.validation_tasks or ():
-            task.keep_only(keep)
+            task.set_problem_filter(keep)
 
     @property
     def validation_task_names(self) -> tuple[str, ...]:

@@ -19,20 +19,20 @@ from lit_rl.engines.vllm_package import (
     adapter_arguments,
     add_adapter,
     describe_model,
+    isolated_random_state,
     keeping_process_group,
-    own_random_numbers,
-    reload,
+    reload_weights,
     require_vllm,
     sampling_params,
-    start,
+    start_llm,
 )
-from lit_rl.engines.whole_weights import (
-    Named,
+from lit_rl.engines.weight_export import (
+    NamedTensors,
     adapter_weights,
+    full_weights,
     largest_rank,
     require_copyable,
     sends_adapter_only,
-    whole_weights,
     write_adapter,
     write_collectively,
 )
@@ -111,7 +111,7 @@ class VLLM(Engine):
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
         model = require_copyable(policy, "VLLM", merge=self.merge_adapters)
-        with eval_mode(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
+        with eval_mode(model), torch.no_grad(), phase("sampling"), isolated_random_state(model.device):
             self._start(model)
             self._refresh_weights(model)
             engine = self._llm.llm_engine
@@ -144,7 +144,7 @@ class VLLM(Engine):
         self._trainers_group = dist.is_initialized()
         with phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
             describe_model(policy, Path(folder))
-            self._llm = start(Path(folder), self._arguments(policy))
+            self._llm = start_llm(Path(folder), self._arguments(policy))
         if self.sleep:
             self._llm.sleep(level=1)
 
@@ -195,15 +195,15 @@ class VLLM(Engine):
                 self._adapter = add_adapter(self._llm, folder)
 
     def _send(self, policy: CausalLM, *, merge: bool) -> None:
-        weights = whole_weights(policy, merge=merge)
+        weights = full_weights(policy, merge=merge)
         # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
         # gathered from shards is gone by then.
         given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
-        self._llm.collective_rpc(reload, args=(self._counted(given),))
+        self._llm.collective_rpc(reload_weights, args=(self._counted(given),))
         for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
             pass
 
-    def _counted(self, weights: Iterator[Named]) -> Iterator[Named]:
+    def _counted(self, weights: Iterator[NamedTensors]) -> Iterator[NamedTensors]:
         for name, tensor in weights:
             self.bytes_sent += tensor.nbytes
             yield name, tensor
@@ -227,13 +227,15 @@ class VLLMSession(Session):
             name = f"{next(self._numbers)}"
             self._open[name] = Row(request)
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
-            self._engine.add_request(name, prompt, self._params(request), lora_request=self._adapter)
+            self._engine.add_request(name, prompt, self._sampling_params(request), lora_request=self._adapter)
 
     def step(self) -> list[Generation]:
         if not self._open:
             return []
         outputs = self._engine.step()
-        done = [(output.request_id, reason) for output in outputs if (reason := self._take(output)) is not None]
+        done = [
+            (output.request_id, reason) for output in outputs if (reason := self._to_generation(output)) is not None
+        ]
         return [self._open.pop(name).generation(reason, self._version) for name, reason in done]
 
     @property
@@ -248,7 +250,7 @@ class VLLMSession(Session):
             while self._engine.has_unfinished_requests():
                 self._engine.step()
 
-    def _params(self, request: Request) -> Any:
+    def _sampling_params(self, request: Request) -> Any:
         """The request as vLLM's ``SamplingParams``: a seed of its own, the log-probability of each sampled token."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
@@ -260,7 +262,7 @@ class VLLMSession(Session):
             output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
         )
 
-    def _take(self, output: Any) -> StopReason | None:
+    def _to_generation(self, output: Any) -> StopReason | None:
         """Append a step's tokens to a row; return the reason the row ends with them, if it does."""
         row = self._open.get(output.request_id)
         if row is None:
@@ -269,7 +271,7 @@ class VLLMSession(Session):
         for index, found in zip(written.token_ids, written.logprobs, strict=True):
             row.ids.append(int(index))
             row.logprobs.append(float(found[index].logprob))
-            if self._codec.holds_stop(row.ids, row.request.stop_strings) and row.ids[-1] not in self._codec.eos_ids:
+            if self._codec.contains_stop(row.ids, row.request.stop_strings) and row.ids[-1] not in self._codec.eos_ids:
                 if not output.finished:
                     self._engine.abort_request([output.request_id])
                 return StopReason.STOP_STRING

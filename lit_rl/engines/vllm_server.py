@@ -18,13 +18,13 @@ import torch.distributed as dist
 from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_client import VLLMClient
 from lit_rl.engines.vllm_package import sampling_params
-from lit_rl.engines.whole_weights import (
-    Named,
+from lit_rl.engines.weight_export import (
+    NamedTensors,
     adapter_weights,
+    full_weights,
     raise_if_any_rank_failed,
     require_copyable,
     sends_adapter_only,
-    whole_weights,
     write_adapter,
     write_collectively,
     write_weights,
@@ -142,7 +142,7 @@ class VLLMServer(Engine):
         with phase("gathering weights for vllm"):
             self.bytes_sent = 0
             if with_base:
-                weights = whole_weights(policy, with_tied=True, merge=not alone)
+                weights = full_weights(policy, with_tied=True, merge=not alone)
                 self._write_collectively(weights, lambda given: write_weights(given, self.folder))
             if alone:
                 place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
@@ -152,7 +152,9 @@ class VLLMServer(Engine):
         self._holds = id(policy), policy.version
         self._base = id(policy) if alone else None
 
-    def _write_collectively(self, weights: Iterator[Named], write: Callable[[Iterator[Named]], int]) -> None:
+    def _write_collectively(
+        self, weights: Iterator[NamedTensors], write: Callable[[Iterator[NamedTensors]], int]
+    ) -> None:
         self.bytes_sent += write_collectively(weights, self.folder, write if _is_first() else None)
 
     def _on_first_rank(self, do: Any) -> None:
@@ -169,7 +171,7 @@ class VLLMServer(Engine):
     def _check(self, server: VLLMClient) -> None:
         """Check whether a server is up, new enough, and reports the distribution that is sampled from."""
         server.wait_until_ready(self.start_seconds)
-        config = server.ask("/server_info?config_format=json", 60.0).get("vllm_config", {})
+        config = server.request("/server_info?config_format=json", 60.0).get("vllm_config", {})
         mode = config.get("model_config", {}).get("logprobs_mode", _MODE) if isinstance(config, dict) else _MODE
         if mode != _MODE:
             raise EngineError(
@@ -182,24 +184,24 @@ class VLLMServer(Engine):
         seconds = self.weights_seconds
         if not with_base:
             self._require_label(server, before, "was it started anew? Run the command again")
-        server.ask("/pause?mode=abort", seconds, {})
+        server.request("/pause?mode=abort", seconds, {})
         if with_base:
             self._reload(server)
         if adapter:
             if not with_base:
-                server.ask("/v1/unload_lora_adapter", seconds, {"lora_name": before})
+                server.request("/v1/unload_lora_adapter", seconds, {"lora_name": before})
             # By a new name each time: one in place is read again in each step of each of its requests (vLLM 0.32).
             content = {"lora_name": self._label, "lora_path": str(self.folder / _ADAPTER)}
             try:
-                server.ask("/v1/load_lora_adapter", seconds, content, tries=1)
+                server.request("/v1/load_lora_adapter", seconds, content, tries=1)
             except EngineError as error:
                 raise EngineError(
                     f"{error}. Start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank N, "
                     "or set merge_adapters to true"
                 ) from None
-        server.ask("/reset_prefix_cache", seconds, {})
-        server.ask("/update_weight_version", seconds, {"new_version": self._label})
-        server.ask("/resume", seconds, {})
+        server.request("/reset_prefix_cache", seconds, {})
+        server.request("/update_weight_version", seconds, {"new_version": self._label})
+        server.request("/resume", seconds, {})
         self._require_label(server, self._label, "does another run use it?")
 
     def _reload(self, server: VLLMClient) -> None:
@@ -214,7 +216,7 @@ class VLLMServer(Engine):
             ) from None
 
     def _require_label(self, server: VLLMClient, label: str, question: str) -> None:
-        has = server.ask("/weight_info", self.weights_seconds).get("weight_version")
+        has = server.request("/weight_info", self.weights_seconds).get("weight_version")
         if has != label:
             raise EngineError(
                 f"the server at {server.url} says that it has the weights {has}, not {label} which it was sent: "
@@ -286,13 +288,13 @@ class VLLMServerSession(Session):
     def _ask(self, request: Request) -> None:
         try:
             ids = list(request.prompt_ids)
-            content = {"token_ids": ids, "sampling_params": self._params(request), **self._named}
-            answer = self._server.ask("/inference/v1/generate", self._seconds, content)
+            content = {"token_ids": ids, "sampling_params": self._sampling_params(request), **self._named}
+            answer = self._server.request("/inference/v1/generate", self._seconds, content)
             self._answers.put(self._read(request, answer))
         except Exception as error:  # raised again where the rollout waits
             self._answers.put(error if isinstance(error, EngineError) else EngineError(f"{self._server.url}: {error}"))
 
-    def _params(self, request: Request) -> dict[str, Any]:
+    def _sampling_params(self, request: Request) -> dict[str, Any]:
         """The request as vLLM's ``SamplingParams`` in JSON, with what a server may have other defaults for."""
         others = {"n": 1, "min_p": 0.0, "repetition_penalty": 1.0}
         stop = {"stop": list(request.stop_strings), "detokenize": bool(request.stop_strings)}

@@ -85,7 +85,7 @@ class Loss(TypedArguments, ABC):
     """True if the sampler's log-probabilities are compared with the policy's. Sampling with top-k or top-p is then
     refused, because its probabilities are spread over fewer tokens."""
 
-    pulls_on_every_token: ClassVar[bool] = False
+    affects_every_token: ClassVar[bool] = False
     """True if tokens with advantage 0 move weights too. If not, rows without an advantage skip the forward pass."""
 
     @abstractmethod

@@ -33,7 +33,7 @@ from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_progress_bars
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
-from lit_rl.models.probe import can_share, probe
+from lit_rl.models.probe import can_decode_from_shared_prompts, probe
 from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
@@ -174,7 +174,7 @@ class CausalLM(Policy):
     def decoding(self) -> Decoding:
         """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""
         if self._decoding is None:
-            self._decoding = SharedDecoding if can_share(self.model) else Decoding
+            self._decoding = SharedDecoding if can_decode_from_shared_prompts(self.model) else Decoding
         return self._decoding(self.model, self.codec)
 
     def forward(
@@ -248,11 +248,11 @@ class CausalLM(Policy):
             self.frozen_reference = frozen_copy(self.model)
         return FrozenCopy(self, self.frozen_reference, self.model)
 
-    def keeps(self, name: str) -> bool:
+    def saves_frozen(self, name: str) -> bool:
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 
-    def make_room(self, names: Collection[str]) -> None:
+    def prepare_for_weights(self, names: Collection[str]) -> None:
         if any(f".{REFERENCE}." in name for name in names) and not has_adapter(self.model, REFERENCE):
             add_reference_adapter(self.model, self.init_seed)
         if any(".frozen_reference." in f".{name}" for name in names):

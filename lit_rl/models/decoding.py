@@ -6,7 +6,7 @@ prompt are multiplied with its keys at once; each row attends to its own tokens,
 two results are weighed by their normalizers. Numbers differ by rounding.
 
 Shared decoding replaces the model's attention function during a step. Whether a family of models bears that is tried
-once, by :func:`lit_rl.models.probe.can_share`.
+once, by :func:`lit_rl.models.probe.can_decode_from_shared_prompts`.
 
 Letters: B distinct prompts, P tokens of the longest, G most rows of a prompt, n rows being written, K heads of keys,
 each read by R heads of queries, D head size, V vocabulary.
@@ -24,7 +24,14 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import UnsupportedModelError, cache_name, max_positions_of, replaced, takes, text_config
+from lit_rl.models.family import (
+    UnsupportedModelError,
+    accepts_argument,
+    cache_name,
+    max_positions_of,
+    patched,
+    text_config,
+)
 from lit_rl.models.padding import pad_left
 from lit_rl.types import StopReason
 
@@ -48,12 +55,12 @@ class Decoding:
         self.model = model
         self.codec = codec
         self._cache_name = cache_name(model)
-        self._takes_positions = takes(model, "position_ids")
-        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if takes(model, "logits_to_keep") else {}
+        self._takes_positions = accepts_argument(model, "position_ids")
+        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if accepts_argument(model, "logits_to_keep") else {}
         self._max_positions = max_positions_of(model) or _NO_LIMIT
         self._cache: Any = None
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         """Read each prompt once, then begin the rows that continue it.
 
         Args:
@@ -92,20 +99,20 @@ class Decoding:
         # A row that has ended but was not dropped yet may have used its last position; what it gets is not read.
         self._positions = (self._positions + 1).clamp(max=self._max_positions - 1)
 
-    def keep(self, rows: Tensor) -> None:
+    def keep_rows(self, rows: Tensor) -> None:
         """Keep only these of the present rows, in this order; their numbers are on the CPU."""
         rows = rows.to(self._mask.device)
         self._cache.reorder_cache(rows)
         self._mask = self._mask[rows]
         self._positions = self._positions[rows]
 
-    def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+    def end_reason(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
         """Return the reason a row ends with its last token, if it does; token limits are the caller's."""
         if self.codec is None:
             return None
         if ids[-1] in self.codec.eos_ids:
             return StopReason.EOS
-        return StopReason.STOP_STRING if self.codec.holds_stop(ids, stop_strings) else None
+        return StopReason.STOP_STRING if self.codec.contains_stop(ids, stop_strings) else None
 
     def _forward(self, ids: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
         given = self._fixed | ({"position_ids": positions} if self._takes_positions else {})
@@ -159,7 +166,7 @@ class Groups:
         self.bias = _stacked(self.bias[..., None], bias[..., None], -torch.inf)[..., 0]
         self.fit(layers)
 
-    def keep(self, rows: Tensor, layers: Sequence[SharedLayer]) -> None:
+    def keep_rows(self, rows: Tensor, layers: Sequence[SharedLayer]) -> None:
         """Drop the other rows, and columns that belong to none any more."""
         self.prompt_of_row, self.first_column = self.prompt_of_row[rows], self.first_column[rows]
         oldest = int(self.first_column.min())
@@ -318,9 +325,9 @@ class SharedDecoding(Decoding):
             raise UnsupportedModelError("the model finds positions in its mask, which shared prompts have none of")
         self._groups: Groups | None = None
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         self._shared, self._cache = self._cache, None
-        return super().read(prompts, copies, max_tokens)
+        return super().prefill(prompts, copies, max_tokens)
 
     def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
         read = self._cache
@@ -339,13 +346,13 @@ class SharedDecoding(Decoding):
         assert self._groups is not None
         self._advance()
         self._groups.begin_column()
-        with replaced(text_config(self.model), "_attn_implementation", _NAME):
+        with patched(text_config(self.model), "_attn_implementation", _NAME):
             return self._forward(tokens[:, None], None, self._positions[:, None])
 
-    def keep(self, rows: Tensor) -> None:
+    def keep_rows(self, rows: Tensor) -> None:
         assert self._groups is not None
         self._positions = self._positions[rows.to(self._positions.device)]
-        self._groups.keep(rows, self._cache.layers)
+        self._groups.keep_rows(rows, self._cache.layers)
 
 
 AttentionInterface.register(_NAME, attend)

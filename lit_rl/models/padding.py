@@ -23,7 +23,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
-from lit_rl.models.family import base_of, cache_name, decoder_of, takes, text_config, tolerance
+from lit_rl.models.family import accepts_argument, cache_name, decoder_of, logit_tolerance, text_config, unwrap_peft
 from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions
 
@@ -94,7 +94,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = N
     """
     decoder = decoder_of(model)
     given: dict[str, Any] = {} if cache is None else {cache_name(decoder): cache}
-    if takes(decoder, "position_ids"):
+    if accepts_argument(decoder, "position_ids"):
         # Positions count real tokens: left padding must not move a row.
         given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :].to(ids.device)
     mask = mask.to(ids.device).long()
@@ -110,7 +110,7 @@ pass waits for its kernels to start, it is four times as many; that was not meas
 """
 
 
-class _Kept(DynamicLayer):  # type: ignore[misc]
+class _RecordingCache(DynamicLayer):  # type: ignore[misc]
     """Keys and values of the prompts. Computing a layer again, as checkpointing does, replaces them by their equals."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
@@ -118,19 +118,19 @@ class _Kept(DynamicLayer):  # type: ignore[misc]
         return key_states, value_states
 
 
-class _Read(DynamicLayer):  # type: ignore[misc]
+class _ReadOnlyCache(DynamicLayer):  # type: ignore[misc]
     """Keys and values of each row's prompt: put before those of its completion, never changed."""
 
     def __init__(self, kept: Any, prompt_of_row: Tensor) -> None:
         super().__init__()
-        self.keys, self.values = (of_each_row(one, prompt_of_row) for one in (kept.keys, kept.values))
+        self.keys, self.values = (expand_to_rows(one, prompt_of_row) for one in (kept.keys, kept.values))
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         return torch.cat([self.keys, key_states], -2), torch.cat([self.values, value_states], -2)
 
 
-def of_each_row(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
+def expand_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
     """[N, ...] what belongs to the prompt of each row, from [K, ...]; several rows add to one prompt's gradient.
 
     The gradient is added in the same order in every run, for which each device needs an operation of its own: the docs
@@ -154,13 +154,15 @@ def completion_states(model: Any, completions: Completions, share: bool = False)
             first = numbers[: len(distinct)].scatter_reduce(0, prompt_of_row, numbers, "amin", include_self=False)
             first, prompt_of_row = first.to(prompt_ids.device), prompt_of_row.to(prompt_ids.device)
             ids, mask, lengths = completions.completion_ids, completions.token_mask, host.num_tokens.tolist()
-            return _in_two_steps(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
+            return _states_from_shared_prompts(
+                model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths
+            )
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([host.prompt_mask, host.token_mask], 1)
     return hidden_states(model, ids, mask)[:, prompt_ids.shape[1] - 1 :]
 
 
-def _in_two_steps(
+def _states_from_shared_prompts(
     model: Any,
     prompt_ids: Tensor,
     prompt_mask: Tensor,
@@ -170,17 +172,17 @@ def _in_two_steps(
     lengths: Sequence[int],
 ) -> Tensor:
     """States [N, 1 + T, H] of completions [N, T], of these lengths, that read on from prompts [K, P]."""
-    kept = Cache(layer_class_to_replicate=_Kept)
+    kept = Cache(layer_class_to_replicate=_RecordingCache)
     after_prompt = hidden_states(model, prompt_ids, prompt_mask, kept)[:, -1:]
     after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])
     worth = _COLUMNS_PER_PASS if ids.device.type == "cpu" else 4 * _COLUMNS_PER_PASS
     for batch in bucket_by_length(lengths, worth):
         rows, width = torch.tensor(batch, device=ids.device), max(1, lengths[batch[-1]])
         of_prompt = prompt_of_row[rows]
-        read = Cache(layers=[_Read(layer, of_prompt) for layer in kept.layers])
+        read = Cache(layers=[_ReadOnlyCache(layer, of_prompt) for layer in kept.layers])
         whole_mask = torch.cat([prompt_mask[of_prompt], mask[rows, :width]], 1)
         after_tokens[rows, :width] = hidden_states(model, ids[rows, :width], whole_mask, read)
-    return torch.cat([of_each_row(after_prompt, prompt_of_row), after_tokens], 1)
+    return torch.cat([expand_to_rows(after_prompt, prompt_of_row), after_tokens], 1)
 
 
 def can_share_prompts(model: Any) -> bool:
@@ -190,9 +192,9 @@ def can_share_prompts(model: Any) -> bool:
     """
     try:
         with eval_mode(model), torch.enable_grad():
-            states, gradients = map(_gap, _tried(model, False), _tried(model, True))
+            states, gradients = map(_gap, _states_and_gradients(model, False), _states_and_gradients(model, True))
         # In bfloat16 rounding moved gradients of trained models by 0.06 and 0.11; those that are lost differ by 1.
-        fits = states <= tolerance(model, 1e-3, 0.05) and gradients <= tolerance(model, 1e-3, 0.3)
+        fits = states <= logit_tolerance(model, 1e-3, 0.05) and gradients <= logit_tolerance(model, 1e-3, 0.3)
     except Exception:  # whatever a family of models does with a cache that it did not make
         fits = False
     if not fits:
@@ -203,7 +205,7 @@ def can_share_prompts(model: Any) -> bool:
     return fits
 
 
-def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
+def _states_and_gradients(model: Any, share: bool) -> tuple[Tensor, Tensor]:
     """Hidden states of four rows of two prompts, and what flows back from the completions to the prompts' embeddings.
 
     Returns:
@@ -214,7 +216,7 @@ def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
     mask = torch.arange(18, device=device) >= torch.tensor([[0], [8], [0], [8]], device=device)
     mask[:2, 15:] = False
     ids[2:, :11] = ids[:2, :11]  # rows 0 and 2, and 1 and 3
-    embeddings = base_of(model).get_input_embeddings()
+    embeddings = unwrap_peft(model).get_input_embeddings()
     size = (2, 11, text_config(model).hidden_size)
     shift: Any = torch.zeros(size, dtype=torch.float32, device=device, requires_grad=True)
 
@@ -229,7 +231,9 @@ def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
         if share:
             of_row = torch.tensor([0, 1, 0, 1], device=device)
             lengths = mask[:, 11:].sum(-1).tolist()
-            states = _in_two_steps(model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths)
+            states = _states_from_shared_prompts(
+                model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths
+            )
         else:
             states = hidden_states(model, ids, mask)[:, 10:]
         after_tokens = states[:, 1:][mask[:, 11:]].float()

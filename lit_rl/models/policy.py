@@ -109,11 +109,11 @@ class Policy(nn.Module, TypedArguments, ABC):
             will_refresh: whether the reference will move, which takes one more adapter where there are adapters.
         """
 
-    def keeps(self, name: str) -> bool:
+    def saves_frozen(self, name: str) -> bool:
         """Return whether a frozen parameter must be in checkpoints because the configuration cannot rebuild it."""
         return False
 
-    def make_room(self, names: Collection[str]) -> None:
+    def prepare_for_weights(self, names: Collection[str]) -> None:
         """Prepare to load a checkpoint with these weights, such as a reference that was refreshed."""
         return
 

@@ -19,7 +19,7 @@ from lit_rl.models.adapters import (
     add_reference_adapter,
     copy_adapter,
     has_adapter,
-    move,
+    interpolate_in_place,
     using_adapter,
 )
 from lit_rl.training.ranks import gather_until_reshard, gathered_weights, reshard
@@ -87,7 +87,7 @@ class FrozenCopy(FrozenScorer):
         self.release()
         with torch.no_grad():
             for old, new in zip(self.own.parameters(), self._trained.parameters(), strict=True):
-                move(old, new, share)
+                interpolate_in_place(old, new, share)
 
 
 class BaseReference(FrozenScorer):

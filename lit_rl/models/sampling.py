@@ -212,7 +212,7 @@ class RunningBatch:
                 row.ids.append(token)
                 row.logprobs.append(score)
                 # EOS as the last allowed token is EOS, not a cut.
-                reason = self._decoding.ends(row.request.prompt_ids, row.ids, row.request.stop_strings)
+                reason = self._decoding.end_reason(row.request.prompt_ids, row.ids, row.request.stop_strings)
                 reason = StopReason.LENGTH if reason is None and len(row.ids) >= row.limit else reason
                 if reason is not None:
                     row.ended = True
@@ -232,7 +232,7 @@ class RunningBatch:
         joining, self._joining = self._joining, []
         places: dict[tuple[int, ...], int] = {}
         copies = [places.setdefault(request.prompt_ids, len(places)) for request in joining]
-        logits = self._decoding.read(list(places), torch.tensor(copies), max(one.max_tokens for one in joining))
+        logits = self._decoding.prefill(list(places), torch.tensor(copies), max(one.max_tokens for one in joining))
         new = torch.arange(len(self._rows), len(self._rows) + len(joining))
         self._held, self._lengths = torch.cat([self._held, new]), torch.cat([self._lengths, torch.zeros_like(new)])
         limits = (min(one.max_tokens, room) for one, room in zip(joining, self._decoding.room, strict=True))
@@ -247,7 +247,7 @@ class RunningBatch:
             return chosen
         stay = torch.tensor(going)
         self._held, self._lengths = self._held[stay], self._lengths[stay]
-        self._decoding.keep(stay)
+        self._decoding.keep_rows(stay)
         return chosen[stay.to(chosen.device)]
 
 

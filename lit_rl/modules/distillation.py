@@ -56,7 +56,7 @@ class DistillationConfig:
     rows: Literal["all", "failed"] = "all"
     tokens: Literal["all", "failing_line"] = "all"
 
-    def chosen(self, rollout: Rollout) -> Tensor:
+    def teacher_mask(self, rollout: Rollout) -> Tensor:
         """[N, T] bool: tokens that the teacher may correct."""
         rows = rollout.completions
         chosen = rows.completion_mask.clone()
@@ -123,9 +123,9 @@ class Distillation(GRPO):
     # -- experience ----------------------------------------------------------------------------------------
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        view, self.teacher_mask = rollout.completions, self.distil.chosen(rollout)
+        view, self.teacher_mask = rollout.completions, self.distil.teacher_mask(rollout)
         if self.hindsight is not None:
-            view, shown = self.hindsight.view(rollout, self.policy.codec, self.collector.runner)
+            view, shown = self.hindsight.teacher_inputs(rollout, self.policy.codec, self.collector.runner)
             self.teacher_mask &= shown[:, None]
         self._gap = Means()
         experience = super().make_experience(rollout, rewards)

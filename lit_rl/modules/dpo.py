@@ -85,11 +85,11 @@ class DPO(TextModule):
         pair = pair_of(problem)
         return pair.chosen, pair.rejected
 
-    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+    def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         """Return whether the two still differ; of equal ones the loss is log 2, whatever is learned."""
         return ids[0] != ids[1]
 
-    def share(self, completions: Completions) -> Tensor:
+    def denominator_part(self, completions: Completions) -> Tensor:
         return loss_denominator(completions.completion_mask, "sequence_sum") / 2
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:

@@ -26,7 +26,7 @@ from lit_rl.math.ratios import RatioLevel, approximate_kl
 from lit_rl.signature_check import NonNegativeFloat, typed_group
 from lit_rl.types import Experience
 
-KLPlace = Literal["loss", "reward"]
+KLPlacement = Literal["loss", "reward"]
 
 APPROXIMATE_KL = "policy/approximate_kl"
 """Metric of each update: nats per token between the policy and ``old_logprobs``, where the rollout's updates began."""
@@ -66,7 +66,7 @@ class Objective:
     ratio_level: RatioLevel = "token"
     kl_coef: NonNegativeFloat = 0.0
     kl_kind: KLKind | None = None
-    kl_in: KLPlace | None = None
+    kl_in: KLPlacement | None = None
     entropy_coef: float = 0.0
     correction: Correction | Literal["auto"] | None = "auto"
 
@@ -82,7 +82,7 @@ class Objective:
                 "opposite one: set kl_kind to k1, or kl_in to loss"
             )
 
-    def with_defaults(self, kl_in: KLPlace, *, is_off_policy: bool) -> Objective:
+    def with_defaults(self, kl_in: KLPlacement, *, is_off_policy: bool) -> Objective:
         """Fill in what depends on the algorithm and on what samples."""
         filled = self if self.kl_in is not None else replace(self, kl_in=kl_in)
         if self.correction != "auto":
@@ -114,7 +114,7 @@ class Objective:
         return self.kl_kind or ("k1" if self.kl_in == "reward" else "k3_weighted")
 
     @property
-    def compares_with_sampler(self) -> str:
+    def uses_sampler_logprobs(self) -> str:
         """Name of the part that reads the sampler's log-probabilities, empty if none does."""
         if isinstance(self.correction, Correction):
             return type(self.correction).__name__
@@ -140,10 +140,10 @@ class Objective:
         return kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.kl_coef)
 
     @property
-    def pulls_on_every_token(self) -> bool:
+    def affects_every_token(self) -> bool:
         """True if rows whose advantages are all 0 have gradients too, of a KL or an entropy bonus."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
-        return with_kl or self.reads_entropy or self.loss.pulls_on_every_token
+        return with_kl or self.reads_entropy or self.loss.affects_every_token
 
     @property
     def reads_entropy(self) -> bool:

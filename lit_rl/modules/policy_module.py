@@ -39,14 +39,14 @@ from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, 
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
-from lit_rl.run_files.settings import values_of
+from lit_rl.run_files.settings import setting_values
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
 from lit_rl.training.precision import add_gradients_to_masters, build_optimizer, masters_of
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.training.ranks import average_gradients, eval_mode, sums_of_gradients
-from lit_rl.training.schedules import measured_states, place_schedule
+from lit_rl.training.schedules import measured_states, schedule_at_step
 from lit_rl.training.strategy import check_strategy
 from lit_rl.training.threads import threads_of_run
 from lit_rl.types import Problem, Sampling
@@ -143,7 +143,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.load_weights()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
-            datamodule.keep_only(self.keep)
+            datamodule.set_problem_filter(self.filter_problems)
         if self.collector.environment.max_turns > 1:
             require_extendable(self.policy.codec, self.trainer)
         self.configure_threads()
@@ -155,7 +155,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         of_run = threads_of_run(self, self.trainer.strategy.root_device, saved)
         self.num_threads = self._threads.enter_context(of_run)
 
-    def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+    def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
         """The problems of a task's split whose prompts leave room to write in."""
         kept = [problem for problem in problems if self.collector.has_room(problem)]
         if len(kept) < len(problems):
@@ -177,7 +177,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def on_fit_start(self) -> None:
         """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
-        self.place_schedule()  # to refuse it before a callback writes; again once the optimizer is restored
+        self.schedule_at_step()  # to refuse it before a callback writes; again once the optimizer is restored
 
     def on_train_start(self) -> None:
         """Stop if the resumed run has already reached its limit; else step the schedule to where the run is."""
@@ -194,16 +194,16 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 f"the run has finished ({count} are done), so nothing is trained: raise model.max_{self.clock.unit}s "
                 "to continue it, or begin another run with a new module in another folder"
             )
-            self.stop_when_over()
+            self.stop_at_limit()
             return
-        self.place_schedule()
+        self.schedule_at_step()
         self.clock.planned = self.clock.limit
         self.log_settings()
         warn_about_learning_rates(self.trainer.optimizers[0])
 
     def log_settings(self) -> None:
         """Give the loggers the settings of this module and its task; TensorBoard has those of ``TensorBoardLayout``."""
-        values = values_of(self.settings())
+        values = setting_values(self.settings())
         others = [one for one in self.loggers if not isinstance(one, TensorBoardLogger)]
         for logger in others if self.trainer.enable_autolog_hparams else ():
             try:
@@ -220,7 +220,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if self.clock.left is not None and bar is not None and bar.total is not None:
             bar.total = min(bar.total, self.clock.left)
 
-    def stop_when_over(self) -> None:
+    def stop_at_limit(self) -> None:
         """End the run at the clock's limit."""
         if self.clock.is_over:
             self.trainer.should_stop = True
@@ -243,7 +243,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Return trained parameters by name: each group has its own gradient norm and can have its own rate."""
         return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
 
-    def settle_rates(self, optimizer: Optimizer) -> None:
+    def set_learning_rates(self, optimizer: Optimizer) -> None:
         """Give groups of parameters learning rates of their own, before a schedule sees them."""
 
     def clip_norm(self, group: str) -> float | None:
@@ -262,7 +262,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
         optimizer = build_or_explain("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
-        self.settle_rates(optimizer)
+        self.set_learning_rates(optimizer)
         if self.update.lr_scheduler is None:
             return optimizer
         schedule = self.build_schedule(optimizer)
@@ -281,10 +281,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         assert self.update.lr_scheduler is not None
         return build_or_explain("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
 
-    def place_schedule(self) -> None:
+    def schedule_at_step(self) -> None:
         """Step the schedule to where the run is: a second fit or a checkpoint may have another one."""
         if self.update.lr_scheduler is not None and not self.clock.is_over:
-            placed = place_schedule(self.build_schedule, self.trainer.optimizers[0], self.clock)
+            placed = schedule_at_step(self.build_schedule, self.trainer.optimizers[0], self.clock)
             if placed is not None:
                 self.trainer.strategy.lr_scheduler_configs[0].scheduler = placed
 
@@ -376,7 +376,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                     self.progress.enter("rewarding")
                     rewards[name] = self.rewards(rollout.completions, rollout.judgements)
         self.progress.end()
-        return Evaluated(rollouts, rewards, self.collector.judge_silence(batch))
+        return Evaluated(rollouts, rewards, self.collector.judge_empty_programs(batch))
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
@@ -437,7 +437,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """All weights but frozen base weights, which the configuration can rebuild."""
         state: dict[str, Any] = super().state_dict(*args, **kwargs)
         frozen = {name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad}
-        dropped = {name for name in frozen if not self.policy.keeps(name)}
+        dropped = {name for name in frozen if not self.policy.saves_frozen(name)}
         # Scales of a 4-bit weight are named after it: base.weight.absmax goes with base.weight.
         return {
             name: value
@@ -451,7 +451,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def prepare_to_load(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Make room for what a checkpoint holds, and check whether it is of this model."""
-        self.policy.make_room(shapes.keys())
+        self.policy.prepare_for_weights(shapes.keys())
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
         wrong = [name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name)]
         if wrong:

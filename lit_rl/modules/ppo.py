@@ -181,7 +181,7 @@ class PPO(RolloutModule):
         policy = [p for p in self.policy.parameters() if p.requires_grad and id(p) not in of_critic]
         return {"policy": policy, "critic": critic}
 
-    def settle_rates(self, optimizer: Optimizer) -> None:
+    def set_learning_rates(self, optimizer: Optimizer) -> None:
         for group in optimizer.param_groups:
             if group.get("name") == "critic":
                 group["lr"] = self.critic_update.learning_rate or max(group["lr"], MIN_CRITIC_RATE)

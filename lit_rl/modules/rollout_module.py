@@ -33,9 +33,9 @@ from lit_rl.modules.minibatches import (
     require_unfiltered,
     zero_weight_row,
 )
-from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Logprobs, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.rollout_metrics import measure_entropy, measure_resampled, metrics_of_rollout
+from lit_rl.modules.rollout_metrics import add_entropy, add_resampled_share, metrics_of_rollout
 from lit_rl.modules.settings import EvaluationConfig, UpdateConfig
 from lit_rl.modules.setup_check import task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
@@ -99,7 +99,7 @@ class RolloutModule(PolicyModule):
     """
 
     samples_to_train = True
-    kl_in: ClassVar[KLPlace] = "loss"
+    kl_in: ClassVar[KLPlacement] = "loss"
     """Place of the KL to the reference unless the objective sets one."""
     sampling: Sampling
     update: UpdateConfig
@@ -139,7 +139,7 @@ class RolloutModule(PolicyModule):
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
         objective.check(update.aggregate)
         _require_samples_and_correction(collect, objective, sampling)
-        if name := objective.compares_with_sampler:
+        if name := objective.uses_sampler_logprobs:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobReader(policy, objective, update, sampling)
@@ -187,7 +187,7 @@ class RolloutModule(PolicyModule):
             row_mask: [N] bool, rows that count in the loss.
             advantages: [N, T].
         """
-        if self.objective.pulls_on_every_token:
+        if self.objective.affects_every_token:
             return row_mask
         return row_mask & (advantages != 0).any(-1)
 
@@ -225,7 +225,7 @@ class RolloutModule(PolicyModule):
         seconds = self.progress.end()
         self.finish_rollout()
         means.merge(before)
-        means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.found, seconds, self.progress))
+        means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
         metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
 
@@ -277,7 +277,7 @@ class RolloutModule(PolicyModule):
             return None
         if trainer.max_steps != -1 and trainer.global_step + self.update.steps >= trainer.max_steps:
             return None
-        epoch, problems = trainer.train_dataloader.following(trainer.num_training_batches)
+        epoch, problems = trainer.train_dataloader.next_batch(trainer.num_training_batches)
         ends = trainer.max_epochs not in (None, -1) and epoch >= trainer.max_epochs
         return None if ends else problems
 
@@ -286,7 +286,7 @@ class RolloutModule(PolicyModule):
         self.step_schedule()
         self.clock.count += 1
         self.logprobs.refresh_reference(self.clock.count)
-        self.stop_when_over()
+        self.stop_at_limit()
 
     # -- the update ----------------------------------------------------------------------------------------
 
@@ -386,7 +386,7 @@ class RolloutModule(PolicyModule):
             means.add_sum("policy/updates_behind", sum(ages), len(ages))
         if not self.objective.reads_entropy:  # a bonus computes it anyway
             key = StreamKey(self.seed, "entropy", self.clock.count)
-            measure_entropy(means, self.policy, completions, self.sampling.temperature, key)
+            add_entropy(means, self.policy, completions, self.sampling.temperature, key)
         return means
 
     def log_rollout(
@@ -404,10 +404,10 @@ class RolloutModule(PolicyModule):
         """
         means.merge(self.algorithm_metrics(batch, rollout, experience))
         if self.collector.settings.max_resamples:
-            measure_resampled(means, batch, rollout)
-        if not max_over_ranks(int("logprobs" in self.trace.found), self.device):
+            add_resampled_share(means, batch, rollout)
+        if not max_over_ranks(int("logprobs" in self.trace.recorded), self.device):
             if self.collector.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
-                self.collector.compare(rollout.completions, self.sampling)
+                self.collector.measure_gap(rollout.completions, self.sampling)
             means.merge(self.collector.gap)
         update_seconds = time.perf_counter() - collected
         tokens = float(rollout.completions.completion_mask.sum())
@@ -492,7 +492,7 @@ class RolloutModule(PolicyModule):
 
 def _require_samples_and_correction(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:
     """Require a correction with staleness, and groups of two or more with resampling."""
-    if collect.staleness and not objective.compares_with_sampler:
+    if collect.staleness and not objective.uses_sampler_logprobs:
         raise UsageError(
             "staleness 1 trains on rows that older weights sampled, and nothing in the objective makes up for that: "
             "set objective.correction, such as lit_rl.math.losses.TruncatedWeights, or staleness to 0"

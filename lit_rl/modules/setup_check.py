@@ -180,7 +180,7 @@ def require_playable_problems(environment: Environment, trainer: pl.Trainer, sta
     """
     for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
         problems = of.problems(split)
-        reasons = [environment.refusal(problem) for problem in problems]
+        reasons = [environment.reason_unplayable(problem) for problem in problems]
         refused = [reason for reason in reasons if reason]
         if refused and len(refused) == len(problems):
             raise UsageError(refused[0])

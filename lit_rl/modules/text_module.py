@@ -115,17 +115,17 @@ class TextModule(PolicyModule):
     def texts(self, problem: Problem) -> tuple[str, ...]:
         """The G given texts of a problem; none if it has no text to learn from."""
 
-    def encoded(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
+    def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
         """Ids of a problem's texts; of one that certainly has room none."""
-        given = self.policy.codec.given
+        given = self.policy.codec.encode_completion
         return [given(text)[0] if len(text.encode()) + _MORE_TOKENS > room else () for text in self.texts(problem)]
 
-    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+    def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         """Return whether something to learn is left of texts that were cut to these ids."""
         return True
 
     @abstractmethod
-    def share(self, completions: Completions) -> Tensor:
+    def denominator_part(self, completions: Completions) -> Tensor:
         """Return these rows' part of the losses' divisor; parts add up over rows and ranks."""
 
     @abstractmethod
@@ -139,8 +139,8 @@ class TextModule(PolicyModule):
 
     # -- texts that do not fit -------------------------------------------------------------------------------
 
-    def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
-        kept = super().keep(problems, task, split)
+    def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+        kept = super().filter_problems(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept
         found = {problem.task_id: self.count_truncated(problem) for problem in kept}
@@ -150,31 +150,31 @@ class TextModule(PolicyModule):
         number, total = sum(cut.values()), sum(len(self.texts(problem)) for problem in kept)
         if not number:
             return kept
-        told = (
+        text = (
             f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, are longer "
             f"than the policy's {self.policy.codec.max_positions} positions leave room for after their prompts"
         )
         if number == total and split == "train":
-            raise UsageError(f"{told}: take a policy with more positions, or shorten them")
+            raise UsageError(f"{text}: take a policy with more positions, or shorten them")
         teach = [problem for problem in kept if found[problem.task_id][1]]
         left = f"; {len(kept) - len(teach)} {self.nothing_left} are left out" if len(teach) < len(kept) else ""
-        rank_zero_info(f"{told}, and are cut there{left}")
+        rank_zero_info(f"{text}, and are cut there{left}")
         return teach
 
     def count_truncated(self, problem: Problem) -> tuple[int, bool]:
         """Return how many texts of a problem are cut, and whether something to learn is left."""
-        room = self.policy.codec.room(len(self.policy.codec.encode(problem)))
-        ids = self.encoded(problem, room)
+        room = self.policy.codec.max_completion_tokens(len(self.policy.codec.encode(problem)))
+        ids = self.encode_if_long(problem, room)
         cut = sum(len(one) > room for one in ids)
-        return cut, not cut or self.teaches(problem, [one[:room] for one in ids])
+        return cut, not cut or self.has_target_tokens(problem, [one[:room] for one in ids])
 
     # -- one update ------------------------------------------------------------------------------------------
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         self.progress.begin("training")
         self.progress.enter("updating")
-        completions, group = self.given(batch)
-        denominator = sum_over_ranks(self.share(completions)) / world_size()
+        completions, group = self.as_completions(batch)
+        denominator = sum_over_ranks(self.denominator_part(completions)) / world_size()
         microbatches = self.microbatches(completions, group)
         means = Means()
         self.progress.updates, self.progress.parts = 1, len(microbatches)
@@ -183,7 +183,7 @@ class TextModule(PolicyModule):
             loss, metrics = self.loss(piece, denominator)
             self.require_finite("loss", float(loss.detach()))
             self.manual_backward(loss, last=piece is microbatches[-1])
-            means.add(metrics, count=float(self.share(piece)))
+            means.add(metrics, count=float(self.denominator_part(piece)))
             means.add_sum("loss", loss, 1 / len(microbatches))
             self.progress.part += 1
         for problem in batch:  # those of a loader without a task are not known yet
@@ -203,12 +203,12 @@ class TextModule(PolicyModule):
         self.log_dict(norms | timed, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
         self.step_plateau(named)
-        self.stop_when_over()
+        self.stop_at_limit()
 
     def evidence(self) -> Evidence:
         return evidence_of_completions(self.piece) if self.piece is not None else {}
 
-    def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
+    def as_completions(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as N completions, and G."""
         texts = [self.texts(problem) for problem in problems]
         if not all(texts):
@@ -238,7 +238,7 @@ class TextModule(PolicyModule):
         shown = [problem for problem in batch if self.texts(problem)]
         with torch.no_grad(), eval_mode(self.policy):
             for piece, counts in self.validation_microbatches(shown):
-                count = self.share(piece)
+                count = self.denominator_part(piece)
                 loss, metrics = self.loss(piece, count)
                 if counts:
                     means.add(metrics | {"loss": loss}, count=float(count))
@@ -249,11 +249,11 @@ class TextModule(PolicyModule):
 
         A rank that has fewer joins in with a text of another: a sharded policy is gathered by all ranks together.
         """
-        microbatches = self.microbatches(*self.given(shown)) if shown else []
+        microbatches = self.microbatches(*self.as_completions(shown)) if shown else []
         texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
         missing = max_over_ranks(len(microbatches), self.device) - len(microbatches)
         yield from ((piece, True) for piece in microbatches)
-        yield from ((self.given(texts[:1])[0], False) for _ in range(missing))
+        yield from ((self.as_completions(texts[:1])[0], False) for _ in range(missing))
 
     def evaluate_by_execution(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:
         """Evaluation by execution, as every module does it."""

@@ -34,7 +34,7 @@ def with_interval(share: float, count: float | None) -> str:
     return f"{share:.3f} ({low:.3f} to {high:.3f})"
 
 
-class Change(NamedTuple):
+class MetricChange(NamedTuple):
     """One number at its first and at its last measurement.
 
     Args:
@@ -52,16 +52,16 @@ class Change(NamedTuple):
     by_tenths: bool = False
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def first_and_last(self) -> tuple[float, float]:
         """The first value and the last."""
         values = [value for _, value in self.curve]
         tenth = max(1, len(values) // 10) if self.by_tenths else 1
         return sum(values[:tenth]) / tenth, sum(values[-tenth:]) / tenth
 
     @property
-    def says(self) -> str:
+    def direction(self) -> str:
         """``rose`` or ``fell``; by less than chance explains, ``did not change measurably``."""
-        first, last = self.ends
+        first, last = self.first_and_last
         if self.num_problems:  # Newcombe's interval of a difference of two shares
             lows, highs = zip(*(wilson_interval(share, self.num_problems) for share in (first, last)), strict=True)
             down, up = last - lows[1], highs[1] - last
@@ -73,29 +73,29 @@ class Change(NamedTuple):
 
     def sentence(self, clock: str) -> str:
         """From what to what it changed, and between which measurements."""
-        first, last = (with_interval(value, self.num_problems) for value in self.ends)
+        first, last = (with_interval(value, self.num_problems) for value in self.first_and_last)
         of = f" of {self.num_problems:.0f} problems" if self.num_problems else ""
         (begin, _), (end, _) = self.curve[0], self.curve[-1]
         if len(self.curve) == 1:
             return f"{self.label} was measured once: {first}{of} after {clock} {end}"
         if self.by_tenths:
-            return f"{self.label} {self.says} from {first} to {last}, means of the first and the last tenth of the run"
+            return f"{self.label} {self.direction} from {first} to {last}, means of the first and last tenth of the run"
         since = f"after {clock} {begin}" if begin else "before training"
-        return f"{self.label} {self.says} from {first} {since} to {last}{of} after {clock} {end}"
+        return f"{self.label} {self.direction} from {first} {since} to {last}{of} after {clock} {end}"
 
 
-def validation_changes(run: Run) -> list[Change]:
+def validation_changes(run: Run) -> list[MetricChange]:
     """Metrics of validation, the main sampling first; if none was measured before training, also one of training."""
     found = []
-    for sampling, measure in run.measures.items():
+    for sampling, measure in run.validation_measures.items():
         name, problems = f"val/{sampling}/{measure}", run.curves.get(f"val/{sampling}/num_problems")
         count = problems[-1][1] if problems and measure == "pass@1" else None
-        found.append(Change(name, f"{sampling} {measure}", run.curves[name], count))
+        found.append(MetricChange(name, f"{sampling} {measure}", run.curves[name], count))
     losses = (name for name in run.curves if name.startswith("val") and name.endswith("/loss"))
-    found += [Change(name, name, run.curves[name]) for name in losses]
+    found += [MetricChange(name, name, run.curves[name]) for name in losses]
     if not any(len(one.curve) > 1 and not one.curve[0][0] for one in found):
         trained = [name for name in _IN_TRAINING if name in run.curves][:1]
-        found += [Change(name, f"{name} of training", run.curves[name], by_tenths=True) for name in trained]
+        found += [MetricChange(name, f"{name} of training", run.curves[name], by_tenths=True) for name in trained]
     return found
 
 
@@ -106,7 +106,7 @@ def learning_verdict(run: Run) -> str:
         return f"nothing that shows learning was recorded. Cost: {', '.join(run_cost(run))}"
     told = [found[0], *(one for one in found[1:] if one.by_tenths)]
     sentences = "; ".join(one.sentence(run.clock) for one in told)
-    verdict = {"rose": "learned: ", "fell": "got worse: "}.get(found[0].says, "no sign of learning: ")
+    verdict = {"rose": "learned: ", "fell": "got worse: "}.get(found[0].direction, "no sign of learning: ")
     if not found[0].num_problems or len(told) > 1 or len(found[0].curve) == 1:  # the numbers alone do not tell
         verdict = ""
     late = "; --validate_first true measures before training" if len(told) > 1 else ""

@@ -30,21 +30,21 @@ _KNOWN = (
 """Beginnings of metrics of a sampling that its line has, or that only the logs have."""
 
 
-def head_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
+def run_header(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     """The method, policy and task, the devices, the batch of a rollout or update, and where the run logs."""
     task, ranks = trainer.datamodule, trainer.world_size  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
     device = f"{trainer.accelerator.__class__.__name__.removesuffix('Accelerator').lower()} x {ranks}"
     what = f"{version('lit-rl')}   {type(module).__name__}{on}   {device}   seed {module.seed}"
-    rows = [("lit-rl", what), ("policy", policy_of(module))]
+    rows = [("lit-rl", what), ("policy", describe_policy_size(module))]
     if batch := getattr(task, "batch_size", 0) * ranks:
         samples = module.sampling and module.sampling.num_samples
         each = f" x {samples} = {batch * samples} completions a rollout" if samples else " an update"
         rows.append(("batch", f"{batch} problems{each}"))
-    return [*rows, *logs_of(trainer)]
+    return [*rows, *log_folder_rows(trainer)]
 
 
-def policy_of(module: TrainedModule) -> str:
+def describe_policy_size(module: TrainedModule) -> str:
     """The policy's source and size."""
     parameters = list(module.policy.parameters())
     total, trained = (sum(p.numel() for p in some) for some in (parameters, [p for p in parameters if p.requires_grad]))
@@ -53,7 +53,7 @@ def policy_of(module: TrainedModule) -> str:
     return f"{source}   {_short_number(total)} parameters{share}"
 
 
-def logs_of(trainer: pl.Trainer) -> Rows:
+def log_folder_rows(trainer: pl.Trainer) -> Rows:
     """Return TensorBoard's folder and command, if the run logs there; communicates with no other rank."""
     folders = [Path(logger.log_dir) for logger in tensorboard_loggers(trainer)][:1]
     return [("logs", f"{relative_path(one)}   tensorboard --logdir {quoted_path(one.parent)}") for one in folders]
@@ -66,17 +66,19 @@ def tensorboard_loggers(trainer: pl.Trainer) -> list[TensorBoardLogger]:
 
 def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapping[str, float]) -> Rows:
     """The policy, a line for each sampling, other metrics, and where the numbers are."""
-    rows = [("policy", policy_of(module))]
+    rows = [("policy", describe_policy_size(module))]
     if trainer.ckpt_path:
         rows.append(("checkpoint", str(trainer.ckpt_path)))
     prefixes = [name.removesuffix(_COUNT) for name in metrics if name.endswith(_COUNT)]
-    rows += [(short_name(prefix), line_of(module, prefix, metrics)) for prefix in prefixes]
+    rows += [(short_metric_name(prefix), sampling_line(module, prefix, metrics)) for prefix in prefixes]
     in_lines = tuple(f"{prefix}/{name}" for prefix in prefixes for name in _KNOWN)
-    rows += [(short_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(in_lines)]
-    return [*rows, *logs_of(trainer)]
+    rows += [
+        (short_metric_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(in_lines)
+    ]
+    return [*rows, *log_folder_rows(trainer)]
 
 
-def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) -> str:
+def sampling_line(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) -> str:
     """pass@k with its 95% interval, mean reward, how many problems, and how programs ended."""
     own = {name.removeprefix(f"{prefix}/"): v for name, v in metrics.items() if name.startswith(f"{prefix}/")}
     passes = [name for name in own if name.startswith("pass@") and "/" not in name]
@@ -94,7 +96,7 @@ def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) ->
     return "   ".join(part for part in parts if part)
 
 
-def short_name(name: str) -> str:
+def short_metric_name(name: str) -> str:
     """``greedy pass@1`` of ``val/greedy/pass@1``."""
     return name.removeprefix("val/").replace("/", " ")
 

@@ -64,13 +64,13 @@ class Run:
             episodes.setdefault(one.rule, []).append(one)
         found = []
         for of_rule in episodes.values():
-            told = [one.when for one in of_rule]
-            several = told if len(told) < 4 else [told[0], "...", told[-1]]
-            found.append((of_rule[-1], told[0] if len(told) == 1 else f"{len(told)} times: {', '.join(several)}"))
+            times = [one.when for one in of_rule]
+            several = times if len(times) < 4 else [times[0], "...", times[-1]]
+            found.append((of_rule[-1], times[0] if len(times) == 1 else f"{len(times)} times: {', '.join(several)}"))
         return found
 
     @property
-    def measures(self) -> dict[str, str]:
+    def validation_measures(self) -> dict[str, str]:
         """Metric of each validation sampling: pass@1 or, without programs, the mean reward.
 
         By the sampling's name, with the task in front where there are several.

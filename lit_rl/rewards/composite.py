@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.rewards.token_credit import Parts, TokenCredit, utf8
+from lit_rl.rewards.token_credit import CreditParts, TokenCredit, utf8
 from lit_rl.signature_check import FiniteFloat, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
@@ -85,9 +85,9 @@ class Composite(TypedArguments):
             reason = self._failure(of_row)
             if reason is not None:
                 reasons[i] = reason
-            reward, parts = self._row(of_row, places) if reason is None else (0.0, places.parts([]))
+            reward, parts = self._row(of_row, places) if reason is None else (0.0, places.split_scores([]))
             rewards.append(reward)
-            credit[i] = places.spread(parts)
+            credit[i] = places.spread_evenly(parts)
             decided[i] = parts.decided
         device = completions.completion_mask.device
         valid = [i not in reasons for i in range(len(rewards))]
@@ -107,13 +107,13 @@ class Composite(TypedArguments):
                 return f"{term.name}: {score.reason or 'no value'}"
         return None
 
-    def _row(self, scores: list[TermScore], places: TokenCredit) -> tuple[float, Parts]:
+    def _row(self, scores: list[TermScore], places: TokenCredit) -> tuple[float, CreditParts]:
         """Clipped reward of one row and its parts."""
         counted = [(t.weight, s) for t, s in zip(self.terms, scores, strict=True) if t.weight and s.value is not None]
         # The reward is summed from the values, never from the parts: equal values must give equal rewards to
         # the last bit, since groups of equal rewards are recognised by equality.
         total = math.fsum(weight * (score.value or 0.0) for weight, score in counted)
-        parts = places.parts(counted)
+        parts = places.split_scores(counted)
         reward = min(max(total, self.low), self.high)
         if reward == total:
             return total, parts

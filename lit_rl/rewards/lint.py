@@ -27,7 +27,7 @@ _START: Final = {"row": 1, "column": 1}
 _NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location": _START}
 
 
-class _RuffEndedBadly(ValueError):
+class _RuffFailed(ValueError):
     """Ruff ended with an error: one of its sources may be the reason."""
 
 
@@ -101,7 +101,7 @@ class LintReward(RewardTerm):
         try:
             findings |= self._findings(sources)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, _RuffEndedBadly | json.JSONDecodeError) and len(sources) > 1:
+            if isinstance(error, _RuffFailed | json.JSONDecodeError) and len(sources) > 1:
                 half = len(sources) // 2
                 self._lint(sources[:half], findings, failed)
                 self._lint(sources[half:], findings, failed)
@@ -116,7 +116,7 @@ class LintReward(RewardTerm):
                 Path(folder, f"program_{number}.py").write_bytes(source.encode())
             done = self._run(folder)
         if done.returncode:
-            raise _RuffEndedBadly(done.stderr or f"exit code {done.returncode}")
+            raise _RuffFailed(done.stderr or f"exit code {done.returncode}")
         for finding in json.loads(done.stdout):
             number = int(Path(finding["filename"]).stem.removeprefix("program_"))
             found[sources[number]].append(finding)

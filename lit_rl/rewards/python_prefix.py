@@ -83,9 +83,11 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
     if not prefix and _parses(source):
         return None
     found = lexemes(source)
-    tested = found[:-1] if prefix and found and _may_grow(source, found[-1]) else found
-    viable = not tested or _viable(source, tested[-1])  # then all before it are
-    index = len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _viable(source, lexeme))
+    tested = found[:-1] if prefix and found and _is_extendable(source, found[-1]) else found
+    viable = not tested or _is_viable_prefix(source, tested[-1])  # then all before it are
+    index = (
+        len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _is_viable_prefix(source, lexeme))
+    )
     before = index - 1
     while before >= 0 and tested[before].kind == "string":
         before -= 1
@@ -105,7 +107,7 @@ def _parses(source: str) -> bool:
     return _error(source, ast.PyCF_ONLY_AST) is None
 
 
-def _viable(source: str, lexeme: Lexeme) -> bool:
+def _is_viable_prefix(source: str, lexeme: Lexeme) -> bool:
     ending = "" if lexeme.kind == "newline" else _GOES_ON
     error = _error(source[: lexeme.end] + ending, _PREFIX_FLAGS)
     return error is None or (isinstance(error, SyntaxError) and error.msg == "incomplete input")
@@ -122,7 +124,7 @@ def _error(source: str, flags: int) -> Exception | None:
     return None
 
 
-def _may_grow(source: str, last: Lexeme) -> bool:
+def _is_extendable(source: str, last: Lexeme) -> bool:
     """Return whether more text could make another token of the last one."""
     text = source[last.start : last.end]
     if last.end < len(source) or text in _CLOSED:

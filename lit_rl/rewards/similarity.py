@@ -68,11 +68,11 @@ class BleuReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
         self.setup()
-        likeness = cache(self._likeness)  # equal programs are common in a group, and each takes milliseconds
+        likeness = cache(self._sentence_bleu)  # equal programs are common in a group, and each takes milliseconds
         compared = map(_compared, judgements)
         return [NO_REFERENCE if texts is None else TermScore(likeness(*texts)) for texts in compared]
 
-    def _likeness(self, program: str, references: tuple[str, ...]) -> float:
+    def _sentence_bleu(self, program: str, references: tuple[str, ...]) -> float:
         if not program.strip():
             return 0.0
         # sacrebleu's rounding can leave 100.00000000000004 for equal texts

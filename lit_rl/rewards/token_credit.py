@@ -196,7 +196,7 @@ def texts_and_judgements(completions: Completions, judgements: Sequence[Judgemen
 _ROUNDING = 1e-12
 
 
-class Parts(NamedTuple):
+class CreditParts(NamedTuple):
     """A completion's reward before it is put on tokens.
 
     Args:
@@ -209,9 +209,9 @@ class Parts(NamedTuple):
     decided: Tensor
     rest: float
 
-    def scaled(self, factor: float) -> Parts:
+    def scaled(self, factor: float) -> CreditParts:
         """These parts times a factor, but for what was decided before it was known that they would be scaled."""
-        return Parts(self.flagged * factor, self.decided, self.rest * factor)
+        return CreditParts(self.flagged * factor, self.decided, self.rest * factor)
 
 
 class _Portion(NamedTuple):
@@ -251,29 +251,29 @@ class TokenCredit:
         self._tokens = own + start
         self._starts, self._ends = spans.starts.index_select(0, own), spans.ends.index_select(0, own)
         self._length = len(mask)
-        self._everywhere = _positions(said) + start
-        self._turns = turns or [(start, int(self._everywhere[-1]) + 1 if len(self._everywhere) else start)]
+        self._on_all_ranks = _positions(said) + start
+        self._turns = turns or [(start, int(self._on_all_ranks[-1]) + 1 if len(self._on_all_ranks) else start)]
         inside = self.flagged(program.start, program.end) if program and program.end > program.start else own[:0]
-        self.evenly = inside if len(inside) else self._everywhere
+        self.evenly = inside if len(inside) else self._on_all_ranks
 
     def flagged(self, start: int, end: int) -> Tensor:
         """Columns of the tokens that overlap bytes ``start`` to ``end``; for an empty place the token at its byte."""
         first, after = self._flagged(integers([start]), integers([end]))
         return self._tokens[int(first) : int(after)]
 
-    def parts(self, scores: Sequence[tuple[float, TermScore]]) -> Parts:
+    def split_scores(self, scores: Sequence[tuple[float, TermScore]]) -> CreditParts:
         """Split a sum of terms into parts at their tokens, parts at the tokens that decided them, and the rest."""
         rest = [weight * (score.value or 0.0) for weight, score in scores]
         flagged, decided = torch.zeros(2, self._length, dtype=torch.float64)
         places = self._places(scores)
         if places:
-            has_tokens = self._put(places, flagged, decided)
+            has_tokens = self._add_amounts(places, flagged, decided)
             rest += [-place.amount for place, found in zip(places, has_tokens, strict=True) if found]
         left = math.fsum(rest)
         covered = abs(left) <= _ROUNDING * math.fsum(map(abs, rest))
-        return Parts(flagged, decided, 0.0 if covered else left)
+        return CreditParts(flagged, decided, 0.0 if covered else left)
 
-    def spread(self, parts: Parts) -> Tensor:
+    def spread_evenly(self, parts: CreditParts) -> Tensor:
         """[T] credit: parts with places on their tokens, and the rest evenly over the program."""
         count = len(self.evenly)
         each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)
@@ -288,7 +288,7 @@ class TokenCredit:
                 places.append(_Portion(first, after, weight * value, is_turn=True))
         return places
 
-    def _put(self, places: Sequence[_Portion], flagged: Tensor, decided: Tensor) -> list[bool]:
+    def _add_amounts(self, places: Sequence[_Portion], flagged: Tensor, decided: Tensor) -> list[bool]:
         """Add the amounts of places to their tokens; False for a place that has none."""
         starts, ends = integers(place.start for place in places), integers(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
@@ -316,8 +316,8 @@ class TokenCredit:
     def _deciding(self, starts: Tensor, needed: Tensor) -> Tensor:
         """[S] the tokens after those that overlap bytes: these may still have gone on. The last for ``ALL_TEXT``."""
         last = self._tokens[self._flagged(starts, needed)[1] - 1]
-        following = torch.searchsorted(self._everywhere, last, right=True).clamp(max=len(self._everywhere) - 1)
-        return self._everywhere[torch.where(needed == ALL_TEXT, len(self._everywhere) - 1, following)]
+        following = torch.searchsorted(self._on_all_ranks, last, right=True).clamp(max=len(self._on_all_ranks) - 1)
+        return self._on_all_ranks[torch.where(needed == ALL_TEXT, len(self._on_all_ranks) - 1, following)]
 
 
 def _positions(flags: Tensor) -> Tensor:

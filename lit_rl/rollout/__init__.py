@@ -28,6 +28,6 @@ if TYPE_CHECKING:
     from lit_rl.rollout.sampler_check import SamplerMismatchError as SamplerMismatchError
     from lit_rl.rollout.sampling_loop import PendingRollout as PendingRollout
     from lit_rl.rollout.sampling_loop import restore_rows as restore_rows
-    from lit_rl.rollout.sampling_loop import write_rows as write_rows
+    from lit_rl.rollout.sampling_loop import sample_rows as sample_rows
 
 __getattr__, __dir__, __all__ = load_when_used(__name__, __file__)

@@ -59,7 +59,7 @@ def describe_attempt(attempt: Attempt, language: str) -> str:
     return _ADDRESS.sub("0x...", "\n".join(filter(None, parts)))
 
 
-def in_one_line(attempt: Attempt, language: str) -> str:
+def one_line_feedback(attempt: Attempt, language: str) -> str:
     """The failing case as ``f(3): 5, not 6``, or the first line of :func:`describe_attempt` if no case is known."""
     case = None if attempt.outcome is None else attempt.outcome.failed_case
     if attempt.outcome is None or case is None or not case.call:
@@ -203,7 +203,7 @@ def feedback_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
     return {
         "feedback": feedback,
         "comment": "\n".join((mark + line).rstrip() for line in feedback.split("\n")),
-        "case": in_one_line(attempt, language),
+        "case": one_line_feedback(attempt, language),
         "program_prefix": problem.program_prefix if problem.continues_program else "",
     }
 

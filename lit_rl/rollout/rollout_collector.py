@@ -29,7 +29,7 @@ from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
-from lit_rl.rollout.sampling_loop import PendingRollout, StoredRow, restore_rows, write_rows
+from lit_rl.rollout.sampling_loop import PendingRollout, StoredRow, restore_rows, sample_rows
 from lit_rl.signature_check import NonNegativeInt, Share, typed_group
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
@@ -108,7 +108,7 @@ class RolloutCollector:
         self.known_rows: Mapping[str, Sequence[StoredRow]] = {}
         """Rows that an earlier start sampled, by what for, such as ``predict``; the same on all ranks."""
         self._stored: dict[str, Any] | None = None  # rows of all ranks, as loaded from a checkpoint
-        self._silence: dict[str, Future[Outcome]] = {}
+        self._empty_outcomes: dict[str, Future[Outcome]] = {}
         self._stays_open = False
         self._compared: int | None = None
         self._warned_of_gap = False
@@ -140,7 +140,7 @@ class RolloutCollector:
     def has_room(self, problem: Problem) -> bool:
         """Return whether a problem's prompt leaves room to write, by the policy's and the environment's limits."""
         codec, unlimited = self.policy.codec, self.environment.max_row_tokens is None
-        return codec.fits(problem) and (unlimited or self.environment.leaves_room(len(codec.encode(problem))))
+        return codec.has_room(problem) and (unlimited or self.environment.leaves_room(len(codec.encode(problem))))
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
@@ -151,12 +151,12 @@ class RolloutCollector:
         """
         if key.purpose in self.known_rows:
             known = self._as_pending(self.known_rows[key.purpose], problems, sampling)
-            if self._everywhere(known is not None) and known is not None:
+            if self._on_all_ranks(known is not None) and known is not None:
                 known.judge_again(self.runner)
                 return known.finish(self.progress)
         rollout = self._write(problems, sampling, key).finish(self.progress)
         if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
-            self.compare(rollout.completions, sampling)
+            self.measure_gap(rollout.completions, sampling)
         return rollout
 
     def collect_training(
@@ -188,9 +188,9 @@ class RolloutCollector:
         self.pending = None if following is None else self._write_ahead(following, sampling, number + 1)
         return pending.finish(self.progress)
 
-    def _everywhere(self, fits: bool) -> bool:
+    def _on_all_ranks(self, is_ready: bool) -> bool:
         """Return whether something fits on every rank."""
-        return not max_over_ranks(int(not fits), self.policy.device)
+        return not max_over_ranks(int(not is_ready), self.policy.device)
 
     def _as_pending(
         self, rows: Sequence[StoredRow], problems: Sequence[Problem], sampling: Sampling
@@ -203,12 +203,12 @@ class RolloutCollector:
 
     def _write(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
         policy, engine, runner = self.policy, self.engine, self.runner
-        return write_rows(policy, engine, runner, problems, sampling, key, self.environment, self.progress)
+        return sample_rows(policy, engine, runner, problems, sampling, key, self.environment, self.progress)
 
     def _write_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
         pending = self._write(problems, sampling, StreamKey(self.seed, _TRAIN, number))
         if not self.engine.shares_weights:
-            self.compare(pending.completions(), sampling)
+            self.measure_gap(pending.completions(), sampling)
         return pending
 
     def _resample(
@@ -241,8 +241,8 @@ class RolloutCollector:
         # A checkpoint's rows, if they are of this rollout and sampled with the present settings.
         if pending is None and stored and (stored["rollout"], stored["sampling"]) == (number, asdict(sampling)):
             pending = self._as_pending(stored["rows"], batch, sampling)
-        fits = pending is not None and pending.task_ids == [problem.task_id for problem in batch]
-        if self._everywhere(fits) and pending is not None:
+        is_ready = pending is not None and pending.task_ids == [problem.task_id for problem in batch]
+        if self._on_all_ranks(is_ready) and pending is not None:
             pending.judge_again(self.runner)
             return pending
         if expected:
@@ -267,7 +267,7 @@ class RolloutCollector:
 
     # -- besides rollouts ----------------------------------------------------------------------------------
 
-    def compare(self, completions: Completions, sampling: Sampling) -> None:
+    def measure_gap(self, completions: Completions, sampling: Sampling) -> None:
         """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together."""
         if (check := self.settings.sampler_check) is None:
             return
@@ -278,17 +278,18 @@ class RolloutCollector:
             self.gap, is_large = check_gap(check, self.policy, completions.select(fresh), sampling, warn=warn)
         self._warned_of_gap |= is_large
 
-    def judge_silence(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
+    def judge_empty_programs(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
         """Judge the empty program under checks with stages, once per problem: the score of an empty answer.
 
         Infrastructure failures are left out, and judged again when the problem is sampled again.
         """
         staged = [problem for problem in problems if problem.check.stages]
         for problem in staged:
-            if problem.task_id not in self._silence and self.runner is not None:
-                self._silence[problem.task_id] = self.runner.submit("", problem.check)
-        outcomes = {p.task_id: self._silence[p.task_id].result() for p in staged if p.task_id in self._silence}
+            if problem.task_id not in self._empty_outcomes and self.runner is not None:
+                self._empty_outcomes[problem.task_id] = self.runner.submit("", problem.check)
+        known = self._empty_outcomes
+        outcomes = {p.task_id: known[p.task_id].result() for p in staged if p.task_id in known}
         lost = [name for name, one in outcomes.items() if one.verdict is Verdict.INFRASTRUCTURE_FAILURE]
         for name in lost:
-            del self._silence[name], outcomes[name]
+            del self._empty_outcomes[name], outcomes[name]
         return outcomes

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from lit_rl.engines.engine import Engine, Session, check_answer
+from lit_rl.engines.engine import Engine, Session, check_generation
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
@@ -152,10 +152,10 @@ def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) ->
 def _turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:
     """The turn of these ids, from a column of the completion on."""
     text, token_bytes = codec.decode(tuple(ids), reason, row.problem.stop_strings)
-    return Turn(start, start + len(ids), text, token_bytes, reason, codec.ends_in_thought(row.before(start)))
+    return Turn(start, start + len(ids), text, token_bytes, reason, codec.ends_in_thought(row.ids_before(start)))
 
 
-def write_rows(
+def sample_rows(
     policy: Policy,
     engine: Engine,
     runner: ProgramRunner | None,
@@ -190,7 +190,7 @@ def write_rows(
                 f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, and max_row_tokens of "
                 f"{type(environment).__name__} is {environment.max_row_tokens}: raise it, or leave the problem out"
             )
-        turns = 1 if environment.refusal(problem) else environment.max_turns
+        turns = 1 if environment.reason_unplayable(problem) else environment.max_turns
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
     with engine.session(policy, sampling) as session:
         loop = _Loop(policy.codec, session, Judge(runner), sampling, key, environment, conversations, progress)
@@ -272,7 +272,7 @@ class _Loop:
 
     def append_turn(self, generation: Generation) -> None:
         """Append a finished turn to its row and start its program."""
-        check_answer(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
+        check_generation(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
         conversation = self.conversations[generation.row]
         problem = conversation.problem
         turn = _turn(conversation, len(conversation.ids), generation.ids, generation.reason, self.codec)
@@ -301,7 +301,7 @@ class _Loop:
         if not message:
             return False
         limit = self.environment.max_message_tokens
-        message = message if limit is None else self.codec.shorten(message, limit)
+        message = message if limit is None else self.codec.truncate_middle(message, limit)
         last = conversation.turns[-1]
         ids = self.codec.extend(
             conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message

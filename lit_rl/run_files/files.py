@@ -26,10 +26,10 @@ from lit_rl.run_files.records import (
     Diagnosis,
     RecordedMetrics,
     RecordedRollout,
-    finite,
+    finite_or_none,
+    head_to_rollout,
+    item_to_row,
     require_fields,
-    rollout_of,
-    row_of,
 )
 from lit_rl.run_files.row_text import printable
 
@@ -47,7 +47,7 @@ _MAX_LINE_LENGTH = 1 << 26
 _GZIP = zlib.MAX_WBITS | 16
 
 
-class TornFile(UserWarning):
+class TruncatedFileError(UserWarning):
     """The end of a file could not be read: the process was killed while it wrote."""
 
 
@@ -111,8 +111,8 @@ class RunWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.clock = clock
-        cut_after(folder / METRICS_FILE, count)
-        cut_after(folder / ROLLOUTS_FILE, count)
+        truncate_after(folder / METRICS_FILE, count)
+        truncate_after(folder / ROLLOUTS_FILE, count)
 
     def append_start(self, count: int, start: Mapping[str, Any]) -> None:
         """Append a description of this start of the run."""
@@ -120,7 +120,7 @@ class RunWriter:
 
     def append_metrics(self, count: int, values: Mapping[str, Any]) -> None:
         """Add numbers; those that are not finite become ``None``."""
-        self._append(self.clock, count, {name: finite(float(value)) for name, value in values.items()})
+        self._append(self.clock, count, {name: finite_or_none(float(value)) for name, value in values.items()})
 
     def append_diagnosis(self, diagnosis: Diagnosis) -> None:
         """Append a diagnosis."""
@@ -157,7 +157,7 @@ def append_frame(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
     return len(data)
 
 
-def cut_after(path: Path, count: int) -> int:
+def truncate_after(path: Path, count: int) -> int:
     """Drop records after a checkpoint, because the run will repeat those steps, and any torn end.
 
     If the run begins at 0 the files are another run's: they are renamed to ``NAME.old``.
@@ -218,11 +218,11 @@ def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
     for frame in read_frames(path):
         with _named(path, frame.line):
-            rollout = rollout_of(frame.items[0])
+            rollout = head_to_rollout(frame.items[0])
         rows = []
         for line, item in enumerate(frame.items[1:], frame.line + 1):
             with _named(path, line):
-                rows.append(row_of(rollout.number, item))
+                rows.append(item_to_row(rollout.number, item))
         yield replace(rollout, rows=tuple(rows))
 
 
@@ -246,7 +246,7 @@ def read_lines(path: Path) -> Iterator[Frame]:
                     raise ValueError
                 item = json.loads(line)
             except (ValueError, RecursionError):
-                _warn_torn(path, end)
+                _warn_truncated(path, end)
                 return
             end += len(line)
             yield Frame([item], end, number)
@@ -275,11 +275,11 @@ def read_frames(path: Path) -> Iterator[Frame]:
             except UsageError:
                 raise
             except (zlib.error, EOFError, ValueError, RecursionError):
-                _warn_torn(path, start)
+                _warn_truncated(path, start)
                 return
             yield Frame(items, end, line)
             line += len(items)
 
 
-def _warn_torn(path: Path, start: int) -> None:
-    warnings.warn(f"{printable(str(path))} is torn: everything after byte {start} is skipped", TornFile, 3)
+def _warn_truncated(path: Path, start: int) -> None:
+    warnings.warn(f"{printable(str(path))} is torn: everything after byte {start} is skipped", TruncatedFileError, 3)

@@ -216,24 +216,24 @@ class RecordedMetrics:
 # -- from and to plain data -----------------------------------------------------------------------------------
 
 
-def rollout_of(head: Mapping[str, Any]) -> RecordedRollout:
+def head_to_rollout(head: Mapping[str, Any]) -> RecordedRollout:
     """A rollout from the first line of its frame, without its rows."""
-    return _made(RecordedRollout, head, number=int(head["rollout"]), rows=())
+    return _build(RecordedRollout, head, number=int(head["rollout"]), rows=())
 
 
-def item_of(row: RecordedRow) -> dict[str, Any]:
+def row_to_item(row: RecordedRow) -> dict[str, Any]:
     """A row as its line holds it, without the number of the rollout."""
     item = {one.name: getattr(row, one.name) for one in fields(row) if one.name != "rollout"}
     turns = [{one.name: getattr(turn, one.name) for one in fields(turn)} for turn in row.turns]
     return item | {"turns": [turn | {"spans": pack_spans(turn["spans"])} for turn in turns]}
 
 
-def row_of(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
+def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
     """A row from its line, whose parts are checked as far as readers rely on them."""
     failing, ids, tokens = item["failing"], tuple(item["prompt_ids"]), item["tokens"]
     changed = {"prompt_ids": ids, "failing": None if failing is None else (int(failing[0]), int(failing[1]))}
     turns = tuple(_turn(turn) for turn in item["turns"])
-    row = _made(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
+    row = _build(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
     if row.program is not None:
         require_fields("program", row.program, {"source": str})
     _require_kinds("prompt_ids", ids, {int})
@@ -246,7 +246,7 @@ def row_of(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
 
 
 def _turn(item: Mapping[str, Any]) -> RecordedTurn:
-    turn = _made(RecordedTurn, item, spans=spans_of(item["spans"]))
+    turn = _build(RecordedTurn, item, spans=unpack_spans(item["spans"]))
     require_fields("outcome", turn.outcome, _OUTCOME)
     _require_kinds("spans", chain.from_iterable(turn.spans), {int})
     if turn.start < 0:
@@ -265,7 +265,7 @@ _OUTCOME: Mapping[str, Any] = {
 """Fields of an outcome that are shown."""
 
 
-def _made(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
+def _build(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
     """An object of a dataclass from a line, which may have fields of other versions, and from what was built of it."""
     known = {name: one for name, one in constructor_parameters(cast(Any, kind)).items() if name not in built}
     needed = {name: one.annotation for name, one in known.items() if name in item or one.default is one.empty}
@@ -293,7 +293,7 @@ def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:
     return [list(span) for span in spans]
 
 
-def spans_of(packed: Sequence[Any]) -> Spans:
+def unpack_spans(packed: Sequence[Any]) -> Spans:
     """The byte spans that :func:`pack_spans` packed."""
     spans, end = [], 0
     for item in packed:
@@ -302,6 +302,6 @@ def spans_of(packed: Sequence[Any]) -> Spans:
     return tuple(spans)
 
 
-def finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """A number, or ``None`` where JSON cannot hold it."""
     return value if math.isfinite(value) else None

@@ -17,7 +17,7 @@ _WIDTH = 70
 _NEWLINE = re.compile("\r\n|\r|\n")  # as Python counts lines; splitlines knows more ends of lines
 
 
-def ending(row: RecordedRow) -> str:
+def stop_text(row: RecordedRow) -> str:
     """The verdict and its cause in one line; of a row that did not pass, also what ended its text early."""
     outcome = row.outcome
     verdict = outcome.get("robot_verdict") or row.verdict
@@ -45,7 +45,7 @@ def clock_text(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:
+def describe_outcome(row: RecordedRow) -> list[tuple[str, str]]:
     """Return the sandbox's report besides the verdict: headings and texts, empty ones left out."""
     outcome, case, line = row.outcome, row.outcome.get("failed_case"), row.outcome.get("line")
     failing = failed = ""
@@ -127,7 +127,7 @@ KINDS = {
 """By name; the page of ``lit-rl report --html`` has the same."""
 
 
-def values_of(row: RecordedRow, kind: str) -> dict[int, float]:
+def token_values(row: RecordedRow, kind: str) -> dict[int, float]:
     """The values of a row's own tokens by column; none where they were not recorded."""
     how = KINDS[kind]
     if how.needs not in row.tokens:
@@ -139,7 +139,7 @@ def values_of(row: RecordedRow, kind: str) -> dict[int, float]:
 
 def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
     """A line for each run of tokens of equal value in a turn: the value, how many tokens, their text."""
-    values, turn = values_of(row, kind), row.turns[number]
+    values, turn = token_values(row, kind), row.turns[number]
     if not values:
         return
     tokens = [(values.get(turn.start + i), piece) for i, piece in enumerate(turn.pieces())]

@@ -83,7 +83,7 @@ def settings_of(config: str | Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 
 
-def values_of(config: Mapping[str, Any]) -> dict[str, Any]:
+def setting_values(config: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting of a configuration by its name, as :func:`settings_of`, but numbers stay numbers, for loggers."""
     return dict(_flat("", config, lambda value: value))
 
@@ -93,7 +93,7 @@ def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if not _is_seed(name)}
 
 
-def differences(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
+def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
     """Settings that differ between runs; the trainer's and seeds last.
 
     An argument is compared between the runs whose class takes it. Seeds that repeat the run's own are left out.
@@ -139,7 +139,7 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
     """Return each setting that differs from those of the start before: in force, or ignored and why."""
     old, new = settings_of(before), settings_of(now)
     changes = []
-    for name, _ in differences({"before": old, "now": new}):
+    for name, _ in settings_that_differ({"before": old, "now": new}):
         was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
         other_kind = "PPO" in (was, given) or (was in _OF_TEXTS) != (given in _OF_TEXTS)
         if _FIXED.fullmatch(name) or (name == "model" and other_kind):
@@ -155,7 +155,7 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
     return changes
 
 
-def located(config: Any, name: str) -> tuple[str, Any]:
+def locate_setting(config: Any, name: str) -> tuple[str, Any]:
     """Return the whole key and the value of a setting in a configuration; no list is on the way to it."""
     keys: list[str] = []
     for key in name.split("."):

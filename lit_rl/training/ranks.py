@@ -198,9 +198,9 @@ def gather_over_ranks(value: Gathered) -> list[Gathered]:
     """A small plain value from each rank, in the order of the ranks; every rank calls."""
     if world_size() == 1:
         return [value]
-    gathered_weights = [value] * world_size()
-    dist.all_gather_object(gathered_weights, value)
-    return gathered_weights
+    gathered = [value] * world_size()
+    dist.all_gather_object(gathered, value)
+    return gathered
 
 
 _phases: list[str] = []

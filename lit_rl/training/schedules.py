@@ -36,7 +36,7 @@ def measured_states(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: one[key] for key in MEASURED} for one in states if "num_bad_epochs" in one]
 
 
-def place_schedule(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
+def schedule_at_step(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
     """Build a schedule and step it to where the run is, after checking how it continues until the run's end."""
     schedule, rates = _walk(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD), clock)
     if isinstance(schedule, ReduceLROnPlateau):

@@ -198,7 +198,7 @@ def test_a_resumed_fine_tuning_ends_with_the_weights_of_an_undisturbed_one(make:
     assert not torch.equal(weights(whole), weights(fresh))
 
 
-@pytest.mark.filterwarnings("ignore::lit_rl.run_files.files.TornFile")
+@pytest.mark.filterwarnings("ignore::lit_rl.run_files.files.TruncatedFileError")
 def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.gz"
     predicted(make(), path)

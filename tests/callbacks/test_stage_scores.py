@@ -55,7 +55,7 @@ def evaluate(callback, module, batches):
             name: Rollout(None, tuple(Judgement(problems[i % len(problems)], None, o) for i, o in enumerate(row)))
             for name, row in outcomes.items()
         }
-        evaluated = Evaluated(rollouts, silence=module.collector.judge_silence(problems))
+        evaluated = Evaluated(rollouts, empty_outcomes=module.collector.judge_empty_programs(problems))
         given = len(module.collector.runner.given)
         callback.on_validation_batch_end(None, module, evaluated, problems, index)
         assert len(module.collector.runner.given) == given, "a callback watches: it runs no program"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from models.test_whole_weights import sharded
+from models.test_weight_export import sharded
 from support.families import language_model
 from support.ranks import on_ranks
 from support.sampling import KEY

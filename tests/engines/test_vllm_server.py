@@ -19,7 +19,7 @@ from support.vllm_stub import VLLMStub, stub_server
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import EngineError, VLLMServer
-from lit_rl.engines.whole_weights import write_weights
+from lit_rl.engines.weight_export import write_weights
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import RolloutModule

@@ -22,7 +22,7 @@ from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import REFERENCE
 from lit_rl.modules import GRPO
-from lit_rl.rollout import write_rows
+from lit_rl.rollout import sample_rows
 from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Problem, Sampling, StopReason
 
@@ -187,13 +187,13 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
     both = [Problem(f"{i}", prompt, TokenTarget()) for i, prompt in enumerate(made)]
     with torch.no_grad(), eval_mode(policy):
         sampling = Sampling(num_samples=3, max_tokens=positions // 4)
-        rows = write_rows(policy, InProcess(), None, both, sampling, KEY, AsksAgain()).finish().completions
+        rows = sample_rows(policy, InProcess(), None, both, sampling, KEY, AsksAgain()).finish().completions
         lengths = rows.prompt_mask.sum(-1) + rows.token_mask.sum(-1)
         assert lengths.max() == positions and max(len(turns) for turns in rows.turns) > 1
         gap = (policy.logprobs(rows) - rows.sampler_logprobs).where(rows.completion_mask, 0.0)
         assert gap.abs().max() < 1e-5
     long = Problem("long", chat("x" * positions) if is_chat else "x" * positions, TokenTarget())
-    for ask in (policy.complete, lambda p: write_rows(policy, InProcess(), None, p, Sampling(), KEY)):
+    for ask in (policy.complete, lambda p: sample_rows(policy, InProcess(), None, p, Sampling(), KEY)):
         with pytest.raises(
             ArgumentError, match=rf"problem long: expected fewer than the {positions} tokens .*, got \d+"
         ):

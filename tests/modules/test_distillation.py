@@ -25,7 +25,7 @@ from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Distillation, DistillationConfig, RolloutModule
 from lit_rl.modules.minibatches import Minibatch
 from lit_rl.rollout import Hindsight, Rollout
-from lit_rl.rollout.sampling_loop import write_rows
+from lit_rl.rollout.sampling_loop import sample_rows
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -145,7 +145,7 @@ def hand_made() -> Rollout:
 )
 def test_the_teacher_corrects_the_chosen_rows_and_tokens(distil: DistillationConfig, expected: list[str]) -> None:
     """A token a letter, then EOS; a row without a failing line is corrected whole."""
-    found = ["".join("#" if one else "." for one in row) for row in distil.chosen(hand_made()).tolist()]
+    found = ["".join("#" if one else "." for one in row) for row in distil.teacher_mask(hand_made()).tolist()]
     assert found == [row.ljust(8, ".") for row in expected]
 
 
@@ -165,9 +165,9 @@ def test_sampled_gaps_are_added_to_weighted_advantages(make_module: Make, byte_t
         gap = module.teacher.logprobs(view) - module.policy.logprobs(rows)
     shown = Longer.short_repr(rows)[:, None] & rows.completion_mask
     assert (gap.abs() > 0.01).any() and (gap.abs()[shown] < 0.01).any()
-    table = module.seen[1].rewards.view(-1, 4).double()
+    table = module.seen[1].rewards.teacher_inputs(-1, 4).double()
     grpo = (table - table.mean(1, keepdim=True)) / (table.std(1, keepdim=True) + 1e-6)
-    expected = 0.25 * grpo.view(-1, 1) * rows.completion_mask + 2.0 * gap.clamp(-0.01, 0.01) * shown
+    expected = 0.25 * grpo.teacher_inputs(-1, 1) * rows.completion_mask + 2.0 * gap.clamp(-0.01, 0.01) * shown
     assert (module.seen[0].advantages - expected).abs().max() < 1e-6
 
 
@@ -186,11 +186,11 @@ def shown_prompts(hindsight: Hindsight, policy: CausalLM, sandbox: Sandbox, said
         public_check=AssertTests("assert f(1) == 2"),
     )
     sampling = Sampling(num_samples=len(said), max_tokens=60)
-    pending = write_rows(
+    pending = sample_rows(
         policy, Scripted([[text] for text in said]), sandbox, [problem], sampling, StreamKey(0, "t", 0)
     )
     rollout = pending.finish()
-    view, shown = hindsight.view(rollout, policy.codec, sandbox)
+    view, shown = hindsight.teacher_inputs(rollout, policy.codec, sandbox)
     assert torch.equal(view.completion_ids, rollout.completions.completion_ids)
     prompts = [ids[kept] for ids, kept in zip(view.prompt_ids, view.prompt_mask, strict=True)]
     special = torch.tensor(policy.tokenizer.all_special_ids)

@@ -26,7 +26,7 @@ from lit_rl.math.losses import TruncatedWeights
 from lit_rl.models import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Objective, RolloutConfig, RolloutModule
-from lit_rl.modules.rollout_metrics import measure_entropy, metrics_of_rollout
+from lit_rl.modules.rollout_metrics import add_entropy, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.rollout_collector import RolloutCollector
@@ -113,7 +113,7 @@ def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
     policy = CorridorPolicy(num_cells=2)
     policy.weights = torch.nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [1.5, 0.0], [0.5, 0.0]]))
     means = Means()
-    measure_entropy(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
+    add_entropy(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
     shares = [1 / (1 + math.exp(-logit)) for logit in (1.0, 3.0)]
     expected = [-p * math.log(p) - (1 - p) * math.log(1 - p) for p in shares]
     assert means.local()["policy/entropy"] == pytest.approx(sum(expected) / 2)
@@ -201,7 +201,7 @@ def test_a_few_rows_all_over_the_rollout_that_the_present_weights_sampled_are_co
     sampler = RolloutCollector(
         policy, None, RolloutConfig(sampler_check=SamplerCheck(rows=2, largest_gap=0.2, stop=True)), seed=0
     )
-    sampler.compare(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
+    sampler.measure_gap(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
     assert sampler.gap.local()["sampling/logprob_gap/max"] == pytest.approx(0.25)
     assert sampler.gap.local()["sampling/logprob_gap/mean"] == pytest.approx((0.0625 + 0.25) / 2)
 

@@ -8,10 +8,20 @@ from hypothesis import strategies as st
 from support.completions import FixedScores, batch, inside, judged, problem
 from support.few_examples import given
 
+from lit_rl.data import SimulatorReward, SortingReward
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import (BleuReward, Composite, DataflowReward, LLMJudgeReward, RewardTerm, ServerGrader, Span, TermScore, TestsReward)
-from lit_rl.data import SimulatorReward, SortingReward
+from lit_rl.rewards import (
+    BleuReward,
+    Composite,
+    DataflowReward,
+    LLMJudgeReward,
+    RewardTerm,
+    ServerGrader,
+    Span,
+    TermScore,
+    TestsReward,
+)
 from lit_rl.types import Completions, Judgement, Problem, Program
 
 

@@ -9,11 +9,24 @@ from itertools import pairwise
 import pytest
 from support.completions import PASSED, batch, judged, letters
 
+from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import (BleuReward, Composite, DataflowReward, FormatReward, Grader, LengthPenalty, LintReward, LLMJudgeReward, OverlongPenalty, RewardTerm, SyntaxReward, TestsReward)
-from lit_rl.data import SimulatorReward
+from lit_rl.rewards import (
+    BleuReward,
+    Composite,
+    DataflowReward,
+    FormatReward,
+    Grader,
+    LengthPenalty,
+    LintReward,
+    LLMJudgeReward,
+    OverlongPenalty,
+    RewardTerm,
+    SyntaxReward,
+    TestsReward,
+)
 from lit_rl.rewards.flow_graph import data_flow
 from lit_rl.rewards.graders import Answer
 from lit_rl.rollout import find_program

@@ -105,7 +105,7 @@ class Draw:
             return tuple(map(self._code, value))
         return replace(self, slots={}).render(_IN_JAVASCRIPT[value]) if value in _IN_JAVASCRIPT else value
 
-    def without(self, slot: str) -> Draw:
+    def hide_slot(self, slot: str) -> Draw:
         """The same with a question mark for a slot."""
         return replace(self, slots={**self.slots, slot: "?"})
 

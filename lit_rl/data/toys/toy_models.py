@@ -45,12 +45,12 @@ class NumberCodec(Codec):
         """The numbers themselves."""
         return numbers_of(problem)
 
-    def fits(self, problem: Problem) -> bool:
+    def has_room(self, problem: Problem) -> bool:
         """Return whether the problem is one of numbers that the policy reads."""
         numbers = problem.check.numbers
         return numbers is not None and self._reads(numbers)
 
-    def given(self, text: str) -> tuple[Numbers, StopReason]:
+    def encode_completion(self, text: str) -> tuple[Numbers, StopReason]:
         """The numbers of a text."""
         return read_numbers(text), StopReason.EOS
 
@@ -66,7 +66,7 @@ class NumberCodec(Codec):
         """The numbers of the message."""
         return read_numbers(message)
 
-    def shorten(self, text: str, max_tokens: int) -> str:
+    def truncate_middle(self, text: str, max_tokens: int) -> str:
         """The text itself."""
         count = len(read_numbers(text))
         if count > max_tokens:
@@ -162,11 +162,11 @@ class ToyPolicy(Policy):
             self.frozen_reference = frozen_copy(self.weights)
         return FrozenCopy(self, self.frozen_reference, self.weights)
 
-    def keeps(self, name: str) -> bool:
+    def saves_frozen(self, name: str) -> bool:
         """The reference is kept: it is as small as the policy."""
         return "frozen_reference." in name
 
-    def make_room(self, names: Collection[str]) -> None:
+    def prepare_for_weights(self, names: Collection[str]) -> None:
         """Add a reference if the checkpoint has one."""
         if any("frozen_reference." in name for name in names):
             self.make_reference()
@@ -182,7 +182,7 @@ class NumberDecoding(Decoding):
     def __init__(self, policy: ToyPolicy) -> None:
         self._policy = policy
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         """Start from the prompts; see :meth:`Decoding.read`."""
         device = self._policy.device
         ids, _ = pad_left(prompts, 0, device)
@@ -196,12 +196,12 @@ class NumberDecoding(Decoding):
         self._ids = torch.cat([self._ids, tokens[:, None]], 1)
         return self._next_logits()
 
-    def keep(self, rows: Tensor) -> None:
+    def keep_rows(self, rows: Tensor) -> None:
         """See :meth:`Decoding.keep`."""
         rows = rows.to(self._ids.device)
         self._prompt_ids, self._ids = self._prompt_ids[rows], self._ids[rows]
 
-    def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+    def end_reason(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
         """Return EOS once the policy calls the completion complete."""
         return StopReason.EOS if self._policy.is_complete(prompt, ids) else None
 

@@ -84,7 +84,7 @@ class Checkers:
         """
         for number, (stdin, accepted) in enumerate(check.cases, 1):
             for answer in _texts(accepted):
-                found = self._tried(check, stdin, answer)
+                found = self._states_and_gradients(check, stdin, answer)
                 if isinstance(found, str):
                     raise FaultyCheck(f"the checker does not accept the expected output of case {number}: {found}")
 
@@ -92,7 +92,7 @@ class Checkers:
         """The ruling on what a program printed, with the share of the expected output's points as its points."""
         best = None
         for answer in _texts(accepted):
-            full = self._tried(check, stdin, answer)
+            full = self._states_and_gradients(check, stdin, answer)
             ruling = self._run(check, stdin, printed, answer)
             share = min(1.0, ruling.points / full) if isinstance(full, float) else 0.0
             if best is None or share > best.points:
@@ -100,7 +100,7 @@ class Checkers:
         assert best is not None
         return best
 
-    def _tried(self, check: StdioTests, stdin: str, answer: str) -> float | str:
+    def _states_and_gradients(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         key = hashlib.sha256(repr((check.checker, stdin, answer)).encode("utf-8", "surrogatepass")).digest()
         if key not in self._rehearsed:
             found = self._try(check, stdin, answer)

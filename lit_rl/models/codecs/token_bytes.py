@@ -62,7 +62,7 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     return text[dropped:], ByteSpans(starts, ends)
 
 
-def bytes_of(tokenizer: Any, index: int) -> bytes:
+def token_to_bytes(tokenizer: Any, index: int) -> bytes:
     """Return the bytes of one id in the text; empty for special tokens and ids without a token."""
     return _vocabulary(tokenizer)[index]
 

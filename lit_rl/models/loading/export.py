@@ -14,7 +14,7 @@ from torch import Tensor
 from lit_rl.errors import UsageError
 from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.family import base_of
+from lit_rl.models.family import unwrap_peft
 from lit_rl.models.loading.weights import without_progress_bars
 from lit_rl.training.checkpoints import holds_model
 
@@ -26,7 +26,7 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
         for name, value in weights.items()
         if name.startswith("policy.") and f".{CRITIC}." not in name
     }
-    policy.make_room(own.keys())
+    policy.prepare_for_weights(own.keys())
     learns = {name for name, parameter in policy.named_parameters() if parameter.requires_grad}
     have = policy.state_dict()
     wrong = sorted((learns - own.keys()) | {n for n, v in own.items() if n not in have or have[n].shape != v.shape})
@@ -70,7 +70,7 @@ def write_model(
         else:
             model.save_pretrained(written)
         if stop_strings:
-            generation = base_of(model).generation_config
+            generation = unwrap_peft(model).generation_config
             generation.stop_strings = list(stop_strings)
             generation.save_pretrained(written)
         policy.tokenizer.save_pretrained(written)

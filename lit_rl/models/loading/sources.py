@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lit_rl.errors import LitRLError, UsageError, expand_variables
-from lit_rl.models.family import UnsupportedModelError, replaced
+from lit_rl.models.family import UnsupportedModelError, patched
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
 ADAPTER_CONFIG = "adapter_config.json"
@@ -119,18 +119,18 @@ def without_retries(source: str) -> AbstractContextManager[None]:
     from huggingface_hub import constants
 
     offline = constants.HF_HUB_OFFLINE or (not Path(source).exists() and not can_use_hub())
-    return replaced(constants, "HF_HUB_OFFLINE", offline)
+    return patched(constants, "HF_HUB_OFFLINE", offline)
 
 
 def can_use_hub() -> bool:
     """Return whether the hub may be asked and answers; it is asked once."""
     from huggingface_hub import constants
 
-    return not constants.HF_HUB_OFFLINE and _answers(constants.ENDPOINT)
+    return not constants.HF_HUB_OFFLINE and _responds(constants.ENDPOINT)
 
 
 @lru_cache
-def _answers(endpoint: str) -> bool:
+def _responds(endpoint: str) -> bool:
     from huggingface_hub import get_session
 
     try:

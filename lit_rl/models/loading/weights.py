@@ -19,8 +19,8 @@ from lit_rl.models.adapters import (
     POLICY,
     LoRA,
     add_reference_adapter,
+    initialise_on_cpu,
     lora_config,
-    random_numbers_of_the_cpu,
     read_adapter,
 )
 from lit_rl.models.family import one_line_errors
@@ -96,7 +96,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     with torch.random.fork_rng(), without_progress_bars():
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
-            with random_numbers_of_the_cpu():
+            with initialise_on_cpu():
                 model = _from_config(spec, tokenizer)
             model = model.to(torch.get_default_device())
         elif isinstance(spec.source, torch.nn.Module):
@@ -110,7 +110,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
-        with random_numbers_of_the_cpu():
+        with initialise_on_cpu():
             return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
@@ -189,7 +189,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
             model.generation_config = GenerationConfig.from_pretrained(source)
         return model
     if spec.quantization is not None:
-        options["quantization_config"] = _four_bits(options["dtype"])
+        options["quantization_config"] = _four_bit_config(options["dtype"])
     with one_line_load_errors("model", source, key), one_line_errors(source, spec.attention):
         options |= {"output_loading_info": True, **NO_FOREIGN_CODE}
         model, found = AutoModelForCausalLM.from_pretrained(source, **options)
@@ -205,7 +205,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     return model
 
 
-def _four_bits(compute_dtype: torch.dtype) -> Any:
+def _four_bit_config(compute_dtype: torch.dtype) -> Any:
     """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314)."""
     from transformers import BitsAndBytesConfig
 

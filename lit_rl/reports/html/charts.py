@@ -67,12 +67,12 @@ class Scale:
         return f"{self.start + (value - self.low) / span * (self.end - self.start):.1f}"
 
 
-def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
+def line_chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
     """The mean of each group's curves, and the band between its lowest and its highest."""
     x, y = _scales([point for line in lines for curve in line.curves for point in curve])
     shapes = []
     for line in lines:
-        points, dots = spread(line.curves), []
+        points, dots = min_mean_max(line.curves), []
         if len(line.curves) > 1:
             outline = [(n, high) for n, _, _, high in points] + [(n, low) for n, low, _, _ in reversed(points)]
             shapes.append(Shape("band", line.colour, f"{_path(outline, x, y)}Z"))
@@ -83,7 +83,7 @@ def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
     return _panel(title, shapes, x, y)
 
 
-def areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str]) -> Panel:
+def stacked_areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str]) -> Panel:
     """Shares that add up to one, on top of each other."""
     counts = sorted({count for curve in shares.values() for count, _ in curve})
     x, y = _scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
@@ -97,7 +97,7 @@ def areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str]) -
     return _panel(title, shapes, x, y)
 
 
-def spread(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
+def min_mean_max(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
     """(count, lowest, mean, highest) at each count that all curves have, or any if they have none in common."""
     at: dict[int, list[float]] = {}
     for curve in curves:

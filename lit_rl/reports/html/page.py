@@ -11,12 +11,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
+from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, line_chart, stacked_areas
 from lit_rl.reports.improvement import learning_verdict, validation_changes, with_interval
 from lit_rl.reports.runs import Run, groups_of
 from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
-from lit_rl.run_files.row_text import KINDS, ending, sandbox_words, values_of
-from lit_rl.run_files.settings import differences
+from lit_rl.run_files.row_text import KINDS, describe_outcome, stop_text, token_values
+from lit_rl.run_files.settings import settings_that_differ
 
 OVERVIEW = (
     "val/*pass@1",
@@ -60,10 +60,10 @@ def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | N
     """Write the report."""
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(runs, metrics), "utf-8", "replace")
+    path.write_text(render_page(runs, metrics), "utf-8", "replace")
 
 
-def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
+def render_page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
     """The page as a text."""
     templates = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -76,11 +76,11 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
         script=Markup((_HERE / "page.js").read_text("utf-8")),
         frame=FRAME,
         answer=learning_verdict,
-        measured=_measured,
+        measured=_validation_table,
         ending_shares=_ending_shares,
-        differences=differences({run.name: run.settings for run in runs}),
+        differences=settings_that_differ({run.name: run.settings for run in runs}),
         judged=list(shares),
-        verdicts=[areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS) for name, of_run in shares.items()],
+        verdicts=[stacked_areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS) for name, of_run in shares.items()],
         verdict_colours={
             name: colour for name, colour in _VERDICT_COLOURS.items() if any(name in one for one in shares.values())
         },
@@ -110,14 +110,14 @@ def _verdict_shares(run: Run) -> dict[str, Curve]:
     return {name: found[name] for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))}
 
 
-def _measured(run: Run) -> list[tuple[str, ...]]:
+def _validation_table(run: Run) -> list[tuple[str, ...]]:
     """Return the table of runs and their validation: one row for each way of sampling."""
     rank = run.kind.get("lora_rank")
     model = str(run.kind.get("model", "")) + (f" (LoRA {rank})" if rank else "")
     what = (run.name, model, str(run.kind.get("method", "")), str(run.kind.get("seed", "")))
     length = f"{max(count for curve in run.curves.values() for count, _ in curve)} {run.clock}s"
     rows: list[tuple[str, ...]] = []
-    for sampling, measure in (run.measures or {"": ""}).items():
+    for sampling, measure in (run.validation_measures or {"": ""}).items():
         curve = run.curves.get(f"val/{sampling}/{measure}", [])
         tasks, tokens = (
             run.curves.get(f"val/{sampling}/{name}", [(0, None)])[-1][1]
@@ -154,7 +154,9 @@ def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any
 
     def panel(name: str) -> Panel:
         found = {label: [run.curves[name] for run in alike if name in run.curves] for label, alike in groups.items()}
-        return chart(name, [Line(label, colours[label], curves) for label, curves in found.items() if curves], clock)
+        return line_chart(
+            name, [Line(label, colours[label], curves) for label, curves in found.items() if curves], clock
+        )
 
     return {
         "colours": colours,
@@ -190,14 +192,14 @@ def _rollout(rollout: RecordedRollout) -> dict[str, Any]:
 
 
 def _row(row: RecordedRow) -> dict[str, Any]:
-    values = {kind: values_of(row, kind) for kind in KINDS}
+    values = {kind: token_values(row, kind) for kind in KINDS}
     return {
         "row": row.row,
         "reward": row.reward,
         "verdict": row.verdict,
-        "ending": ending(row),
+        "ending": stop_text(row),
         "terms": dict(row.terms),
-        "words": sandbox_words(row),
+        "words": describe_outcome(row),
         "turns": [
             {
                 "start": turn.start,
@@ -214,11 +216,13 @@ def _row(row: RecordedRow) -> dict[str, Any]:
             if row.failing and start < row.failing[1] and end > row.failing[0]
         ],
         "values": {
-            kind: [_short(found.get(i)) for i in range(max(found) + 1)] for kind, found in values.items() if found
+            kind: [_format_value(found.get(i)) for i in range(max(found) + 1)]
+            for kind, found in values.items()
+            if found
         },
     }
 
 
-def _short(value: float | None) -> float | None:
+def _format_value(value: float | None) -> float | None:
     """A value with as many digits as are recorded."""
     return None if value is None else float(f"{value:.4g}")

@@ -18,10 +18,10 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.engines.engine import EngineError
-from lit_rl.engines.whole_weights import (
+from lit_rl.engines.weight_export import (
     adapter_weights,
+    full_weights,
     require_copyable,
-    whole_weights,
     write_adapter,
     write_collectively,
 )
@@ -71,11 +71,11 @@ def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor
 def test_names_and_values_are_those_that_transformers_writes(byte_tokenizer: str, tmp_path: Path, family: str) -> None:
     """Experts of mixtures are fused in memory and apart on the disk; tied weights come once."""
     policy = loaded(byte_tokenizer, family)
-    pairs = list(whole_weights(policy))
+    pairs = list(full_weights(policy))
     assert len(pairs) == len(dict(pairs))
     assert_same(dict(pairs), on_disk(policy.model, tmp_path))
     if family == "qwen2":
-        each = dict(whole_weights(policy, with_tied=True))
+        each = dict(full_weights(policy, with_tied=True))
         assert each.keys() - dict(pairs).keys() == {"lm_head.weight"}
         assert torch.equal(each["lm_head.weight"], each["model.embed_tokens.weight"])
 
@@ -83,13 +83,13 @@ def test_names_and_values_are_those_that_transformers_writes(byte_tokenizer: str
 def test_adapters_are_merged_and_the_policy_stays_as_it_was(byte_tokenizer: str, tmp_path: Path) -> None:
     policy = loaded(byte_tokenizer, lora=True)
     before = {name: parameter.detach().clone() for name, parameter in policy.named_parameters()}
-    found = {name: tensor.clone() for name, tensor in whole_weights(policy)}
+    found = {name: tensor.clone() for name, tensor in full_weights(policy)}
     assert_same(before, {name: parameter.detach() for name, parameter in policy.named_parameters()})
     assert_same(found, on_disk(policy.model.merge_and_unload(adapter_names=[POLICY]), tmp_path))
 
 
 def base_and_adapter(policy: CausalLM) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    given = whole_weights(policy, merge=False), adapter_weights(policy)
+    given = full_weights(policy, merge=False), adapter_weights(policy)
     base, adapter = ({name: tensor.clone() for name, tensor in weights} for weights in given)
     return base, adapter
 
@@ -100,8 +100,8 @@ def shards_as_whole(tokenizer: str, lora: bool) -> bool:
     policy.make_reference()
     shard(policy, init_device_mesh("cpu", (torch.distributed.get_world_size(),)))
     kept = [parameter.to_local().clone() for parameter in policy.parameters()]  # type: ignore[attr-defined]
-    found = {name: tensor.clone() for name, tensor in whole_weights(policy)}
-    assert_same(found, dict(whole_weights(alone)))
+    found = {name: tensor.clone() for name, tensor in full_weights(policy)}
+    assert_same(found, dict(full_weights(alone)))
     expected = base_and_adapter(alone)
     assert len(expected[1]) == 2 * 2 * 7 * lora
     for apart, one in zip(base_and_adapter(policy), expected, strict=True):

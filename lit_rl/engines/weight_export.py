@@ -23,11 +23,11 @@ from lit_rl.engines.engine import EngineError
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.models.adapters import POLICY, has_adapter
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.family import base_of
+from lit_rl.models.family import unwrap_peft
 from lit_rl.models.policy import Policy
 from lit_rl.training.ranks import gather_over_ranks, gathered_weights, modules_outside_units, rank_and_phase, reshard
 
-Named = tuple[str, Tensor]
+NamedTensors = tuple[str, Tensor]
 
 _PREFIX = "base_model.model."
 _OWN = f".modules_to_save.{POLICY}."
@@ -63,7 +63,7 @@ def sends_adapter_only(policy: CausalLM, merge: bool) -> bool:
     return not merge and has_adapter(policy.model)
 
 
-def whole_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = True) -> Iterator[Named]:
+def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = True) -> Iterator[NamedTensors]:
     """Every weight by its name in the model's checkpoint, on the policy's device.
 
     All ranks iterate together to the end, since gathering is a call to all of them. A tensor is valid until the next
@@ -76,7 +76,7 @@ def whole_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tr
         with gathered_weights(unit), torch.no_grad():
             own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
             for module in modules_outside_units(unit):
-                for name, make, key in _of(module, names, merge) if id(module) in names else ():
+                for name, make, key in _module_weights(module, names, merge) if id(module) in names else ():
                     if name not in sent:
                         own.setdefault(name if with_tied else key, (name, make))
             sent |= {name for name, _ in own.values()}
@@ -93,19 +93,21 @@ def _units(policy: CausalLM) -> list[nn.Module]:
     return [policy, *(m for m in policy.modules() if isinstance(m, FSDPModule) and m in inside)]
 
 
-def _of(module: nn.Module, names: dict[int, str], merge: bool) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
+def _module_weights(
+    module: nn.Module, names: dict[int, str], merge: bool
+) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
     """Name in the checkpoint, maker of the value, and identity of each weight and saved buffer of one module."""
     saved = {n: b for n, b in module._buffers.items() if b is not None and n not in module._non_persistent_buffers_set}
     for own, tensor in {**module._parameters, **saved}.items():
-        name = _name(f"{names[id(module)]}.{own}")
+        name = _checkpoint_name(f"{names[id(module)]}.{own}")
         if tensor is not None and name:
-            yield name, partial(_plain, module, tensor), id(tensor)
+            yield name, partial(_full_tensor, module, tensor), id(tensor)
     if merge and (base := getattr(module, "base_layer", None)):
         # The base layer follows as a child of this module with the same weight: the first one given counts.
-        yield _name(f"{names[id(base)]}.weight"), partial(_merged, module), id(base.weight)
+        yield _checkpoint_name(f"{names[id(base)]}.weight"), partial(_merged, module), id(base.weight)
 
 
-def _plain(layer: nn.Module, tensor: Tensor) -> Tensor:
+def _full_tensor(layer: nn.Module, tensor: Tensor) -> Tensor:
     """A tensor of a layer; a weight in 4 bits is dequantized."""
     if not hasattr(tensor, "quant_state"):
         return tensor.detach()
@@ -117,14 +119,14 @@ def _plain(layer: nn.Module, tensor: Tensor) -> Tensor:
 
 def _merged(layer: Any) -> Tensor:
     """The weight of an adapted layer with the policy's adapter added; not rounded in between."""
-    weight = _plain(layer.base_layer, layer.base_layer.weight)
+    weight = _full_tensor(layer.base_layer, layer.base_layer.weight)
     if POLICY not in getattr(layer, "lora_A", {}) and POLICY not in getattr(layer, "lora_embedding_A", {}):
         return weight
     merged: Tensor = weight + layer.get_delta_weight(POLICY).to(weight)
     return merged
 
 
-def _name(name: str) -> str:
+def _checkpoint_name(name: str) -> str:
     """A parameter's name in the checkpoint of the base; empty if it is not in there."""
     name = name.removeprefix(_PREFIX)
     if ".lora_" in f".{name}" or ".original_module." in name or (".modules_to_save." in name and _OWN not in name):
@@ -132,19 +134,19 @@ def _name(name: str) -> str:
     return name.replace(_OWN, ".").replace(".base_layer.", ".")
 
 
-def _as_in_checkpoint(model: Any, weights: Iterable[Named]) -> Iterable[Named]:
+def _as_in_checkpoint(model: Any, weights: Iterable[NamedTensors]) -> Iterable[NamedTensors]:
     """Undo transformers' renaming and fusing of weights, such as a mixture's experts, on loading a checkpoint."""
     try:
         from transformers.core_model_loading import revert_weight_conversion
     except ImportError:  # releases that convert nothing
         return weights
-    if getattr(base_of(model), "hf_quantizer", None) is not None:  # it would have them quantized
+    if getattr(unwrap_peft(model), "hf_quantizer", None) is not None:  # it would have them quantized
         return weights
-    back: dict[str, Tensor] = revert_weight_conversion(base_of(model), dict(weights))
+    back: dict[str, Tensor] = revert_weight_conversion(unwrap_peft(model), dict(weights))
     return back.items()
 
 
-def adapter_weights(policy: CausalLM) -> Iterator[Named]:
+def adapter_weights(policy: CausalLM) -> Iterator[NamedTensors]:
     """The policy's low-rank matrices by PEFT's names, each B multiplied by its layer's scale.
 
     All ranks iterate together to the end, since gathering is a call to all of them.
@@ -168,7 +170,7 @@ def largest_rank(policy: CausalLM) -> int:
     return int(max([config.r, *config.rank_pattern.values()]))
 
 
-def write_adapter(weights: Iterable[Named], folder: Path, config: Any) -> int:
+def write_adapter(weights: Iterable[NamedTensors], folder: Path, config: Any) -> int:
     """Write the matrices of :func:`adapter_weights` as a folder of PEFT's, whose scale is 1; return their bytes."""
     total = write_weights(weights, folder, "adapter_model.safetensors", file_bytes=1 << 62)
     described = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "target_modules": "all-linear"}
@@ -181,15 +183,15 @@ def write_adapter(weights: Iterable[Named], folder: Path, config: Any) -> int:
 def raise_if_any_rank_failed(fault: str) -> None:
     """Fail on all ranks together if one failed, so that none waits for it."""
     faults = gather_over_ranks(f"{rank_and_phase()}: {fault}" if fault and rank_and_phase() else fault)
-    told = next((one for one in faults if one), "")
-    if told:
-        raise EngineError(told)
+    fault = next((one for one in faults if one), "")
+    if fault:
+        raise EngineError(fault)
 
 
 def write_collectively(
-    weights: Iterator[Named],
+    weights: Iterator[NamedTensors],
     folder: Path,
-    write: Callable[[Iterator[Named]], int] | None,
+    write: Callable[[Iterator[NamedTensors]], int] | None,
     remedy: str = "give another folder, or free space there",
 ) -> int:
     """Have ranks write what all gather together (a rank without ``write`` only gathers); bytes that this one wrote."""
@@ -210,7 +212,7 @@ _FILE_BYTES = 1 << 30
 
 
 def write_weights(
-    weights: Iterable[Named], folder: Path, name: str = "model-{:05d}.safetensors", file_bytes: int = _FILE_BYTES
+    weights: Iterable[NamedTensors], folder: Path, name: str = "model-{:05d}.safetensors", file_bytes: int = _FILE_BYTES
 ) -> int:
     """Write weights into a folder, in place of what it held, a file at a time in memory; return their bytes."""
     from safetensors.torch import save_file
