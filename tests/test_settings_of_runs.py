@@ -114,7 +114,7 @@ def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.Mo
     for limit in (0, 1.0):
         assert not told, "where no validation is wanted"
         check_setup(
-            set_up(datamodule=Task(), limit_val_batches=limit, sampler=SimpleNamespace(sandbox=object())), "fit"
+            set_up(datamodule=Task(), limit_val_batches=limit, collector=SimpleNamespace(sandbox=object())), "fit"
         )
     assert len(told) == 1 and "2 of 3 validation problems" in told[0]
 

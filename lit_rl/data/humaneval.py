@@ -7,10 +7,10 @@ import re
 from dataclasses import replace
 from typing import Annotated, Any, Unpack
 
+from lit_rl.data.examples_in_text import find_examples
 from lit_rl.data.mbpp_plus import comparing_test, written_check
 from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.shown_examples import shown_examples
 from lit_rl.data.task import SplitName, SplitTask, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
@@ -43,7 +43,7 @@ class HumanEval(SplitTask):
     ``\nif``, ``\nprint``. Instruct form: a chat message; the program is the fenced block of the answer, put
     after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole program:
     prompt and canonical solution. ``public_check`` holds the examples of the docstring that can be read as calls with
-    values (146 of the 164 rows have some, see :func:`~lit_rl.data.shown_examples.shown_examples`). Problems carry
+    values (146 of the 164 rows have some, see :func:`~lit_rl.data.examples_in_text.find_examples`). Problems carry
     ``entry_point`` and ``statement`` in ``fields``.
 
     Args:
@@ -104,7 +104,7 @@ class HumanEval(SplitTask):
             return None
         shown = prompt.removeprefix(before_function(prompt, entry_point)).rstrip()
         shown = shown.removesuffix('"""').removesuffix("'''")
-        examples = shown_examples(shown, entry_point, _parameters(prompt, entry_point))
+        examples = find_examples(shown, entry_point, _parameters(prompt, entry_point))
         cases = tuple((example.arguments, example.expected) for example in examples)
         return CallTests(cases, entry_point, self.timeout_seconds, EXAMPLE_TOLERANCE) if cases else None
 

@@ -39,7 +39,7 @@ class MBPPTask:
     Args:
         number: task id.
         text: what to do.
-        shown: asserts that a prompt may show.
+        public_tests: asserts that a prompt may show.
         program: the reference.
         check: of the row's tests.
         before_public: source that the shown asserts need: imports and set-up of the row.
@@ -47,7 +47,7 @@ class MBPPTask:
 
     number: int
     text: str
-    shown: tuple[str, ...]
+    public_tests: tuple[str, ...]
     program: str
     check: AssertTests | CallTests
     before_public: tuple[str, ...] = ()
@@ -148,8 +148,8 @@ class MBPP(TaskDataModule):
 
     def _problem(self, task: MBPPTask, examples: Sequence[MBPPTask]) -> Problem:
         # An example never explains itself.
-        solved = [(e.text, e.shown[: self.shown_tests], e.program) for e in examples if e.number != task.number]
-        shown = task.shown[: self.shown_tests]
+        solved = [(e.text, e.public_tests[: self.shown_tests], e.program) for e in examples if e.number != task.number]
+        shown = task.public_tests[: self.shown_tests]
         stops = () if self.form == "instruct" else BLOCK_STOPS if solved else PROGRAM_STOPS
         check = replace(task.check, timeout_seconds=self.timeout_seconds)
         public = _lines(*task.before_public, *shown)
@@ -164,7 +164,7 @@ class MBPP(TaskDataModule):
             reference=task.program,
             stop_strings=stops,
             fields={
-                "entry_point": check.entry_point or called_function(task.program, "\n".join(task.shown)),
+                "entry_point": check.entry_point or called_function(task.program, "\n".join(task.public_tests)),
                 "statement": task.text,
             },
         )

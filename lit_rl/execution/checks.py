@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from lit_rl.errors import ArgumentError, short_repr
-from lit_rl.execution.interface import Check, require_carried, wall_limit
+from lit_rl.execution.interface import Check, require_serialisable, wall_limit
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
 from lit_rl.execution.wire.value_text import value_text
@@ -130,8 +130,8 @@ class CallTests(Check):
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
                 wanted = "(arguments, expected), of which the arguments are a tuple"
                 raise ArgumentError(where, wanted, short_repr(case), "f(2) == 4 is ((2,), 4)")
-            require_carried(case[0], f"{where}: an argument")
-            require_carried(case[1], f"{where}: the expected value")
+            require_serialisable(case[0], f"{where}: an argument")
+            require_serialisable(case[1], f"{where}: the expected value")
             if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
                 kind = "JSON (in arguments, integers below 2**53 and finite numbers)"
                 raise ArgumentError(where, f"{kind} in {self.language}", value_text(case))

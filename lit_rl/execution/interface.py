@@ -206,11 +206,11 @@ class Check:
         return extract_program(text, wanted or Wanted(self.language, self.defines), extraction)
 
 
-_SURELY_CARRIED = 200  # whatever marshal writes in fewer bytes is within all limits, as most values are
+_ALWAYS_SERIALISABLE_BYTES = 200  # whatever marshal writes in fewer bytes is within all limits, as most values are
 _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
-def require_carried(value: Any, where: str) -> None:
+def require_serialisable(value: Any, where: str) -> None:
     """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried.
 
     Args:
@@ -218,7 +218,7 @@ def require_carried(value: Any, where: str) -> None:
         where: what it is, for the message.
     """
     try:
-        if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _SURELY_CARRIED:
+        if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _ALWAYS_SERIALISABLE_BYTES:
             return
         is_marshalled = True
     except ValueError:

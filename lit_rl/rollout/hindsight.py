@@ -159,9 +159,7 @@ def _response_before_program(rollout: Rollout, row: int) -> str:
 def _fill_template(template: str, prompt: Prompt, codec: Codec, **values: str) -> Prompt:
     """A template around a prompt; of a chat around its last message of the user."""
     if isinstance(prompt, str):  # whose own special tokens count, but none that a program printed
-        return template.format(
-            prompt=prompt, **{name: codec.escape_special_tokens(value) for name, value in values.items()}
-        )
+        return template.format(prompt=prompt, **{name: codec.escape_text(value) for name, value in values.items()})
     last = max((i for i, message in enumerate(prompt) if message["role"] == "user"), default=len(prompt) - 1)
     hinted = {**prompt[last], "content": template.format(prompt=prompt[last]["content"], **values)}
     return (*prompt[:last], hinted, *prompt[last + 1 :])

@@ -150,7 +150,7 @@ def test_a_minute_of_silence_is_broken_once_and_the_line_says_what_is_done(
 ) -> None:
     screen, progress, clock = a_screen(monkeypatch)
     screen._shows = True
-    screen._line("rollout 74/180")
+    screen._print_line("rollout 74/180")
     progress.begin("training")
     progress.rows, progress.open_rows, progress.turns, progress.tokens, progress.steps = 128, 96, 32, 6000, 40
     said = []
@@ -162,7 +162,7 @@ def test_a_minute_of_silence_is_broken_once_and_the_line_says_what_is_done(
     progress.updates, progress.update, progress.parts, progress.part = 4, 1, 8, 2
     clock.now += 60
     screen.print_heartbeat()
-    screen._line("rollout 75/180")
+    screen._print_line("rollout 75/180")
     clock.now += 59
     screen.print_heartbeat()
     sampling = "rollout 75/180  sampling 32 of 128 rows, 0 judged"

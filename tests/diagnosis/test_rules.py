@@ -88,7 +88,7 @@ def diagnose(
         policy=SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters)),
         clock=Clock("rollout"),
         sampling=Sampling(),
-        sampler=SimpleNamespace(settings=RolloutConfig()),
+        collector=SimpleNamespace(settings=RolloutConfig()),
         update=UpdateConfig(),
         rewards=Composite(list(terms)) if terms else None,
         trace=SimpleNamespace(found={}),

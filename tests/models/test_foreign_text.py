@@ -82,7 +82,7 @@ def test_a_message_of_the_environment_spells_special_tokens_as_text(codec: TextC
 def test_a_text_prompt_is_its_authors_but_for_what_is_marked(codec: TextCodec) -> None:
     """BOS once, at the beginning; a special token that the author writes counts, one of a stranger does not."""
     said, token = hostile(codec), codec.tokenizer.all_special_tokens[0]
-    prompts = (f"{codec.escape_special_tokens(text)}\n{token}def f():" for text in (said, "ok"))
+    prompts = (f"{codec.escape_text(text)}\n{token}def f():" for text in (said, "ok"))
     ids, harmless = (codec.encode(Problem("p", prompt, ReferenceText(""))) for prompt in prompts)
     assert specials(codec, ids) == specials(codec, harmless) and len(specials(codec, ids)) in (1, 2)
     assert text_of(codec, ids) == text_of(codec, harmless).replace("ok", said)

@@ -25,7 +25,7 @@ def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: Any) ->
 def test_positions_that_the_sampler_leaves_out_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "takes", lambda model, name: name == "logits_to_keep")
+    monkeypatch.setattr(decoding, "accepts_argument", lambda model, name: name == "logits_to_keep")
     with pytest.raises(UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* probe to false"):
         built(byte_tokenizer, lora=LoRA(rank=2)).load()
     built(byte_tokenizer, probe=False).load()
@@ -39,8 +39,8 @@ def test_wrong_positions_after_rows_left_the_batch_are_noticed(
         keeps(self, rows)
         self._positions = before[: len(rows)]
 
-    keeps = Decoding.keep
-    monkeypatch.setattr(Decoding, "keep", forgets_positions)
+    keeps = Decoding.keep_rows
+    monkeypatch.setattr(Decoding, "keep_rows", forgets_positions)
     policy = built(byte_tokenizer, probe=False)
     policy.load()
     with torch.no_grad():  # rows of the probe must differ in positions, and positions must matter

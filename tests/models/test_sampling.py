@@ -66,7 +66,7 @@ def test_rows_chosen_in_chunks_are_those_of_the_whole(
 def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:
     """Row 1 is added when row 0 is at token 20."""
     alone = [
-        torch.cat([one.at(torch.tensor([step]), ROW) for step in range(120)]) for one in map(RowRandom, ([11], [12]))
+        torch.cat([one.draw(torch.tensor([step]), ROW) for step in range(120)]) for one in map(RowRandom, ([11], [12]))
     ]
     assert len(set(torch.cat(alone).tolist())) == 240
     uniforms = RowRandom([11])

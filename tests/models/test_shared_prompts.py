@@ -136,9 +136,9 @@ def test_a_cache_that_loses_the_gradient_is_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
     policy = loaded(byte_tokenizer, dtype=dtype)
-    update = padding._Kept.update
+    update = padding._RecordingCache.update
     assert can_share_prompts(policy.model)
-    monkeypatch.setattr(padding._Kept, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
+    monkeypatch.setattr(padding._RecordingCache, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
     assert not can_share_prompts(policy.model)
 
 

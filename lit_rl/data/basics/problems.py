@@ -220,7 +220,7 @@ def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *
     body = str(problem.reference)[len(problem.program_prefix) : -1]
     function = function_of(program(attempt))
     for number, (arguments, expected) in enumerate(public.cases, 1):
-        value, raised = answer_of(function, arguments)
+        value, raised = call_and_catch(function, arguments)
         if raised or repr(value) != repr(expected):
             actual = raised or value_text(value)
             case = FailedCase(number, call_text(public.entry_point, arguments, {}), value_text(expected), actual)
@@ -254,14 +254,14 @@ def divided_cases(
     for _ in range(100):
         inputs = draw_inputs()[:NUM_CASES]
         cases = tuple((arguments, right(*arguments)) for arguments in inputs)
-        answers = [(*answer_of(wrong, arguments), expected) for arguments, expected in cases]
+        answers = [(*call_and_catch(wrong, arguments), expected) for arguments, expected in cases]
         shows_bug = [bool(raised) or repr(answer) != repr(expected) for answer, raised, expected in answers]
-        if parts := _divide(cases, shows_bug, num_public, first_answer):
+        if parts := _split_cases(cases, shows_bug, num_public, first_answer):
             return parts
     return None
 
 
-def _divide(
+def _split_cases(
     cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, first_answer: str | None
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.
@@ -299,7 +299,7 @@ def function_of(source: str) -> Callable[..., Any]:
     return namespace["f"]  # type: ignore[no-any-return]
 
 
-def answer_of(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, str]:
+def call_and_catch(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, str]:
     """Return a function's result, and the name of its exception if it raises one."""
     try:
         return function(*arguments), ""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lit_rl.data.shown_examples import shown_examples
+from lit_rl.data.examples_in_text import find_examples
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
 from lit_rl.execution.interface import Check
@@ -312,13 +312,15 @@ def read_hidden_tests(stored: str) -> Any:
 _LABEL = r"[\W_]*(?:(?:sample|examples?|standard)[\W_]*)?{word}s?[\W_]*(?:\d+|#\d+)?[\W_]*"
 
 
-def shown_tests(statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()) -> list[ContestTest]:
+def tests_in_statement(
+    statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()
+) -> list[ContestTest]:
     """The tests whose input and output are in the statement as an example.
 
     A test of a whole program is shown if its input is in the statement line by line below a line that says
     ``Input`` (or ``Sample Input`` and the like), and below it a line that says ``Output``, followed by the expected
     output. A test of a function is shown if the statement has that call with that value, see
-    :func:`~lit_rl.data.shown_examples.shown_examples`.
+    :func:`~lit_rl.data.examples_in_text.find_examples`.
 
     Args:
         statement: what the policy reads.
@@ -326,9 +328,9 @@ def shown_tests(statement: str, tests: Sequence[ContestTest], parameters: Sequen
         parameters: names of the function's parameters, in order, where they are known.
     """
     if any(test.function for test in tests):
-        return [test for test in tests if _is_shown_call(statement, test, parameters)]
+        return [test for test in tests if _is_example_call(statement, test, parameters)]
     lines = [line.strip() for line in statement.split("\n")]
-    return [test for test in tests if _is_shown_run(lines, test)]
+    return [test for test in tests if _is_example_run(lines, test)]
 
 
 def parameters_of(starter_code: str, function: str) -> list[str]:
@@ -348,8 +350,8 @@ def parameters_of(starter_code: str, function: str) -> list[str]:
     return []
 
 
-def _is_shown_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
-    examples = shown_examples(statement, str(test.function), parameters)
+def _is_example_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
+    examples = find_examples(statement, str(test.function), parameters)
     accepted = [test.expected, *(test.expected if test.wraps else [])]
     stored = [repr((_stored(test.given), _stored(expected))) for expected in accepted]
     return any(repr((_stored(example.arguments), _stored(example.expected))) in stored for example in examples)
@@ -362,7 +364,7 @@ def _stored(value: object) -> object:
     return [_stored(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:
+def _is_example_run(lines: Sequence[str], test: ContestTest) -> bool:
     """Return whether lines of a statement show the input and output of a test, each below its label."""
 
     def says(line: str, word: str) -> bool:

@@ -25,7 +25,7 @@ from lit_rl.data.contests.contest_tests import (
     normalise_tests,
     parameters_of,
     read_hidden_tests,
-    shown_tests,
+    tests_in_statement,
 )
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
@@ -243,7 +243,7 @@ class DeepCoder(TaskDataModule):
         found = extract_program(solutions[0]) if solutions else None
         starter, solution = row.text("starter_code", default=""), found.source if found else None
         function = tests[0].function
-        public = public or shown_tests(question, tests, parameters_of(starter, function or ""))
+        public = public or tests_in_statement(question, tests, parameters_of(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
         check_of = partial(
             contest_check,

@@ -57,7 +57,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
     temporary_folder = client.settings.temporary_folder
     try:
         # The output of the unchanged tree is computed once per worker, whatever lines are masked.
-        built = _what_is_built(check)
+        built = _build_key(check)
         if built not in _references:
             _references[built] = _run_reference(check, temporary_folder)
         masked = _masked_tree(check, temporary_folder)
@@ -141,7 +141,7 @@ def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: Bui
 # --- the unchanged tree -----------------------------------------------------------------------------------
 
 
-def _what_is_built(check: BuildAndRun) -> tuple[Any, ...]:
+def _build_key(check: BuildAndRun) -> tuple[Any, ...]:
     """The part of a check that determines build and output: all but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
     return (*built, check.readable, check.environment)
@@ -171,7 +171,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
 
 def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
     """A copy of the tree without the masked lines, built as far as possible; kept until this worker ends."""
-    key = (*_what_is_built(check), check.file, check.first_line, check.last_line)
+    key = (*_build_key(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy(Path(check.tree), temporary_folder)
         try:
@@ -181,12 +181,12 @@ def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
             _remove(folder)  # the lines may still be there
             raise
         if not _masked:
-            atexit.register(_forget)
+            atexit.register(_forget_masked_trees)
         _masked[key] = folder
     return _masked[key]
 
 
-def _forget() -> None:
+def _forget_masked_trees() -> None:
     for folder in _masked.values():
         _remove(folder)
     _masked.clear()
@@ -206,11 +206,11 @@ def _boxed(
     limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
     variables = {**dict(check.environment), **(environment or {})}
     os.chmod(folder, 0o700)  # the command before may have closed it
-    hidden = (*originals_of(check.tree), str(folder.parent))
+    hidden = (*hidden_originals(check.tree), str(folder.parent))
     return run_boxed(command, folder, limits, readable=check.readable, hidden=hidden, environment=variables)
 
 
-def originals_of(tree: str) -> list[str]:
+def hidden_originals(tree: str) -> list[str]:
     """The tree, and the histories of version control in which its masked lines may be found."""
     path = Path(tree).resolve()
     return [str(path), *(str(above / name) for above in path.parents for name in _VERSIONS)]

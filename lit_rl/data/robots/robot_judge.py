@@ -193,7 +193,7 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
         shown = replace(shown, line=line if line > 0 else None, module_line=None, stderr=said)
     else:
         shown = replace(shown, line=None, exception_type=None)
-    traces: tuple[Any, ...] = tuple(list(map(_shown_event, one.trace)) for one in tested)
+    traces: tuple[Any, ...] = tuple(list(map(_plain_event, one.trace)) for one in tested)
     return replace(
         shown,
         verdict=decisive.verdict,
@@ -206,7 +206,7 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
     )
 
 
-def _shown_event(event: Event) -> Event:
+def _plain_event(event: Event) -> Event:
     """An event for the outcome, with options that are not plain scalars (a program may offer any) as text."""
     kind, value1, value2 = event
     if value2 is not None:

@@ -54,7 +54,7 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() == 1:  # the supervisor ended before the line above
         os._exit(1)
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
         status = _run(settings)
     except SystemExit:
@@ -62,7 +62,7 @@ def main() -> None:
     os._exit(status)
 
 
-def _end(signum: int, frame: object) -> NoReturn:
+def _exit_on_signal(signum: int, frame: object) -> NoReturn:
     raise SystemExit(TIMED_OUT)  # on the way out every descendant is killed
 
 
@@ -115,8 +115,8 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
 def _profile(settings: dict[str, Any], user: int) -> Profile:
     alone = bool(settings["namespaces"])
     # Counted once: a build ends before the machine's number changes much.
-    others = 0 if limits.tasks_are_counted_alone(alone) else limits.tasks_now()
-    rules = [(path, landlock.RUN) for path in visible_files.without(settings["readable"], settings["hidden"])]
+    others = 0 if limits.tasks_are_counted_alone(alone) else limits.num_tasks()
+    rules = [(path, landlock.RUN) for path in visible_files.without_hidden(settings["readable"], settings["hidden"])]
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
     rules.append((settings["folder"], landlock.WORK | landlock.RUN))
 

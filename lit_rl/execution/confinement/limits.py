@@ -26,8 +26,10 @@ _MAX_COUNTED = 1 << 16
 _FILES = (errno.EMFILE, errno.ENFILE)
 
 
-def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool) -> tuple[tuple[int, int], ...]:
-    """Limits that every program of a worker inherits from its zygote, for :func:`lower`.
+def program_limits(
+    memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool
+) -> tuple[tuple[int, int], ...]:
+    """Limits that every program of a worker inherits from its zygote, for :func:`lower_limits`.
 
     Args:
         memory_bytes: of one program.
@@ -50,7 +52,7 @@ def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves:
     return (*limits, (resource.RLIMIT_NPROC, MAX_TASKS)) if own_tasks else tuple(limits)
 
 
-def lower(limits: Iterable[tuple[int, int]]) -> None:
+def lower_limits(limits: Iterable[tuple[int, int]]) -> None:
     """Lower this process's limits for itself and all its children. Never raises a hard one."""
     for which, value in limits:
         _, hard = resource.getrlimit(which)
@@ -82,7 +84,7 @@ class SharedTasks:
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
         # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
-        self._can_count = tasks_now() < _MAX_COUNTED // 2
+        self._can_count = num_tasks() < _MAX_COUNTED // 2
         self._answer = ctypes.create_string_buffer(256)
         self._limit = ctypes.create_string_buffer(16)
         limit = self._limit
@@ -104,7 +106,7 @@ class SharedTasks:
         struct.pack_into("=QQ", self._limit, 0, value, value)
 
 
-def tasks_now() -> int:
+def num_tasks() -> int:
     """All processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
     return _number_in("/proc/loadavg", r"/(\d+)", _MAX_COUNTED)
 
@@ -124,7 +126,7 @@ def is_shortage(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (*_FILES, errno.EAGAIN)
 
 
-def remedy(error: OSError) -> str:
+def shortage_remedy(error: OSError) -> str:
     """One line for an error: the resource used up, its limit, and what to do; other errors as they are."""
     if not is_shortage(error) or "ulimit" in str(error):
         return (error.strerror if "ulimit" in str(error) else None) or str(error)

@@ -19,7 +19,7 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.calls import Answers, calls_of, plan_of
 from lit_rl.execution.judging.stdio import Expected, over_cases, same_output
-from lit_rl.execution.judging.verdicts import with_cause
+from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import Description
@@ -213,6 +213,6 @@ def _is_no_python(run: Run, program: str) -> bool:
 
 def _outcome(answers: Answers, cases: Sequence[Verdict], made: Sequence[Sequence[int]], ran: RemoteRun) -> Outcome:
     verdict, error = answers.overall(cases, made)
-    return with_cause(
+    return with_error_details(
         Outcome(verdict, tuple(cases), {}, "", printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds), error
     )

@@ -37,7 +37,7 @@ from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.program_side.child import CHANNEL
 from lit_rl.execution.program_side.interpreter import draw_anew
 from lit_rl.execution.wire.channel import Channel
-from lit_rl.execution.wire.errors import describe, line_in
+from lit_rl.execution.wire.errors import describe_exception, line_in
 from lit_rl.execution.wire.program_messages import bounded_description
 from lit_rl.execution.wire.value_text import value_text
 
@@ -62,7 +62,7 @@ def grade(job: dict[str, Any]) -> int:
     results = Results(_take_stdout(), job, program)
     draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
     code = marshal.loads(job["code"])
-    guard(code, job["texts"], lambda: program.is_used, program.disbelieve)
+    guard(code, job["texts"], lambda: program.is_used, program.distrust_objects)
     results.send(result_of_tests(job, code, program, results))
     return STATUSES[results.kind]
 
@@ -86,7 +86,7 @@ def rehearse(job: dict[str, Any]) -> int:
         message = "the tests neither used the program nor asserted anything of it"
     except BaseException as error:
         line = line_in(error, "<test>") or progress.line
-        message = f"{_named(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
+        message = f"{_type_names(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
         passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
     result.send("\n" + json.dumps({"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]}))
     return STATUSES["faulty"]
@@ -332,11 +332,11 @@ def _of_error(
 ) -> dict[str, Any]:
     """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""
     line = line_in(error, "<test>")
-    found: dict[str, Any] = {"message": _named(error)} | ({} if line is None else {"line": line})
-    for cause in _behind(error):
-        told = next((description for raised, description in program.errors if raised is cause), None)
-        if told is not None:
-            return {**found, "kind": "raised", "message": "", "error": told}
+    found: dict[str, Any] = {"message": _type_names(error)} | ({} if line is None else {"line": line})
+    for cause in _root_cause(error):
+        known = next((description for raised, description in program.errors if raised is cause), None)
+        if known is not None:
+            return {**found, "kind": "raised", "message": "", "error": known}
     if isinstance(error, AssertionError):
         return {**found, "kind": "failed", "actual": value_text(program.last_result)}
     if isinstance(error, NameError) and error.name in names and error.name not in kinds:
@@ -346,11 +346,11 @@ def _of_error(
     return {**found, "kind": "error"}
 
 
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {describe(error)['message']}"[:500]
+def _type_names(error: BaseException) -> str:
+    return f"{type(error).__name__}: {describe_exception(error)['message']}"[:500]
 
 
-def _behind(error: BaseException | None) -> Iterator[BaseException]:
+def _root_cause(error: BaseException | None) -> Iterator[BaseException]:
     """An exception, those that it was raised for, and those that a group holds."""
     seen: list[BaseException] = []
     waiting = [error]

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from lit_rl.execution.grading.tests_side import TestsSide
-from lit_rl.execution.wire.held import OPERATIONS, StopOfProgram
 from lit_rl.execution.wire.link import BadMessage
+from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
 HELD, FAILED = "__lit_rl_held__", "__lit_rl_failed__"  # and these where one test of theirs ended

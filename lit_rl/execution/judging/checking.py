@@ -19,7 +19,7 @@ from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.runtimes import run_job
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended
+from lit_rl.execution.judging.verdicts import ended_early, parse_error_line, verdict_of_end_of_child
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.program_messages import Description
@@ -127,8 +127,8 @@ class Checkers:
         client = self._client = self._client or self._connect(self._settings)
         with Child(job, channel=None if binary is None else executable(binary)) as child:
             report = client.run([child], checker.timeout_seconds, compiled=binary is not None)
-            ended = how_it_ended(client, child, report)
-            error = description_of(read_whole(child.channel)[:65536]) if binary is None else None
+            ended = verdict_of_end_of_child(client, child, report)
+            error = parse_error_line(read_whole(child.channel)[:65536]) if binary is None else None
             return _ruling(ended, report.children[0].status, error, read_head(child.stderr))
 
     def _binary(self, checker: Checker) -> bytes | None:

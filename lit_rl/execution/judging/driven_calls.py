@@ -15,22 +15,22 @@ from typing import Any
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
-from lit_rl.execution.judging.compiling import Files, tools_of
+from lit_rl.execution.judging.compiling import Files, toolchain_files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
-    included,
-    not_built,
-    only_code,
+    build_failure_outcome,
+    included_headers,
     outcome_of_end,
-    prepared,
-    started,
+    source_files,
+    start_program,
     verdict_of_end,
+    without_comments_and_strings,
     without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import with_cause
+from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse
 from lit_rl.execution.wire.program_messages import Description
@@ -55,18 +55,18 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     language, spec = check.language, LANGUAGES[check.language]
     client.on_report()  # from here on the program is read
-    source = prepared(program, language)
+    source = source_files(program, language)
     if language == "c":
-        tools_of("cpp")  # its driver is in C++
+        toolchain_files("cpp")  # its driver is in C++
         if not _declaration(source, check):
             message = f"the program defines no {check.entry_point} of numbers, bool, char and char * alone"
             return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
     built = build(client, _files(source, check), language, beside=language == "c")
     if built.verdict is not None:
-        return not_built(built)
+        return build_failure_outcome(built)
     # Drivers that have to read JSON by themselves get no escaped letters.
     lines = [json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c")) for args, _ in check.cases]
-    with started(
+    with start_program(
         client,
         language,
         built.binary,
@@ -87,7 +87,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         if outcome.passed:
             return outcome
         if error is not None and error["types"]:
-            outcome = with_cause(outcome, error)
+            outcome = with_error_details(outcome, error)
         elif verdict is Verdict.EXCEPTION and error is None and outcome.exception_type is None:
             outcome = replace(outcome, exception_type="SystemExit")  # without a word
         return replace(outcome, failed_case=failed_call(answers, cases, calls_of(check), check))
@@ -110,13 +110,15 @@ def _files(source: str, check: CallTests) -> Files:
         return {"run.cpp": declared, file: source + pointer}
     if language in _INCLUDED:
         named = _driver(language).replace("ENTRY", _path(source, check.entry_point))
-        return {_DRIVERS[language]: named, file: included(source) if language == "rust" else source}
+        return {_DRIVERS[language]: named, file: included_headers(source) if language == "rust" else source}
     return {file: source, "LitRlCalls.java": _driver("java")} if language == "java" else {file: source}
 
 
 def _declaration(source: str, check: CallTests) -> str:
     """The declaration of a pointer to the function of C, for its driver; empty if that cannot carry the types."""
-    code = re.sub(r"[ \t]+", " ", only_code(source))  # a type may end with blanks, and so may what follows
+    code = re.sub(
+        r"[ \t]+", " ", without_comments_and_strings(source)
+    )  # a type may end with blanks, and so may what follows
     found = re.search(rf"^(?:static |inline )*({_C_TYPE})\s*{check.entry_point}\s*\(([^(){{}};]*)\)\s*\{{", code, re.M)
     parameters = [" ".join(one.split()) for one in found[2].split(",")] if found and found[2].strip() else []
     if not found or not all(re.fullmatch(rf"{_C_TYPE}\w*", one) for one in parameters):
@@ -126,7 +128,7 @@ def _declaration(source: str, check: CallTests) -> str:
 
 def _path(source: str, entry_point: str) -> str:
     """The function's name in C++ and Rust: in ``Solution`` if the program has that, and no such function outside."""
-    code, depth, is_outside = only_code(source), 0, "." in entry_point
+    code, depth, is_outside = without_comments_and_strings(source), 0, "." in entry_point
     for found in re.finditer(rf"[{{}}]|(?<![\w.:>]){entry_point}\s*[(<]", code):
         depth += {"{": 1, "}": -1}.get(found[0], 0)
         is_outside |= depth == 0 and found[0] not in "{}"
@@ -158,8 +160,8 @@ def _instantiated(source: str, check: CallTests) -> str:
             bind(kind[3:], [value for args, _ in check.cases for value in args[index:]])
         else:
             bind(kind, [args[index] for args, _ in check.cases if index < len(args)])
-    told = [name for name in bound if bound[name] or "~" not in found[1]]  # by another's constraint
-    return f"[{', '.join(_go_type(bound[name]) for name in told)}]"
+    usable = [name for name in bound if bound[name] or "~" not in found[1]]  # by another's constraint
+    return f"[{', '.join(_go_type(bound[name]) for name in usable)}]"
 
 
 def _go_type(values: list[Any]) -> str:

@@ -19,7 +19,7 @@ from lit_rl.execution.judging.asserts.evidence import statements
 from lit_rl.execution.judging.asserts.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_end_of_child, verdict_of_error
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import read_result
 from lit_rl.execution.wire.value_text import lines_of, shortened
@@ -87,7 +87,7 @@ def _rehearse(client: ZygoteClient, check: AssertTests, prepared: PreparedTests)
         report = client.run([grader], check.timeout_seconds)
         status = report.children[0].status
         result = result_of(read_whole(grader.stdout), status, job["secret"])
-        limit = how_it_ended(client, grader, report)
+        limit = verdict_of_end_of_child(client, grader, report)
     if result is not None:
         return str(result["message"]), not result["passes"]
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == REHEARSED and limit is Verdict.EXCEPTION:
@@ -144,7 +144,7 @@ def _outcome(
     letters: bytes,
 ) -> Outcome:
     """The outcome of a limit that was reached, else of the grader's report."""
-    ended, status = how_it_ended(client, served, report, 1), report.children[1].status
+    ended, status = verdict_of_end_of_child(client, served, report, 1), report.children[1].status
     error, added = None, ""
     if (report.timed_out and result is None) or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         verdict = ended or Verdict.TIMED_OUT

@@ -33,7 +33,7 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_end_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
@@ -198,7 +198,7 @@ class _Session:
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """Return the result of the run; a program that ended without its last message did not return."""
-        verdict = how_it_ended(client, child, report)
+        verdict = verdict_of_end_of_child(client, child, report)
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
         elif self._refused is not None and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):

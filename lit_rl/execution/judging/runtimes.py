@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.compiling import Compiled, Files, environment_of, failed, tools_of
+from lit_rl.execution.judging.compiling import (
+    Compiled,
+    Files,
+    compile_failure_text,
+    compiler_environment,
+    toolchain_files,
+)
 from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_end_of_child
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
 from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH
@@ -31,7 +37,7 @@ _COMMENT_OR_TEXT = re.compile(
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
-def prepared(program: str, language: Language) -> str:
+def source_files(program: str, language: Language) -> str:
     """A program as its compiler wants it, with the same lines: what only its file's name or its package decide."""
     if language == "java":
         return _in_one_file(program)
@@ -43,7 +49,7 @@ def prepared(program: str, language: Language) -> str:
 def _in_one_file(program: str) -> str:
     """A program of Java without its package, and without ``public`` before top-level types, which name their file."""
     depth, end, kept = 0, 0, []
-    for found in _JAVA_PLACES.finditer(only_code(program)):
+    for found in _JAVA_PLACES.finditer(without_comments_and_strings(program)):
         if found[0] in "{}":
             depth += 1 if found[0] == "{" else -1
         elif not depth:
@@ -62,34 +68,34 @@ def _blank(found: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", found[0])
 
 
-def only_code(program: str) -> str:
+def without_comments_and_strings(program: str) -> str:
     """A program in a language like C without its comments and texts, each letter in its place."""
     return _COMMENT_OR_TEXT.sub(_blank, program)
 
 
-def without_inner(program: str) -> str:
+def without_inner_attributes(program: str) -> str:
     """A program of Rust without the attributes that only a crate's root may have."""
     return _RUST_INNER.sub(_blank, program)
 
 
-def included(program: str) -> str:
+def included_headers(program: str) -> str:
     """A program of Rust as a part of its driver's file, which has a ``main`` and inner attributes."""
-    program = _RUST_INNER_DOC.sub(r"\1 ", without_inner(program))
-    code = only_code(program)
+    program = _RUST_INNER_DOC.sub(r"\1 ", without_inner_attributes(program))
+    code = without_comments_and_strings(program)
     is_declared = "impl Solution" not in code or "struct Solution" in code  # as LeetCode does it
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
 
 
 def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
     """Build what a runtime runs: the compiled program, or its source where the runtime takes that."""
-    tools_of(language)
+    toolchain_files(language)
     if LANGUAGES[language].builds:
         compiled: Compiled = client.compiler.compile(files, language, beside)
         return compiled
     return Compiled(next(iter(files.values())).encode("utf-8", "surrogatepass"))
 
 
-def not_built(compiled: Compiled) -> Outcome:
+def build_failure_outcome(compiled: Compiled) -> Outcome:
     """The outcome of a source that does not compile."""
     return Outcome(compiled.verdict or Verdict.SYNTAX_ERROR, (), stderr=compiled.diagnostics, line=compiled.line)
 
@@ -106,7 +112,7 @@ def run_job(
         "mode": "run",
         "command": [*command],
         "arguments": [*arguments],
-        "environment": environment_of(language),
+        "environment": compiler_environment(language),
         # Without a limit of its own, the main thread's grows in the memory, and other threads do not reserve as much.
         "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else resource.RLIM_INFINITY,
         "answers": answers,
@@ -114,7 +120,7 @@ def run_job(
 
 
 @contextmanager
-def started(
+def start_program(
     client: ZygoteClient,
     language: Language,
     artefact: bytes,
@@ -141,7 +147,7 @@ def started(
         "mode": "stdio",
         **names,
     }
-    filled = tools_of(language).command(command or spec.run, **names)
+    filled = toolchain_files(language).command(command or spec.run, **names)
     job = run_job(language, filled, arguments, answers=answers)
     channel = memfd(artefact) if spec.run else executable(artefact)
     with Child(job, stdin, channel, answers_in_job=answers) as child:
@@ -156,19 +162,23 @@ def verdict_of_end(
     Where a runtime compiles as it starts, a source is at fault if a process that only parses it fails, too.
     """
     runner, child, report = ended
-    verdict = how_it_ended(runner, child, report)
-    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_says(client, language, artefact):
-        said = _parser_says(client, language, LANGUAGES[language].good.encode())
+    verdict = verdict_of_end_of_child(runner, child, report)
+    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_verdict(client, language, artefact):
+        said = _parser_verdict(client, language, LANGUAGES[language].good.encode())
         if said:
-            raise failed(language, said, client.settings)
+            raise compile_failure_text(language, said, client.settings)
         return Verdict.SYNTAX_ERROR
     return verdict
 
 
-def _parser_says(client: ZygoteClient, language: Language, source: bytes) -> str:
+def _parser_verdict(client: ZygoteClient, language: Language, source: bytes) -> str:
     """The complaint of a process that only parses a source; empty if there is none."""
     command = LANGUAGES[language].checks
-    with started(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as (_, child, parsed):
+    with start_program(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as (
+        _,
+        child,
+        parsed,
+    ):
         return (read_tail(child.stderr) or "nothing") if parsed.children[0].status else ""
 
 

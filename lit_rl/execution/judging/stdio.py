@@ -14,22 +14,22 @@ from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.execution.judging.checking import Ruling
 from lit_rl.execution.judging.runtimes import (
     build,
-    not_built,
+    build_failure_outcome,
     outcome_of_end,
-    prepared,
-    started,
+    source_files,
+    start_program,
     verdict_of_end,
 )
 from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import (
-    description_of,
     ended_early,
-    how_it_ended,
     outcome_of,
+    parse_error_line,
+    verdict_of_end_of_child,
     verdict_of_error,
-    with_cause,
+    with_error_details,
 )
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, shortened
@@ -55,10 +55,10 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     if check.language == "python":
         return over_cases(check, partial(_case, client, program, check, Row()))
     client.on_report()  # from here on the program is read
-    source = prepared(program, check.language)
+    source = source_files(program, check.language)
     built = build(client, {LANGUAGES[check.language].file: source}, check.language)
     if built.verdict is not None:
-        return not_built(built)
+        return build_failure_outcome(built)
     return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check, Row()))
 
 
@@ -95,27 +95,27 @@ def _case_of_artefact(
     client: ZygoteClient, program: str, artefact: bytes, check: StdioTests, row: Row, stdin: str, expected: Expected
 ) -> Outcome:
     language, given = check.language, stdin.encode("utf-8", "surrogateescape")
-    with started(client, language, artefact, check.timeout_seconds, given, row=row) as run:
+    with start_program(client, language, artefact, check.timeout_seconds, given, row=row) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
         outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
-        return _ruled(client, check, stdin, expected, child, ended, outcome)
+        return _checker_outcome(client, check, stdin, expected, child, ended, outcome)
 
 
 def _case(client: ZygoteClient, program: str, check: StdioTests, row: Row, stdin: str, expected: Expected) -> Outcome:
     with Child({"mode": "stdio", "source": program}, stdin.encode("utf-8", "surrogateescape")) as child:
         report = client.run([child], check.timeout_seconds, row=row)
-        ended = how_it_ended(client, child, report)
+        ended = verdict_of_end_of_child(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:
             status = report.children[0].status
-            error = description_of(read_whole(child.channel)[:65536]) or ended_early(status)
+            error = parse_error_line(read_whole(child.channel)[:65536]) or ended_early(status)
             ended = verdict_of_error(client, program, error, status)
         outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
-        return _ruled(client, check, stdin, expected, child, ended, outcome)
+        return _checker_outcome(client, check, stdin, expected, child, ended, outcome)
 
 
-def _ruled(
+def _checker_outcome(
     client: ZygoteClient,
     check: StdioTests,
     stdin: str,
@@ -135,7 +135,7 @@ def _ruled(
             ruling = Ruling(float(same_output(printed, expected, check)))
         outcome = outcome_of_verdict(ruling.verdict)
         scores, stderr = {_POINTS: ruling.points}, outcome.stderr + ruling.text
-        outcome = with_cause(replace(outcome, scores=scores, stderr=stderr), ruling.error)
+        outcome = with_error_details(replace(outcome, scores=scores, stderr=stderr), ruling.error)
     if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
         return outcome
     accepted = shortened(expected if isinstance(expected, str) else expected[0])
@@ -155,15 +155,15 @@ def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
     accepted = (expected,) if isinstance(expected, str) else expected
     printed = printed.rstrip()
     texts = (text.encode("utf-8", "surrogateescape").rstrip() for text in accepted)
-    return any(printed == text or _same(printed, text, check) for text in texts)
+    return any(printed == text or _equal_lines(printed, text, check) for text in texts)
 
 
-def _same(printed: bytes, expected: bytes, check: StdioTests) -> bool:
+def _equal_lines(printed: bytes, expected: bytes, check: StdioTests) -> bool:
     if check.compare == "lines":
         return _all_match(_lines(printed), _lines(expected), lambda one, other: one.rstrip() == other.rstrip())
     if check.compare == "decimals":
         return _all_match(_lines(printed.lstrip()), _lines(expected.lstrip()), _same_line)
-    return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _near(one, other, check.tolerance))
+    return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _is_close(one, other, check.tolerance))
 
 
 def _same_line(printed: bytes, expected: bytes) -> bool:
@@ -215,7 +215,7 @@ def _equal_numbers(printed: bytes, expected: bytes) -> bool:
     return number is not None and number == _number(expected)
 
 
-def _near(printed: bytes, expected: bytes, tolerance: float) -> bool:
+def _is_close(printed: bytes, expected: bytes, tolerance: float) -> bool:
     """Return whether two tokens are equal, or numbers within the tolerance; integers are never near one another.
 
     The tolerance is absolute or relative where the expected number is written with a fraction or an exponent,

@@ -16,12 +16,12 @@ from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
-    not_built,
-    only_code,
+    build_failure_outcome,
     outcome_of_end,
-    prepared,
-    started,
+    source_files,
+    start_program,
     verdict_of_end,
+    without_comments_and_strings,
     without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
@@ -45,15 +45,15 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     client.on_report()  # from here on the program is read
     language = check.language
-    source = prepared(program, language)
+    source = source_files(program, language)
     setup = check.setup if language in ("cpp", "go", "rust") else " ".join(check.setup.split("\n"))
     built = build(client, _FILES[language](source, replace(check, setup=setup)), language, beside=True)
     if built.verdict is not None:
         is_of_program = (built.line or 0) <= source.count("\n") + 1
-        return not_built(built if is_of_program else built._replace(line=None))
+        return build_failure_outcome(built if is_of_program else built._replace(line=None))
     secret = os.urandom(32).hex().encode()
     arguments = _RUST_ARGUMENTS if language == "rust" else ()
-    with started(
+    with start_program(
         client, language, built.binary, check.timeout_seconds, secret, answers=True, arguments=arguments, mode="tests"
     ) as run:
         _, child, report = run
@@ -75,7 +75,7 @@ def _cpp(program: str, check: UnitTests) -> Files:
 
 def _java(program: str, check: UnitTests) -> Files:
     # Tests are written for programs that import this; a class of the program's own goes before it.
-    text = f"import java.util.*; {check.setup}{program}\n{prepared(check.test, 'java')}\n"
+    text = f"import java.util.*; {check.setup}{program}\n{source_files(check.test, 'java')}\n"
     return {"Main.java": text, "LitRlRun.java": _driver("Run.java")}
 
 
@@ -108,7 +108,7 @@ def _go_setup(setup: str, program: str, test: str) -> str:
 
 
 def _rust(program: str, check: UnitTests) -> Files:
-    if not _RUST_TEST.search(only_code(check.test)):
+    if not _RUST_TEST.search(without_comments_and_strings(check.test)):
         raise FaultyCheck("UnitTests.test: expected functions of Rust marked #[test], got none")
     tests = _driver("run.rs").replace("TESTS", check.test)
     return {"program.rs": f"{program}\n{check.setup}\n{tests}"}

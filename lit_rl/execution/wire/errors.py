@@ -23,7 +23,7 @@ class NotCompiled(Exception):
         self.cause = cause
 
 
-def describe(error: BaseException) -> dict[str, Any]:
+def describe_exception(error: BaseException) -> dict[str, Any]:
     """An exception as plain data: type, its ancestors' names, message, lines in the program."""
     stage = "run"
     if isinstance(error, NotCompiled):
@@ -79,11 +79,11 @@ def attributes_of(error: BaseException) -> dict[str, Any]:
     return dict(list(kept.items())[:_MAX_ITEMS])
 
 
-def set_attributes(error: BaseException, told: Any) -> None:
+def set_attributes(error: BaseException, attributes: Any) -> None:
     """Give an exception the attributes that the other side sent; what its class defines stays as it is."""
-    if type(told) is not dict:
+    if type(attributes) is not dict:
         raise TypeError("no attributes")
-    for name, value in list(told.items())[:_MAX_ITEMS]:
+    for name, value in list(attributes.items())[:_MAX_ITEMS]:
         if not _crosses(name, value):
             continue
         if name in _OF_CLASSES:

@@ -42,7 +42,7 @@ class Codec(ABC):
     def encode(self, problem: Problem) -> tuple[int, ...]:
         """Ids of a problem's prompt."""
 
-    def escape_special_tokens(self, text: str) -> str:
+    def escape_text(self, text: str) -> str:
         """Mark what others wrote, before it becomes part of a text prompt, so that it is encoded as text alone.
 
         Output of a program may spell out special tokens. Messages of a chat and those of the environment need no mark.

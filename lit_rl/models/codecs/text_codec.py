@@ -178,16 +178,14 @@ class TextCodec(Codec):
         """
         if isinstance(prompt, str):
             return tuple(self._ids(prompt, begins=True))
-        said: list[Message] = [
-            {**message, "content": self.escape_special_tokens(message["content"])} for message in prompt
-        ]
+        said: list[Message] = [{**message, "content": self.escape_text(message["content"])} for message in prompt]
         return tuple(self._ids(render(self.tokenizer, said, self.template_arguments)))
 
-    def escape_special_tokens(self, text: str) -> str:
+    def escape_text(self, text: str) -> str:
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
 
     def encode_completion(self, text: str) -> tuple[tuple[int, ...], StopReason]:
-        ids, eos = self.encode_text(self.escape_special_tokens(text)), self.tokenizer.eos_token_id
+        ids, eos = self.encode_text(self.escape_text(text)), self.tokenizer.eos_token_id
         return (ids, StopReason.LENGTH) if eos is None else ((*ids, int(eos)), StopReason.EOS)
 
     def encode_text(self, text: str) -> tuple[int, ...]:
@@ -235,7 +233,7 @@ class TextCodec(Codec):
         the policy wrote it itself. For a text they are the message's own. Special tokens that a message spells out, as
         a program's output may, stay text.
         """
-        message = self.escape_special_tokens(message)
+        message = self.escape_text(message)
         if isinstance(problem.prompt, str):
             return self.encode_text(message)
         frame = self._frame(problem)
@@ -251,7 +249,7 @@ class TextCodec(Codec):
             self._frame(problem)
 
     def truncate_middle(self, text: str, max_tokens: int) -> str:
-        ids = self._ids(self.escape_special_tokens(text))
+        ids = self._ids(self.escape_text(text))
         if len(ids) <= max_tokens:
             return text
         kept = max_tokens - len(self._ids(_LEFT_OUT))
@@ -262,7 +260,7 @@ class TextCodec(Codec):
             begin = whole[: spans[head - 1][1] if head else 0].decode(errors="ignore")
             end = whole[spans[-tail][0] if tail else len(whole) :].decode(errors="ignore")
             shorter = begin + _LEFT_OUT + end
-            excess = len(self._ids(self.escape_special_tokens(shorter))) - max_tokens
+            excess = len(self._ids(self.escape_text(shorter))) - max_tokens
             if excess <= 0:
                 return shorter
             kept -= excess  # tokens at the borders may be split differently
@@ -285,7 +283,7 @@ class TextCodec(Codec):
             )
 
     def _ids(self, text: str, begins: bool = False) -> list[int]:
-        """Ids of a text in which special tokens count, but for those that :meth:`escape_special_tokens` marked."""
+        """Ids of a text in which special tokens count, but for those that :meth:`escape_text` marked."""
         first, *others = _MARKED.split(text)
         ids: list[int] = list(self.tokenizer(first, add_special_tokens=begins)["input_ids"])
         line_end = self.tokenizer("\n", add_special_tokens=False)["input_ids"] if others else []

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lit_rl.execution.interface import FaultyCheck
-from lit_rl.execution.judging.asserts.evidence import Evidence, can_fail, idle_helpers, name_called
+from lit_rl.execution.judging.asserts.evidence import Evidence, called_name, can_fail, helpers_that_never_assert
 from lit_rl.execution.judging.asserts.test_list import TestList
 
 # Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
@@ -108,14 +108,16 @@ def count_tests(test: str, entry_point: str | None) -> int:
 
 
 def _require_asserts(tree: ast.Module, names: frozenset[str], run: set[str]) -> None:
-    idle = idle_helpers(tree)
-    if not can_fail(tree, idle):
+    passive = helpers_that_never_assert(tree)
+    if not can_fail(tree, passive):
         raise FaultyCheck("the tests of this problem assert nothing that can fail: every program would pass them")
     if not names:
         raise FaultyCheck("the tests of this problem use no function of the program")
     reached = run | _used_names(tree)  # of those that define something
     if not any(
-        can_fail(ast.Module([node], []), idle) for node in tree.body if getattr(node, "name", None) in (None, *reached)
+        can_fail(ast.Module([node], []), passive)
+        for node in tree.body
+        if getattr(node, "name", None) in (None, *reached)
     ):
         raise FaultyCheck(
             "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
@@ -166,7 +168,7 @@ def _imports(tree: ast.AST) -> Iterator[Import]:
 
 def _module_imported(node: ast.AST) -> str | None:
     """The module that a call of ``import_module`` names."""
-    is_import = isinstance(node, ast.Call) and name_called(node) in ("import_module", "__import__") and node.args
+    is_import = isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args
     name = node.args[0] if is_import and isinstance(node, ast.Call) else None
     return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
@@ -184,7 +186,7 @@ def _require_own_code(tree: ast.Module) -> None:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
             own |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     for node in ast.walk(tree):
-        called = name_called(node)
+        called = called_name(node)
         argument = node.args[0] if isinstance(node, ast.Call) and node.args else None
         is_own = isinstance(argument, ast.Constant | ast.Lambda) or (
             isinstance(argument, ast.Name) and argument.id in own
@@ -210,10 +212,10 @@ def _require_seen(tree: ast.Module) -> None:
 
 def _replaced(node: ast.AST) -> str:
     """Names that some tests replace for all code of their process, such as ``sys.stdin``; empty if nothing."""
-    if isinstance(node, ast.With) and any(name_called(part) == "print" for one in node.body for part in ast.walk(one)):
+    if isinstance(node, ast.With) and any(called_name(part) == "print" for one in node.body for part in ast.walk(one)):
         return ""  # the tests print there themselves
     if isinstance(node, ast.With):
-        streams = [name_called(item.context_expr).partition("redirect_")[2] for item in node.items]
+        streams = [called_name(item.context_expr).partition("redirect_")[2] for item in node.items]
         return next((f"sys.{stream}" for stream in streams if stream), "")
     if isinstance(node, ast.FunctionDef):
         return node.name if node.name == "input" else ""
@@ -222,7 +224,7 @@ def _replaced(node: ast.AST) -> str:
     if isinstance(node, ast.Assign):
         named = [ast.unparse(target) for target in node.targets if isinstance(target, ast.Attribute)]
         return next((name for name in named if name.startswith(("sys.", "builtins."))), "")
-    called = name_called(node)
+    called = called_name(node)
     if called in ("patch", "object", "setattr") and isinstance(node, ast.Call) and node.args:
         first, *more = [ast.unparse(arg).strip("'\"") for arg in node.args[:2]]
         return first if called == "patch" else ".".join((first, *more)) if first in ("sys", "builtins") else ""

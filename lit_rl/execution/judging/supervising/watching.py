@@ -71,13 +71,13 @@ class Watch:
         """Watch these processes, given by descriptors that are read now and not kept."""
         self._clocks = _Clocks([pid for pid in map(_pid_of, processes) if pid > 0])
 
-    def leave(self) -> None:
+    def pause(self) -> None:
         """Stop the clocks: the program now waits for the supervisor."""
         if self._clocks is not None:
             self._clocks.pause()
 
-    def come_back(self) -> None:
-        """Start the clocks again after ``leave``."""
+    def resume(self) -> None:
+        """Start the clocks again after ``pause``."""
         if self._clocks is not None:
             self._clocks.resume()
 
@@ -85,7 +85,7 @@ class Watch:
         """Add CPU seconds that the supervisor spent for the program."""
         self._charged += seconds
 
-    def look(self) -> int | None:
+    def poll(self) -> int | None:
         """The limit that the job has exceeded, or ``None``."""
         if self._clocks is None:
             return None
@@ -174,8 +174,8 @@ class _Clocks:
         waited for it: that is deducted, lest threads that wake together buy time with it.
         """
         alive = self._waited_now()
-        told = _increase(self._waited, alive)
-        self._covered += min(sum(told.values()), passed + max(told.values(), default=0.0))
+        reported = _increase(self._waited, alive)
+        self._covered += min(sum(reported.values()), passed + max(reported.values(), default=0.0))
         self._waited = {**self._waited, **alive}
         waits = _increase(self._waited_before, self._waited)
         others = max(0, sum(seconds > 0 or thread in alive for thread, seconds in waits.items()) - 1)
@@ -211,8 +211,8 @@ class _Clocks:
         for pid in self._cpu_of:
             with contextlib.suppress(OSError, ValueError, IndexError):
                 for thread in os.listdir(f"/proc/{pid}/task")[:_MAX_THREADS]:
-                    told = Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes()
-                    waited[thread] = int(told.split()[1]) / 1e9
+                    reported = Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes()
+                    waited[thread] = int(reported.split()[1]) / 1e9
         return waited
 
 

@@ -26,63 +26,71 @@ OPERATIONS = ARITHMETIC | ORDER | frozenset(f"__{name}__" for name in _OTHERS.sp
 """Operators and builtin functions that one side may apply to an object of the other."""
 
 # Exceptions of these modules tell those who catch them more than a failure: they never cross as the same type.
-_STEERING_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
-_OURS = ("__main__", "program", "tests")
+_CONTROL_FLOW_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
+_OUR_MODULES = ("__main__", "program", "tests")
 
 
 class StopOfProgram(RuntimeError):
     """Replaces a ``StopIteration`` that left the program: the real one would silently end a loop of the tests."""
 
 
-class Held:
+class ObjectTable:
     """Numbers of objects of this process, and descriptions of them still to be sent to the other."""
 
     def __init__(self, side: int) -> None:
         self._side = side
         self._objects: list[Any] = []
         self._numbers: dict[int, int] = {}
-        self._news: list[list[Any]] = []
-        self._given: set[int] = set()
+        self._descriptions: list[list[Any]] = []
+        self._sent: set[int] = set()
 
     def is_mine(self, number: int) -> bool:
         """Return whether a number is of an object of this process."""
         return number & 1 == self._side
 
-    def hold(self, value: Any) -> list[Any]:
+    def encode_object(self, value: Any) -> list[Any]:
         """The form in which an object crosses."""
         number = self.number_of(value)
-        self._given.add(number)
+        self._sent.add(number)
         return ["o", number, _text(type(value).__name__)]
 
-    def was_given(self, value: Any) -> bool:
+    def was_sent(self, value: Any) -> bool:
         """Return whether an object itself was sent; a class may be known to the other side only as an object's."""
-        return self._numbers.get(id(value)) in self._given
+        return self._numbers.get(id(value)) in self._sent
 
-    def number_of(self, value: Any, *, told: bool = False) -> int:
+    def number_of(self, value: Any, *, is_described: bool = False) -> int:
         """The number of an object: always the same one."""
         number = self._numbers.get(id(value))
         if number is None:
             number = 2 * len(self._objects) + self._side
             self._numbers[id(value)] = number
             self._objects.append(value)  # kept alive, so that ``id(value)`` stays its own
-            if not told:
-                self._news.append(self._entry(number, value))
+            if not is_described:
+                self._descriptions.append(self._entry(number, value))
         return number
 
     def object_of(self, number: int) -> Any:
         """The object of this process that has a number."""
         return self._objects[number >> 1]
 
-    def take_news(self) -> list[list[Any]]:
+    def take_descriptions(self) -> list[list[Any]]:
         """Return and clear the news for the other side; classes come before their objects."""
-        news, self._news = self._news, []
+        news, self._descriptions = self._descriptions, []
         return news
 
     def _entry(self, number: int, value: Any) -> list[Any]:
         if not isinstance(value, type):
             return ["object", number, self.number_of(type(value))]
         bases = [self.number_of(base) for base in value.__bases__ if base is not object]
-        return ["class", number, _text(value.__name__), bases, _operations(value), _methods(value), _known_as(value)]
+        return [
+            "class",
+            number,
+            _text(value.__name__),
+            bases,
+            _operations(value),
+            _methods(value),
+            _importable_name(value),
+        ]
 
 
 def _operations(kind: type) -> list[str]:
@@ -100,7 +108,7 @@ def is_plain_method(name: str) -> bool:
     return name == "__init__" or not name.startswith("__")
 
 
-def _known_as(kind: type) -> str:
+def _importable_name(kind: type) -> str:
     """Return an exception's ``module:name`` if both sides can import it, else empty; ``-`` if it is no exception."""
     if not issubclass(kind, BaseException):
         return "-"
@@ -109,14 +117,14 @@ def _known_as(kind: type) -> str:
 
 
 def _is_standard(module: str) -> bool:
-    return module.partition(".")[0] in sys.stdlib_module_names and module not in _OURS
+    return module.partition(".")[0] in sys.stdlib_module_names and module not in _OUR_MODULES
 
 
-def steers(kind: type) -> bool:
+def is_control_flow(kind: type) -> bool:
     """Return whether an exception ends a loop, a generator, a task or a test silently instead of failing it."""
     tasks: Any = sys.modules.get("asyncio.exceptions")
     ending = (StopIteration, StopAsyncIteration, GeneratorExit, *((tasks.CancelledError,) if tasks else ()))
-    return issubclass(kind, ending) or str(kind.__module__).startswith(_STEERING_MODULES)
+    return issubclass(kind, ending) or str(kind.__module__).startswith(_CONTROL_FLOW_MODULES)
 
 
 def known_exception(name: str) -> type[BaseException] | None:
@@ -127,7 +135,7 @@ def known_exception(name: str) -> type[BaseException] | None:
         found = getattr(found, part, None)
     if not (isinstance(found, type) and issubclass(found, BaseException) and _is_standard(found.__module__)):
         return None
-    if steers(found):
+    if is_control_flow(found):
         raise LookupError(name)
     return found
 

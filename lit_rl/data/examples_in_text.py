@@ -40,7 +40,7 @@ class Example:
     expected: Any
 
 
-def shown_examples(text: str, function: str, parameters: Sequence[str] = ()) -> list[Example]:
+def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> list[Example]:
     r"""Calls of a function with their values, as docstrings and statements show them, each call once.
 
     ==============================================================  ========================================
