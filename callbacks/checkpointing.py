@@ -27,7 +27,7 @@ from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution import SandboxError
 from lit_rl.run_files.settings import changes_on_resume, settings_of
 from lit_rl.signature_check import PositiveFloat, PositiveInt, TypedArguments
-from lit_rl.training.checkpoints import RunFolder, holds_model, remove
+from lit_rl.training.checkpoints import RunFolder, holds_model, remove_path
 from lit_rl.training.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.training.ranks import gather_over_ranks
 
@@ -261,9 +261,9 @@ class Checkpointing(Checkpoint, TypedArguments):
             return True
         count = pl_module.clock.count
         part, final = self.run.paths_for(f"{pl_module.clock.unit}_{count:06d}")
-        if (not final.exists() or count != self._saved) and (fault := self._write(trainer, part, final)):
+        if (not final.exists() or count != self._saved) and (fault := self._write_checkpoint(trainer, part, final)):
             if trainer.is_global_zero:
-                remove(part)
+                remove_path(part)
             kept = "".join(f"; the last one, {one.name}, stays" for one in self.run.checkpoints()[-1:])
             message = f"the checkpoint of rollout {count} could not be saved in {self.run.path} ({fault}){kept}"
             if last_chance or trainer.should_stop:
@@ -279,11 +279,11 @@ class Checkpointing(Checkpoint, TypedArguments):
             self.run.prune(self.keep)
         return True
 
-    def _write(self, trainer: pl.Trainer, part: Path, final: Path) -> str:
+    def _write_checkpoint(self, trainer: pl.Trainer, part: Path, final: Path) -> str:
         """Write a checkpoint and give it its name; all ranks take part. Return the error of any."""
         fault = ""
         if trainer.is_global_zero:
-            remove(part)
+            remove_path(part)
         trainer.strategy.barrier("checkpoint")
         checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
         try:

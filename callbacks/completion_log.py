@@ -46,10 +46,10 @@ class CompletionLog(pl.Callback, TypedArguments):
             groups = list(rollout.completions.groups().values())[:wanted]
             rows = [(sample, row) for of_group in groups for sample, row in enumerate(of_group[: self.num_samples])]
             for logger in trainer.loggers:
-                _write(logger, name, rollout, rows, decode, step)
+                _log_completions(logger, name, rollout, rows, decode, step)
 
 
-def _write(
+def _log_completions(
     logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode, step: int
 ) -> None:
     """Write rows and their numbers within their groups: a page each for TensorBoard, one table for W&B."""
@@ -82,14 +82,14 @@ def row_as_markdown(judgement: Judgement, messages: Sequence[tuple[str, str]]) -
     problem, outcome = judgement.problem, judgement.outcome
     where = "" if outcome.line is None else f", line {outcome.line}"
     cause = "" if outcome.exception_type is None else f" ({outcome.exception_type}{where})"
-    parts = [f"**{outcome.verdict}**{cause}", "prompt:", _indented(problem.prompt_text)]
+    parts = [f"**{outcome.verdict}**{cause}", "prompt:", _indent_as_code(problem.prompt_text)]
     for heading, text in messages:
-        parts += [f"{heading}:", _indented(text)]
+        parts += [f"{heading}:", _indent_as_code(text)]
     if outcome.stderr:
-        parts += ["stderr:", _indented(outcome.stderr[-1000:])]
+        parts += ["stderr:", _indent_as_code(outcome.stderr[-1000:])]
     return "\n\n".join(parts)
 
 
-def _indented(text: str) -> str:
+def _indent_as_code(text: str) -> str:
     """A Markdown code block by indentation."""
     return "\n".join(f"    {line}" for line in text.splitlines()) or "    (empty)"

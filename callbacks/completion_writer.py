@@ -58,14 +58,14 @@ class CompletionWriter(pl.Callback, TypedArguments):
     # -- what an earlier start wrote -----------------------------------------------------------------------
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._begin(trainer, pl_module, {f"validation/{n}": one for n, one in pl_module.validation_sampling.items()})
+        self._open(trainer, pl_module, {f"validation/{n}": one for n, one in pl_module.validation_sampling.items()})
 
     on_test_start = on_validation_start
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._begin(trainer, pl_module, {"predict": pl_module.evaluate.predict})
+        self._open(trainer, pl_module, {"predict": pl_module.evaluate.predict})
 
-    def _begin(self, trainer: pl.Trainer, module: Any, samplings: Mapping[str, Sampling]) -> None:
+    def _open(self, trainer: pl.Trainer, module: Any, samplings: Mapping[str, Sampling]) -> None:
         self._file, self._known, self._made_of = None, {}, {}
         if trainer.state.fn == TrainerFn.FITTING:
             return
@@ -73,7 +73,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         plain = {name: one for name, one in vars(environment).items() if isinstance(one, str | int | float | None)}
         made_of = {
             "verb": str(trainer.state.fn.value) if trainer.state.fn else "",
-            "weights": _digest(module.policy),
+            "weights": _weights_digest(module.policy),
             "seed": module.seed,
             "environment": {"class": type(environment).__name__, **plain},
             "sampling": {name: asdict(sampling) for name, sampling in samplings.items()},
@@ -87,7 +87,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
             for row in rollout.rows:
                 self._known.setdefault((rollout.loader, rollout.sampled_for, row.task_id), []).append(row)
         self._frames = len(found)
-        self._count = _counted([row for rows in self._known.values() for row in rows])
+        self._count = _count_samples([row for rows in self._known.values() for row in rows])
 
     def _resume_from(self, file: Path) -> list[RecordedRollout]:
         """The file's rows if they are of this evaluation; else another's file is moved out of the way."""
@@ -147,7 +147,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
                     "made_of": self._made_of,
                 }
                 append_rank_parts(self._file, parts, rollout=self._frames, num_rows=num_kept, seconds={}, **head)
-                self._count += sum((_counted(part["rows"]) for part in parts), Counter[str]())
+                self._count += sum((_count_samples(part["rows"]) for part in parts), Counter[str]())
 
     on_test_batch_end = on_validation_batch_end
     on_predict_batch_end = on_validation_batch_end
@@ -164,12 +164,12 @@ class CompletionWriter(pl.Callback, TypedArguments):
     on_predict_end = on_validation_end
 
 
-def _counted(rows: Sequence[RecordedRow]) -> Counter[str]:
+def _count_samples(rows: Sequence[RecordedRow]) -> Counter[str]:
     tokens, passed = sum(row.num_tokens for row in rows), sum(row.verdict == "passed" for row in rows)
     return Counter(rows=len(rows), passed=passed, tokens=tokens)
 
 
-def _digest(policy: torch.nn.Module) -> list[int]:
+def _weights_digest(policy: torch.nn.Module) -> list[int]:
     """A checksum of each rank's weights, equal ones once; all ranks call."""
     checksum = 0
     for parameter in policy.parameters():

@@ -43,9 +43,9 @@ class Diagnostics(pl.Callback, TypedArguments):
     def __init__(self, patience: PositiveInt = 10, rules: Sequence[Rule] = (), leave_out: Sequence[str] = ()) -> None:
         self.patience = patience
         self.rules = {rule.__name__: rule for rule in (*RULES, *rules) if rule.__name__ not in leave_out}
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self.found: list[Diagnosis] = []
         self._metrics = MetricHistory(self.patience)
         self._held: dict[str, int] = {}  # by reported rule, the last rollout in which its condition held
@@ -80,7 +80,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         self._apply_rules(trainer, self._last)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        reward = self._metrics.level(REWARD)
+        reward = self._metrics.mean_with_error(REWARD)
         if trainer.state.fn == "fit" and self._last is not None and reward is not None:
             earned = {REWARD: reward.mean, "reward/error": reward.error}
             self._metrics.add_validation(validation_metrics(trainer) | earned)
@@ -90,11 +90,7 @@ class Diagnostics(pl.Callback, TypedArguments):
         if not trainer.is_global_zero:
             return
         metrics = self._metrics
-        rules = (
-            self.rules
-            if metrics.has_enough_rollouts
-            else {n: rule for n, rule in self.rules.items() if n == "not_finite"}
-        )
+        rules = self.rules if metrics.is_ready else {n: rule for n, rule in self.rules.items() if n == "not_finite"}
         found = {name: text for name, rule in rules.items() if (text := rule(metrics, last, self._settings))}
         self._held |= dict.fromkeys(found.keys() & self._held.keys(), metrics.rollout)
         for name in [one for one, held in self._held.items() if metrics.rollout - held >= self.patience]:
@@ -104,9 +100,9 @@ class Diagnostics(pl.Callback, TypedArguments):
         name = next((one for one in rules if one in found or one in self._held), "")
         if name in found and name not in self._held:
             self._held[name] = metrics.rollout
-            self._report(trainer, name, found[name])
+            self._report_diagnosis(trainer, name, found[name])
 
-    def _report(self, trainer: pl.Trainer, name: str, text: str) -> None:
+    def _report_diagnosis(self, trainer: pl.Trainer, name: str, text: str) -> None:
         message, _, details = text.partition("\n")
         if self.rules[name] in RULES:
             message += f" (lit-rl docs monitoring#{name})"
@@ -121,7 +117,7 @@ class Diagnostics(pl.Callback, TypedArguments):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         if stage == "fit":
-            self._begin()
+            self._reset()
 
     def state_dict(self) -> dict[str, Any]:
         found = [tuple(one) for one in self.found]

@@ -13,7 +13,7 @@ import lightning.pytorch as pl
 from lit_rl.callbacks.checkpointing import checkpointing_of, validation_metrics
 from lit_rl.callbacks.diagnostics import open_diagnoses
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.callbacks.tensorboard_layout import headline_metrics
+from lit_rl.callbacks.tensorboard_layout import headline
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.reports.run_summary import (
     Rows,
@@ -21,7 +21,7 @@ from lit_rl.reports.run_summary import (
     quoted_path,
     relative_path,
     run_header,
-    short_metric_name,
+    short_name,
     validation_summary,
 )
 from lit_rl.rollout import FinishedRollout
@@ -71,9 +71,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._last_line = self._last_print = 0.0
         self._shows = False
         self._is_over = threading.Event()
-        self._begin(Progress(), "rollout", 0, None)
+        self._reset_counters(Progress(), "rollout", 0, None)
 
-    def _begin(self, progress: Progress, unit: str, done: int, total: int | None) -> None:
+    def _reset_counters(self, progress: Progress, unit: str, done: int, total: int | None) -> None:
         """Count from here; ``done`` of ``total`` rollouts, updates or batches were done before."""
         self.progress, self.unit, self.done, self.total, self._first = progress, unit, done, total, done
         self.metrics: Mapping[str, float] = {}
@@ -82,7 +82,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         self._is_over.set()
-        if trainer.is_global_zero and not self._draws():
+        if trainer.is_global_zero and not self._uses_live_screen():
             self._is_over, self._last_print = threading.Event(), time.monotonic()
             threading.Thread(target=self._print_heartbeats_until, args=[self._is_over], daemon=True).start()
 
@@ -95,8 +95,8 @@ class ProgressScreen(pl.Callback, TypedArguments):
             total = epochs * batches
         elif total is None and trainer.max_steps > 0 and clock.unit == "update":
             total = trainer.max_steps
-        self._begin(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
-        self._start(trainer, run_header(trainer, pl_module))
+        self._reset_counters(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
+        self._start_screen(trainer, run_header(trainer, pl_module))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         self.done, self.metrics = module.clock.count, finished.metrics
@@ -106,12 +106,10 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if is_update and self._shows:
             self.done = pl_module.clock.count
             self.metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        self._print_line(
-            self.last_step_line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0
-        )
+        self._print_line(self.step_line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._stop()
+        self._stop_screen()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if self._shows:
@@ -119,7 +117,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             in_all = f", {self.done} of {self.total} in all" if self._first or not whole else ""
             text = f"{self.done - self._first} {self.unit}s in {clock_text(self._seconds_per_step())}{in_all}"
             rows = [("done" if whole else "stopped", text), *self.validation_rows()]
-            _print([*rows, *end_summary(trainer, pl_module)])
+            _print_rows([*rows, *end_summary(trainer, pl_module)])
         self.validations = []
 
     # -- validation, test, prediction ----------------------------------------------------------------------
@@ -127,8 +125,8 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn != "fit":
             self.validations = []
-            self._begin(pl_module.progress, "batch", 0, None)
-            self._start(trainer, [])
+            self._reset_counters(pl_module.progress, "batch", 0, None)
+            self._start_screen(trainer, [])
         self.validating = _stage_name(trainer)
 
     on_test_start = on_predict_start = on_validation_start
@@ -148,35 +146,33 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self.validations.append(metrics := validation_metrics(trainer))
         if trainer.state.fn != "fit":
             self.on_test_end(trainer, pl_module)
-        elif found := "  ".join(
-            f"{short_metric_name(name)} {metrics[name]:.3f}" for name in headline_metrics(metrics)[:4]
-        ):
+        elif found := "  ".join(f"{short_name(name)} {metrics[name]:.3f}" for name in headline(metrics)[:4]):
             when = f"after {self.unit} {self.done}" if self.done else "before training"
             self._print_line(f"validation {when}: {found}")
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._stop()
+        self._stop_screen()
         if self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-            _print(validation_summary(trainer, pl_module, metrics))
+            _print_rows(validation_summary(trainer, pl_module, metrics))
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._stop()
+        self._stop_screen()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
         if self._shows and self.total != self.done:
-            self._stop()
+            self._stop_screen()
             print(f"ended in {self.unit} {self.done + 1}, {self.activity()}", flush=True)
         self.teardown(trainer, pl_module, "exception")
 
     def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         self._is_over.set()
-        self._stop()
+        self._stop_screen()
         self._shows = False
 
     # -- text ----------------------------------------------------------------------------------------------
 
-    def last_step_line(self) -> str:
+    def step_line(self) -> str:
         """One plain line of the last rollout or update."""
         left = self._time_left()
         parts = [f"{self.unit} {self.done}" + (f"/{self.total}" if self.total else ""), self.metrics_text()]
@@ -189,9 +185,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def validation_rows(self) -> Rows:
         """First and last value of what validation measures."""
         rows = []
-        for name in headline_metrics(self.validations[-1]) if self.validations else []:
+        for name in headline(self.validations[-1]) if self.validations else []:
             values = [f"{one[name]:.3f}" for one in self.validations if name in one]
-            rows.append((short_metric_name(name), " -> ".join(values[:1] + values[1:][-1:])))
+            rows.append((short_name(name), " -> ".join(values[:1] + values[1:][-1:])))
         return rows
 
     def activity(self) -> str:
@@ -202,10 +198,10 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if progress.phase == "sampling":
             seconds = progress.elapsed
             speed = f", {progress.tokens / seconds:,.0f} tokens/s" if progress.tokens and seconds > 0 else ""
-            sampled = f"sampling {progress.sampled} of {progress.rows} rows, {progress.judged} judged{speed}"
+            sampled = f"sampling {progress.num_sampled} of {progress.rows} rows, {progress.num_judged} judged{speed}"
             return f"{doing}{sampled}, step {progress.steps}"
         if progress.phase == "judging":
-            return f"{doing}judging {progress.judged} of {progress.turns} programs"
+            return f"{doing}judging {progress.num_judged} of {progress.turns} programs"
         if progress.phase == "updating" and progress.updates:
             number = min(progress.update + 1, progress.updates)
             part = f", part {min(progress.part + 1, progress.parts)} of {progress.parts}" if progress.parts > 1 else ""
@@ -220,7 +216,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
         number = self.done if self.validating or self.done == self.total else self.done + 1
         return f"{self.unit} {number}{total}  {self.activity()}  {clock_text(self._seconds_per_step())} elapsed"
 
-    def render_screen(self) -> RenderableType:
+    def render(self) -> RenderableType:
         """The screen as rich draws it, labels in a column of their own."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -252,26 +248,24 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     # -- drawing -------------------------------------------------------------------------------------------
 
-    def _start(self, trainer: pl.Trainer, head: Rows) -> None:
+    def _start_screen(self, trainer: pl.Trainer, head: Rows) -> None:
         self._shows = trainer.is_global_zero
         if not self._shows:
             return
         self._last_line, self._last_print = 0.0, time.monotonic()
-        _print(head)
-        if self._draws():
+        _print_rows(head)
+        if self._uses_live_screen():
             from rich.live import Live
 
             over = self.unit == "batch"  # a validation's results follow as lines
-            self._drawing = Live(
-                console=_console(), get_renderable=self.render_screen, refresh_per_second=1, transient=over
-            )
+            self._drawing = Live(console=_console(), get_renderable=self.render, refresh_per_second=1, transient=over)
             self._drawing.start()
 
-    def _draws(self) -> bool:
+    def _uses_live_screen(self) -> bool:
         console = _console()
         return console.is_terminal and not console.is_dumb_terminal if self.live is None else self.live
 
-    def _stop(self) -> None:
+    def _stop_screen(self) -> None:
         if self._drawing is not None:
             self._drawing.stop()
             self._drawing = None
@@ -306,7 +300,7 @@ def _console() -> Console:
     return Console()
 
 
-def _print(rows: Rows) -> None:
+def _print_rows(rows: Rows) -> None:
     width = max((len(label) for label, _ in rows), default=0)
     for label, text in rows:
         print(f"{label:<{width}}   {text}")

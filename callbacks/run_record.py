@@ -13,7 +13,7 @@ from lit_rl.callbacks.checkpointing import checkpointing_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
 from lit_rl.errors import UsageError
 from lit_rl.reports.recorded_rows import append_rank_parts, choose_rows, rank_part, recorded_rows
-from lit_rl.reports.summary import with_programs
+from lit_rl.reports.summary import judgements_of_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
@@ -84,7 +84,7 @@ class RunRecord(pl.Callback, TypedArguments):
                 self._writer.append_diagnosis(diagnosis)
         validated, measured = self._before
         if not count and validated is pl_module:
-            self._write(pl_module, measured)
+            self._write_metrics(pl_module, measured)
         self._before = (None, {})
 
     # -- numbers -------------------------------------------------------------------------------------------
@@ -92,16 +92,16 @@ class RunRecord(pl.Callback, TypedArguments):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if pl_module.clock.unit == "update":
             logged = trainer.logged_metrics
-            self._write(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
+            self._write_metrics(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn == "validate":
             self._before = (pl_module, validation_metrics(trainer))
         elif not trainer.sanity_checking:
             measured = {k: float(v) for k, v in trainer.logged_metrics.items() if k.startswith("val")}
-            self._write(pl_module, measured)
+            self._write_metrics(pl_module, measured)
 
-    def _write(self, module: TrainedModule, values: Mapping[str, Any]) -> None:
+    def _write_metrics(self, module: TrainedModule, values: Mapping[str, Any]) -> None:
         if self._writer is not None and values:
             self._writer.append_metrics(module.clock.count, values)
 
@@ -118,7 +118,7 @@ class RunRecord(pl.Callback, TypedArguments):
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        self._write(module, finished.metrics)
+        self._write_metrics(module, finished.metrics)
         count = module.clock.count
         if count % self.every_n_rollouts or not self.max_bytes:
             return
@@ -150,7 +150,7 @@ class RunRecord(pl.Callback, TypedArguments):
             "entropy": traced.get("entropy"),
         }
         kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
-        return rank_part(rollout, kept, with_programs(rollout.judgements))
+        return rank_part(rollout, kept, judgements_of_programs(rollout.judgements))
 
 
 def has_run_folder(trainer: Any) -> bool:

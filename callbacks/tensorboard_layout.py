@@ -19,7 +19,7 @@ from lit_rl.signature_check import NonNegativeInt, TypedArguments
 from lit_rl.types import Experience
 
 
-def headline_metrics(metrics: Mapping[str, float]) -> list[str]:
+def headline(metrics: Mapping[str, float]) -> list[str]:
     """Names of the metrics that a validation is judged by: pass@k without those of single turns, else losses."""
     passes = [name for name in metrics if name.rpartition("/")[2].startswith("pass@")]
     return passes or [name for name in metrics if name.endswith(("reward/mean", "/loss"))]
@@ -94,7 +94,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn == "fit" and not self._has_settings:
-            self._write_settings(trainer, pl_module, headline_metrics(validation_metrics(trainer)))
+            self._write_settings(trainer, pl_module, headline(validation_metrics(trainer)))
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if not self._has_settings:
@@ -126,14 +126,13 @@ def overview_of(module: TrainedModule) -> dict[str, dict[str, list[Any]]]:
     """The overview without charts that stay empty: of a loss on texts, or of rollouts, or of a critic."""
     learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.parameter_groups()
 
-    def is_relevant(chart: str) -> bool:
+    def applies(chart: str) -> bool:
         if learns_texts:
             return chart in _TEXT_CHARTS
         return chart != _TEXT_CHARTS[0] and (has_critic or chart != "critic")
 
     found = {
-        heading: {name: one for name, one in charts.items() if is_relevant(name)}
-        for heading, charts in OVERVIEW.items()
+        heading: {name: one for name, one in charts.items() if applies(name)} for heading, charts in OVERVIEW.items()
     }
     return {heading: charts for heading, charts in found.items() if charts}
 

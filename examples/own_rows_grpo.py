@@ -21,7 +21,7 @@ from lit_rl import (
     Trainer,
     UpdateConfig,
 )
-from lit_rl.data.prompts import chat
+from lit_rl.data.prompts import chat_messages
 from torch.optim import AdamW
 
 ROWS = [
@@ -44,7 +44,7 @@ class MyRows(TaskDataModule):
     def problem(self, row: dict[str, str]) -> Problem:
         """One row: what the policy reads, and how its program is judged."""
         question = f"Write a Python function `{row['function']}` that returns {row['task']}."
-        prompt = chat(f"{question} Answer with one fenced block.")
+        prompt = chat_messages(f"{question} Answer with one fenced block.")
         return Problem(row["function"], prompt, AssertTests(row["test"]))
 
 

@@ -5,7 +5,7 @@ What a Python user types is here, loaded when it is first named: ``from lit_rl i
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 from lit_rl.training.threads import wait_passively
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ __version__ = "1.0.0"
 
 wait_passively()  # before anything below this package loads torch
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

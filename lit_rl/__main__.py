@@ -49,7 +49,7 @@ def answer_early(arguments: Sequence[str]) -> bool:
         True if nothing is left to do.
     """
     from lit_rl.cli.config_files import check_file, config_files_of
-    from lit_rl.cli.shipped_configs import with_config_paths
+    from lit_rl.cli.shipped_configs import replace_config_names
 
     verb = arguments[0]
     if not verb.startswith("-") and verb not in RUNS | AROUND_A_RUN:
@@ -60,7 +60,7 @@ def answer_early(arguments: Sequence[str]) -> bool:
         OPTIONS[verb]().print_help()
         return True
     try:
-        for file in config_files_of(with_config_paths(arguments)):
+        for file in config_files_of(replace_config_names(arguments)):
             check_file(file)
     except (OSError, ValueError) as error:
         exit_with_error(str(error), status=2)

@@ -14,7 +14,7 @@ from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import PassAtK, with_programs
+from lit_rl.reports.summary import PassAtK, judgements_of_programs
 from lit_rl.rollout import Environment, Rollout, sample_rows
 from lit_rl.signature_check import PositiveInt, typed_arguments
 from lit_rl.training.host_memory import keep_freed_memory
@@ -96,6 +96,6 @@ def evaluate(
             rollouts.append(pending.finish())
             passes.update(rollouts[-1])
     pass_at_turn = passes.compute()
-    judged = with_programs([judgement for rollout in rollouts for judgement in rollout.judgements])
+    judged = judgements_of_programs([judgement for rollout in rollouts for judgement in rollout.judgements])
     verdicts = Counter(judgement.outcome.verdict for judgement in judged)
     return Evaluation(pass_at_turn[-1], verdicts, tuple(rollouts), pass_at_turn)

@@ -213,7 +213,7 @@ class _TypeMismatch(Exception):
     """A value is of another type; the argument says what to do, if that is known."""
 
 
-def matches_type(value: Any, hint: Any) -> bool:
+def has_type(value: Any, hint: Any) -> bool:
     """Return whether a value is of the annotated type."""
     try:
         return check(value, hint, "") is value
@@ -299,9 +299,7 @@ def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: 
         item = inner[0] if inner else Any
         name = value.get("class_path") if isinstance(value, Mapping) else value
         named = classes_by_name().get(str(name).rpartition(".")[2], object) if config else object
-        is_item = item is not Any and (
-            matches_type(value, item) or (isinstance(item, type) and issubclass(named, item))
-        )
+        is_item = item is not Any and (has_type(value, item) or (isinstance(item, type) and issubclass(named, item)))
         raise _TypeMismatch("put it into a list" if is_item else "")
     if not inner or not isinstance(value, Sequence):
         return value

@@ -98,14 +98,14 @@ class Trainer(pl.Trainer):
             kinds += [CompletionWriter, RunRecord] if has_run_folder(self) else []
             self._add_unless_listed(*kinds, *([CompletionLog] if self.loggers else []))
 
-    def _has(self, kind: type[pl.Callback]) -> bool:
+    def _has_callback(self, kind: type[pl.Callback]) -> bool:
         return any(isinstance(one, kind) for one in self.callbacks)  # type: ignore[attr-defined]
 
     def _add_unless_listed(self, *kinds: type[pl.Callback]) -> None:
         """Add a callback of each kind of which there is none, after those that record and before those that save."""
         callbacks: list[pl.Callback] = self.callbacks  # type: ignore[attr-defined]
         place = max((at for at, one in enumerate(callbacks, 1) if isinstance(one, _RECORDERS)), default=0)
-        callbacks[place:place] = [kind() for kind in kinds if not self._has(kind)]
+        callbacks[place:place] = [kind() for kind in kinds if not self._has_callback(kind)]
 
     @_with_lightning_signature(pl.Trainer.fit)
     def fit(
@@ -121,7 +121,7 @@ class Trainer(pl.Trainer):
         model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
         require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
         if isinstance(model, PolicyModule):
-            is_diagnosed = isinstance(model, RolloutModule) and self._has(RunRecord)
+            is_diagnosed = isinstance(model, RolloutModule) and self._has_callback(RunRecord)
             self._add_unless_listed(ExecutionEvaluation, *([Diagnostics] if is_diagnosed else []))
         start = self.start_checkpoint(ckpt_path)
         with raise_if_stopped(self):
@@ -136,9 +136,8 @@ class Trainer(pl.Trainer):
         if any(saver.is_prepared for saver in savers):
             return ckpt_path
         if not any(saver.run.checkpoints() for saver in savers):
-            ckpt_path = resolve_checkpoint(
-                ckpt_path, self
-            )  # before the folder is claimed, which a refusal would leave claimed
+            # Before the folder is claimed, which an error would leave claimed.
+            ckpt_path = resolve_checkpoint(ckpt_path, self)
         for saver in savers:
             ckpt_path = saver.prepare(self, ckpt_path)
         return resolve_checkpoint(ckpt_path, self)
@@ -319,14 +318,14 @@ def silence_lightning() -> None:
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=_LIBRARIES)
     for text in _WARNINGS:
         warnings.filterwarnings("ignore", message=text)
-    warnings.formatwarning = _in_one_line
+    warnings.formatwarning = _one_line_warning
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         if _is_wanted not in logger.filters:
             logger.addFilter(_is_wanted)
 
 
-def _in_one_line(
+def _one_line_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
     """A warning with the package that gives it; another package's is shown once, even where filters are reset."""

@@ -221,7 +221,7 @@ class ByteSpans(Sequence[ByteSpan]):
         """The given pairs."""
         if isinstance(spans, ByteSpans):
             return spans
-        pairs = integers(chain.from_iterable(spans)).view(-1, 2)
+        pairs = to_int64(chain.from_iterable(spans)).view(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1])
 
     def within(self, start: int, size: int) -> ByteSpans:
@@ -262,7 +262,7 @@ class ByteSpans(Sequence[ByteSpan]):
         return f"ByteSpans.of({list(self)})"
 
 
-def integers(numbers: Iterable[int]) -> Tensor:
+def to_int64(numbers: Iterable[int]) -> Tensor:
     """[T] int64 of numbers, several times faster than ``torch.tensor`` of a list."""
     held = array("q", numbers)
     return torch.frombuffer(held, dtype=torch.int64) if held else torch.zeros(0, dtype=torch.int64)
@@ -435,9 +435,9 @@ class Completions:
     def select(self, rows: Sequence[int] | Tensor) -> Completions:
         """The given rows, in the given order, on the same device."""
         index = torch.as_tensor(rows, dtype=torch.long)
-        chosen = _select(self, index)
+        chosen = _select_rows(self, index)
         if self.on_host is not self:
-            chosen.__dict__["on_host"] = _select(self.on_host, index)
+            chosen.__dict__["on_host"] = _select_rows(self.on_host, index)
         return chosen
 
 
@@ -526,10 +526,10 @@ class Experience:
     def select(self, rows: Sequence[int] | Tensor) -> Experience:
         """The given rows, in the given order."""
         index = torch.as_tensor(rows, dtype=torch.long)
-        return _select(self, index)
+        return _select_rows(self, index)
 
 
-def _select(batch: Rows, index: Tensor) -> Rows:
+def _select_rows(batch: Rows, index: Tensor) -> Rows:
     """Rows of every field: tensors and tuples are indexed, what is empty stays so."""
     chosen: dict[str, Any] = {}
     for item in fields(batch):

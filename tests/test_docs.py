@@ -320,7 +320,7 @@ def constructor_parameters(kind: type) -> set[str]:
 
 def test_settings_in_the_text_are_arguments() -> None:
     """Such as ``staleness: 1``; the values are not looked at."""
-    packages = "modules losses advantages data data.task rewards rollout models engines callbacks"
+    packages = "modules math.losses math.advantages data data.task rewards rollout models engines callbacks"
     modules = [importlib.import_module(f"lit_rl.{name}") for name in packages.split()]
     classes = {value for one in modules for value in vars(one).values() if isinstance(value, type)}
     known = set().union(*map(constructor_parameters, {*classes, lit_rl.Sampling, lightning.Trainer}))

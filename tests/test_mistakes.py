@@ -41,7 +41,7 @@ from lit_rl.signature_check import (
     TypedArguments,
     check,
     constructor_parameters,
-    matches_type,
+    has_type,
 )
 
 TOKENIZER = "package:lit_rl/data/basics/tokenizer"
@@ -248,7 +248,7 @@ def test_every_argument_of_every_constructor_is_compared_with_its_type() -> None
     ]:
         for name, one in constructor_parameters(cls).items():
             assert one.annotation is not Any, (cls, name)
-            if not matches_type(object(), one.annotation):
+            if not has_type(object(), one.annotation):
                 with pytest.raises(ArgumentError) as refused:
                     cls(**{name: object()})
                 assert refused.value.key == f"{cls.__name__}.{name}"
@@ -262,7 +262,7 @@ def test_every_argument_of_every_constructor_is_compared_with_its_type() -> None
     ],
 )  # fmt: skip
 def test_what_is_of_another_type_fits_not(value: object, hint: Any) -> None:
-    assert not matches_type(value, hint)
+    assert not has_type(value, hint)
 
 
 def test_limits_hold_for_each_number_and_not_for_none() -> None:

@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from lit_rl.cli.main import main
 from lit_rl.cli.plan import plan_text, vllm_bytes
-from lit_rl.cli.trace import Job, Trace, job_from, trace
+from lit_rl.cli.trace import Job, Trace, job_from, trace_update
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import VLLM, InProcess
 from lit_rl.execution import TokenTarget
@@ -149,7 +149,7 @@ def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: 
     ranks: Any = on_ranks(measured, kind, *sizes, seconds=900) if kind == "two ranks" else [measured(kind, *sizes)]
     updated, job = ranks[0]
     strategy = FSDP2Strategy() if kind == "two ranks" else "auto"
-    traced = sum(trace(small_run(kind, config, max_tokens), strategy, job, on_cpu=True).updating.values())
+    traced = sum(trace_update(small_run(kind, config, max_tokens), strategy, job, on_cpu=True).updating.values())
     print(f"{kind}: traced {traced:,.0f}, measured {updated:,}, {traced / updated:.3f}")
     assert updated > 1e9
     assert traced == pytest.approx(updated, rel=0.1)
@@ -186,7 +186,7 @@ PARAMETERS = 2048 * 128 + 128 + 4 * (2 * 128**2 + 2 * 128 * 64 + 128 + 2 * 64 + 
 def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
     module = small_run("full")
     job = replace(job_from(module, "auto", 4, 1), prompt_tokens=48)
-    traced = trace(module, "auto", job, on_cpu=True)
+    traced = trace_update(module, "auto", job, on_cpu=True)
     steps = 4 * (4 * 12 + 2)  # Adam's float32 step count of each parameter
     assert traced.parameters == traced.trained == PARAMETERS and traced.whole == 4 * PARAMETERS
     assert traced.sampling["moments"] == 8 * PARAMETERS + steps
@@ -195,13 +195,13 @@ def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
     assert traced.received == (0, 0)
     of_token = 2 * 4 * 64 * 4  # keys and values of four layers, float32
     assert traced.sampling["cache"] == of_token * (4 * 48 + 16 * 64)  # a prompt once for its four rows
-    assert trace(small_run("full", max_rows=4), "auto", job).sampling["cache"] == of_token * (48 + 4 * 64)
+    assert trace_update(small_run("full", max_rows=4), "auto", job).sampling["cache"] == of_token * (48 + 4 * 64)
 
 
 def test_adapters_alone_learn_and_whole_copies_sum_their_gradients() -> None:
     module = small_run("lora")
     job = replace(job_from(module, "ddp", 4, 6, 3), prompt_tokens=48)
-    traced = trace(module, "ddp", job, on_cpu=True)
+    traced = trace_update(module, "ddp", job, on_cpu=True)
     assert traced.parameters == PARAMETERS and 0 < traced.trained < PARAMETERS / 4
     assert traced.received == (0, 2 * 5 * 4 * traced.trained // 6)  # a ring of six, once for both micro-batches
 
@@ -210,7 +210,7 @@ def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
     module, strategy = small_run("two ranks"), FSDP2Strategy(replicas=2)
     job = replace(job_from(module, strategy, 1, 8, 4), prompt_tokens=64)
     try:
-        traced = trace(module, strategy, job)
+        traced = trace_update(module, strategy, job)
     except Exception as error:  # with torch 2.10
         if "without memory" not in str(error) or not torch.__version__.startswith("2.10."):
             raise

@@ -23,7 +23,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import lit_rl.cli.main
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.cli.main import Cli, main
-from lit_rl.cli.run_config import with_policy_nulls
+from lit_rl.cli.run_config import rewrite_policy_nulls
 from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
@@ -379,7 +379,7 @@ def test_a_model_of_null_is_none_and_not_the_text_none(capsys: pytest.CaptureFix
     ],
 )
 def test_a_null_two_classes_deep_is_said_as_the_parser_understands_it(given: list[str], understood: list[str]) -> None:
-    assert with_policy_nulls(given) == understood
+    assert rewrite_policy_nulls(given) == understood
 
 
 # -- runs that can do nothing ------------------------------------------------------------------------------------

@@ -30,13 +30,13 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "run", {1: first, 2: [row(3, "e", 0.25), row(4, "f", None)]})
 
 
-def short_repr(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> str:
+def shown(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> str:
     show([str(run), *options])
     return capsys.readouterr().out
 
 
 def test_a_row_is_shown_with_what_the_sandbox_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert short_repr(capsys, run, "--rollout", "1", "--row", "7").splitlines()[1:] == [
+    assert shown(capsys, run, "--rollout", "1", "--row", "7").splitlines()[1:] == [
         "rollout 1, row 7: p/0",
         "reward -0.5 (tests 0, lint -0.5), exception: KeyError, line 2 (1 of 2 cases passed)",
         "others of its group: row 0 1",
@@ -60,11 +60,11 @@ def test_a_row_is_shown_with_what_the_sandbox_said(run: Path, capsys: pytest.Cap
 
 
 def test_the_best_completion_is_found(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "rollout 1, row 0: p/0\nreward 1 " in short_repr(capsys, run, "--best")
+    assert "rollout 1, row 0: p/0\nreward 1 " in shown(capsys, run, "--best")
 
 
 def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = short_repr(capsys, run).splitlines()
+    lines = shown(capsys, run).splitlines()
     assert lines[1:3] == ["rollout 2: 2 of 8 rows were kept; --row shows one", "  p/0"]
     assert [line.split()[:4] for line in lines[3:]] == [["row", "3", "reward", "0.25"], ["row", "4", "reward", "none"]]
 
@@ -76,7 +76,7 @@ def test_a_table_after_each_turn_has_the_values(tmp_path: Path, capsys: pytest.C
     two["turns"] = [turn | {"message": "again"}, turn | {"start": 5, "end": 10}]
     two["tokens"] = {"ids": list(range(10)), "credit": [0.5, 0.5, -0.25, -0.25, 0.0, 0.125, 0.0, 0.125, None, 1.0]}
     folder = write_run(tmp_path / "run", {1: [two]})
-    text = short_repr(capsys, folder, "--best", "--lines", "3")
+    text = shown(capsys, folder, "--best", "--lines", "3")
     assert "completion, 10 tokens; credit (part of the reward) is from -0.25 to 1\n" in text
     assert [line for line in text.splitlines() if "  " in line or "--lines" in line] == [
         "    credit  tokens  text",
@@ -89,9 +89,9 @@ def test_a_table_after_each_turn_has_the_values(tmp_path: Path, capsys: pytest.C
         "         1       1  (no text)",
         "2 more are nearer to 0; --lines 0 prints all",
     ]
-    assert "      none       1  'é'" in short_repr(capsys, folder, "--best", "--lines", "0")
-    assert "tokens  text" not in short_repr(capsys, folder, "--best", "--value", "none")
-    assert "10 tokens; value was not recorded\n" in short_repr(capsys, folder, "--best", "--value", "value")
+    assert "      none       1  'é'" in shown(capsys, folder, "--best", "--lines", "0")
+    assert "tokens  text" not in shown(capsys, folder, "--best", "--value", "none")
+    assert "10 tokens; value was not recorded\n" in shown(capsys, folder, "--best", "--value", "value")
 
 
 def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +99,7 @@ def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.C
     hostile = "\x1b]0;title\x07\x1b[2J\rx\u202e\x9b1m"
     outcome = {"stderr": hostile, "exception_type": hostile}
     rows = [row(0, hostile, 0.0, task_id=hostile, prompt=hostile, outcome=outcome, terms={hostile: 0.0})]
-    text = short_repr(capsys, write_run(tmp_path / "run", {1: rows}), "--rollout", "1", "--row", "0")
+    text = shown(capsys, write_run(tmp_path / "run", {1: rows}), "--rollout", "1", "--row", "0")
     assert r"\x1b]0;title\x07\x1b[2J\rx\u202e\x9b1m" in text
     assert not [one for one in text if not one.isprintable() and one != "\n"]  # the table of values included
 

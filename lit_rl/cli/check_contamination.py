@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lit_rl.cli import options
-from lit_rl.cli.check_data import problems_of, task_description, with_data_of_config
+from lit_rl.cli.check_data import keep_data_sections, problems_of, task_label
 from lit_rl.data.contamination import find_overlaps
 from lit_rl.data.task import TaskDataModule
 
@@ -18,13 +18,12 @@ MAX_SHOWN = 20
 def check_contamination(arguments: Sequence[str]) -> None:
     """Compare the problems of tasks, as :func:`lit_rl.cli.options.check_contamination` says."""
     parser = options.check_contamination(TaskDataModule)
-    parsed = parser.parse_args(with_data_of_config("check-contamination", arguments))
+    parsed = parser.parse_args(keep_data_sections("check-contamination", arguments))
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
     print(
-        f"task {task_description(parsed.data)}"
-        + (f", held out {task_description(parsed.held_out)}" if tasks.held_out else ""),
+        f"task {task_label(parsed.data)}" + (f", held out {task_label(parsed.held_out)}" if tasks.held_out else ""),
         flush=True,
     )
     train = problems_of(tasks.data, ["train"])

@@ -10,7 +10,7 @@ from jsonargparse import Namespace
 
 from lit_rl.cli import options
 from lit_rl.cli.checked_data import CheckResult, find_accepted_wrong_programs, run_references
-from lit_rl.cli.config_files import with_config_parts
+from lit_rl.cli.config_files import replace_configs_by_parts
 from lit_rl.data.rows import RowError, collect_errors
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
@@ -24,12 +24,12 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 def check_data(arguments: Sequence[str]) -> None:
     """Check a task, as :func:`lit_rl.cli.options.check_data` says."""
     parser = options.check_data(TaskDataModule)
-    parsed = parser.parse_args(with_data_of_config("check-data", arguments))
+    parsed = parser.parse_args(keep_data_sections("check-data", arguments))
     check(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
-    print(f"task {task_description(parsed.data)}", flush=True)
+    print(f"task {task_label(parsed.data)}", flush=True)
     splits: list[Split] = parsed.splits if isinstance(parsed.splits, list) else [parsed.splits]
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
         findings = check_task(task, sandbox, splits)
@@ -105,22 +105,22 @@ def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
     return list({id(problem): problem for split in splits for problem in split}.values())
 
 
-def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
+def keep_data_sections(verb: str, arguments: Sequence[str]) -> list[str]:
     """Leave of each ``--config FILE`` its data section; the rest of it is not needed."""
 
     def data_of(content: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
 
-    given, parts = with_config_parts(arguments, data_of)
+    given, parts = replace_configs_by_parts(arguments, data_of)
     if parts and not any(parts.values()):
         have = "have" if len(parts) > 1 else "has"
         raise UsageError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")
     return given
 
 
-def task_description(chosen: Namespace) -> str:
+def task_label(chosen: Namespace) -> str:
     """A chosen task: its class, its path, its validation tasks."""
     arguments = vars(chosen.get("init_args") or Namespace())
     place = f" from {arguments['path']}" if arguments.get("path") else ""
-    others = " and ".join(task_description(one) for one in arguments.get("validation_tasks") or ())
+    others = " and ".join(task_label(one) for one in arguments.get("validation_tasks") or ())
     return str(chosen.class_path).rpartition(".")[2] + place + (f", validated on {others}" if others else "")

@@ -165,7 +165,7 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
         and one.problem.check.runs_program
         and check is not None
     ]
-    for (one, name), outcome in _judged(sandbox, tried):
+    for (one, name), outcome in _judge_all(sandbox, tried):
         setattr(one, name, outcome)
     return checked
 
@@ -181,21 +181,21 @@ def find_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedProb
         if one.problem.check.runs_program and (one.passed or one.outcome is None)
         for what, source in _empty_programs(one.problem)
     ]
-    for (one, what), outcome in _judged(sandbox, idle):
+    for (one, what), outcome in _judge_all(sandbox, idle):
         if outcome.passed:
             one.accepts.append(what)
-    swapped = [((one, other), _answer(other, one.problem), one.problem.check) for one, other in _pairs(checked)]
+    swapped = [((one, other), _renamed(other, one.problem), one.problem.check) for one, other in _kind_pairs(checked)]
     back = [
-        ((one, other), _answer(one.problem, other), other.check)
-        for (one, other), outcome in _judged(sandbox, swapped)
+        ((one, other), _renamed(one.problem, other), other.check)
+        for (one, other), outcome in _judge_all(sandbox, swapped)
         if outcome.passed
     ]
-    for (one, other), outcome in _judged(sandbox, back):
+    for (one, other), outcome in _judge_all(sandbox, back):
         if not outcome.passed:
             one.accepts.append(f"the reference of {other.task_id}")
 
 
-def _judged(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
+def _judge_all(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
     """Judge programs by their checks, all at once; each outcome comes with what was named before the program."""
     named = list(tried)
     outcomes = sandbox.judge_many([(source, check) for _, source, check in named])
@@ -220,7 +220,7 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
             yield what, _STUBS["class" if is_class else "function"].format(name=name, body=body)
 
 
-def _pairs(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProblem, Problem]]:
+def _kind_pairs(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProblem, Problem]]:
     """Each problem whose reference passes, and the next of its kind with another reference."""
     kinds: dict[tuple[type[Check], str], list[CheckedProblem]] = {}
     for one in checked:
@@ -234,7 +234,7 @@ def _pairs(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProblem, 
                 yield one, other
 
 
-def _answer(problem: Problem, asked: Problem) -> str:
+def _renamed(problem: Problem, asked: Problem) -> str:
     """The reference of a problem, under the name that the tests of another call."""
     name, wanted = _called_name(problem), _called_name(asked)
     source = reference_program(problem) or ""

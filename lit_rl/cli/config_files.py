@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from lit_rl.cli.shipped_configs import with_joined_config
+from lit_rl.cli.shipped_configs import join_config_flags
 from lit_rl.cli.verbs import RUNS
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
 from lit_rl.foreign_files import load_yaml
@@ -36,11 +36,11 @@ _VERBS = ("fit", "validate", "test", "predict", "config")
 
 def config_files_of(arguments: Sequence[str]) -> dict[str, Path]:
     """The files that ``--config`` names, in order, each with its whole path: the parser changes the folder."""
-    found = [word.removeprefix(_FLAG) for word in with_joined_config(arguments) if word.startswith(_FLAG)]
+    found = [word.removeprefix(_FLAG) for word in join_config_flags(arguments) if word.startswith(_FLAG)]
     return {name: Path(name).absolute() for name in found if Path(name).is_file()}
 
 
-def with_config_parts(
+def replace_configs_by_parts(
     arguments: Sequence[str], part_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> tuple[list[str], dict[str, Mapping[str, Any]]]:
     """Arguments with a part of each configuration in its place, for a verb whose parser does not know the rest.
@@ -57,7 +57,7 @@ def with_config_parts(
     """
     found: list[str] = []
     parts: dict[str, Mapping[str, Any]] = {}
-    for word in with_joined_config(arguments):
+    for word in join_config_flags(arguments):
         if word in ("--config", "-c", _FLAG):
             raise UsageError(f"{word} needs a value: give a file after it")
         file = word.removeprefix(_FLAG)
@@ -121,7 +121,7 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
     merged: dict[str, Any] = {}
     found: list[str] = []
     had_tasks = False
-    words = join_flags_and_values(with_joined_config(arguments))
+    words = join_flags_and_values(join_config_flags(arguments))
     for word in words:
         flag, _, text = word.partition("=")
         key, *below = flag.removeprefix("--").split(".")
@@ -130,7 +130,7 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
             layer: dict[str, Any] = check_file(file)
         elif flag.startswith("--") and key in (*homes, "trainer") and "help" not in below and flag[-1] != "+":
             _require_one_list(words, flag)
-            layer = {key: _nested([part for part in below if part != "init_args"], Typed(text))}
+            layer = {key: _nest_value([part for part in below if part != "init_args"], Typed(text))}
         else:
             if words[0] in RUNS and flag.startswith("--") and key not in (*_SECTIONS, "config", "help", "print_config"):
                 raise UsageError(f"{flag} is unknown; {did_you_mean(key, _SECTIONS)}")
@@ -141,15 +141,15 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
             for section in [one for one in layer if one in (*homes, "trainer")]:
                 given = flatten(layer[section], section)
                 merged[section] = merge_flat(merged.get(section), given)
-                had_tasks |= section == "data" and _has(merged[section], ["validation_tasks"])
+                had_tasks |= section == "data" and _has_path(merged[section], ["validation_tasks"])
                 stand_ins = _check_section(section, merged[section], homes.get(section), trainer)
-                sources += [key for key in stand_ins if _has(given, key.split(".")[1:])]
+                sources += [key for key in stand_ins if _has_path(given, key.split(".")[1:])]
         except ArgumentError as error:
             error.key = f"{file}: {error.key}" if file else error.key
             raise
         except UsageError as error:
             raise type(error)(f"{file}: {error}" if file else str(error)) from error
-        found.append(_with_classes(word, layer, sources) if sources else word)
+        found.append(_expand_model_sources(word, layer, sources) if sources else word)
     task = find_class_or_none(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
     if task and "validation_tasks" in constructor_parameters(task) and "validation_tasks" not in merged["data"]:
         found.append("--data.validation_tasks=null")  # or the parser keeps those of the earlier task
@@ -171,13 +171,13 @@ def _check_section(section: str, value: Any, home: type | None, trainer: type) -
     if isinstance(value, Mapping) and "class_path" not in value:
         return []  # the parser says that there is none
     after = check(value, home, section, config=True)
-    return list(_changed(value, after, section))
+    return list(_changed_paths(value, after, section))
 
 
-def _changed(before: Any, after: Any, path: str) -> Iterator[str]:
+def _changed_paths(before: Any, after: Any, path: str) -> Iterator[str]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in before:
-            yield from _changed(before[key], after.get(key), f"{path}.{key}")
+            yield from _changed_paths(before[key], after.get(key), f"{path}.{key}")
     elif (
         isinstance(before, str)
         and before[:1] != "{"
@@ -187,7 +187,7 @@ def _changed(before: Any, after: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def _with_classes(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> str:
+def _expand_model_sources(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> str:
     """The word of a file or flag, with a class at each key at which a hub id or folder stands for one."""
     flag = word.partition("=")[0]
     content: Any = copy.deepcopy(dict(layer))
@@ -206,8 +206,8 @@ def _with_classes(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> s
     return f"{_FLAG}{json.dumps(content)}" if flag == "--config" else word
 
 
-def _has(value: Any, keys: Sequence[str]) -> bool:
-    return not keys or (isinstance(value, Mapping) and keys[0] in value and _has(value[keys[0]], keys[1:]))
+def _has_path(value: Any, keys: Sequence[str]) -> bool:
+    return not keys or (isinstance(value, Mapping) and keys[0] in value and _has_path(value[keys[0]], keys[1:]))
 
 
 def join_flags_and_values(words: Sequence[str]) -> list[str]:
@@ -227,8 +227,8 @@ def _require_one_list(words: Sequence[str], flag: str) -> None:
         raise UsageError(f"{flag} is given twice, and the last one counts: give one list, {flag} '[A, B]'")
 
 
-def _nested(keys: Sequence[str], value: Any) -> Any:
-    return {keys[0]: _nested(keys[1:], value)} if keys else value
+def _nest_value(keys: Sequence[str], value: Any) -> Any:
+    return {keys[0]: _nest_value(keys[1:], value)} if keys else value
 
 
 def flatten(value: Any, path: str) -> Any:

@@ -60,8 +60,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         """Count tensors as a kind from now on."""
         for tensor in tensors:
             if tensor is not None:
-                storage = _local(tensor).untyped_storage()
-                self._follow(storage, kind)
+                storage = _local_tensor(tensor).untyped_storage()
+                self._track_storage(storage, kind)
                 reference, before, size = self._known[storage._cdata]
                 self._known[storage._cdata] = (reference, kind, size)
                 self.now[before] -= size
@@ -73,11 +73,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
 
         def resize(storage: Any, size: int) -> Any:
             result = self._resize(storage, size)
-            self._follow(storage, GATHERED)
+            self._track_storage(storage, GATHERED)
             reference, kind, before = self._known[storage._cdata]
             self._known[storage._cdata] = (reference, GATHERED, size)
-            self._change(kind, -before)
-            self._change(GATHERED, size)
+            self._change_bytes(kind, -before)
+            self._change_bytes(GATHERED, size)
             return result
 
         torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign, assignment]
@@ -97,13 +97,13 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         if (count := _FLOPS.get(func._overloadpacket)) is not None:
             self.flops += count(*args, **(kwargs or {}), out_val=result)
         if func.namespace == "c10d":
-            self._receive(func._opname, tree_leaves(args))
+            self._count_collective(func._opname, tree_leaves(args))
         for value in tree_leaves(result):
             if isinstance(value, Tensor):
-                self._follow(_local(value).untyped_storage(), REST)
+                self._track_storage(_local_tensor(value).untyped_storage(), REST)
         return result
 
-    def _receive(self, name: str, leaves: Sequence[Any]) -> None:
+    def _count_collective(self, name: str, leaves: Sequence[Any]) -> None:
         """Count a collective of a ring: it brings each rank all but its own share, an all-reduce twice."""
         sizes = [leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)]
         group = next(leaf for leaf in leaves if isinstance(leaf, torch.ScriptObject) and "ProcessGroup" in str(leaf))
@@ -111,24 +111,24 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         whole = 2 * max(sizes) if name.startswith("allreduce") else max(sizes)
         self.received[ranks] += whole * (len(ranks) - 1) // len(ranks)
 
-    def _follow(self, storage: Any, kind: str) -> None:
+    def _track_storage(self, storage: Any, kind: str) -> None:
         key = storage._cdata
         if key in self._known:
             return
         size = storage.nbytes()
-        self._known[key] = (weakref.ref(storage, partial(self._release, key)), kind, size)
-        self._change(kind, size)
+        self._known[key] = (weakref.ref(storage, partial(self._untrack_storage, key)), kind, size)
+        self._change_bytes(kind, size)
 
-    def _release(self, key: int, _: Any = None) -> None:
+    def _untrack_storage(self, key: int, _: Any = None) -> None:
         _, kind, size = self._known.pop(key)
-        self._change(kind, -size)
+        self._change_bytes(kind, -size)
 
-    def _change(self, kind: str, size: int) -> None:
+    def _change_bytes(self, kind: str, size: int) -> None:
         self.now[kind] += size
         self.total += size
         if self.total > self._most:
             self._most, self.peak = self.total, Counter(self.now)
 
 
-def _local(tensor: Tensor) -> Tensor:
+def _local_tensor(tensor: Tensor) -> Tensor:
     return getattr(tensor, "_local_tensor", tensor)

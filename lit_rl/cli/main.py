@@ -33,9 +33,9 @@ from lit_rl.cli.run_config import (
     fill_in_schedule_length,
     fill_in_seeds,
     require_writer,
-    with_policy_nulls,
+    rewrite_policy_nulls,
 )
-from lit_rl.cli.shipped_configs import configs, with_config_paths
+from lit_rl.cli.shipped_configs import configs, replace_config_names
 from lit_rl.cli.shipped_docs import docs
 from lit_rl.cli.show import show
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
@@ -223,7 +223,7 @@ def main(args: Sequence[str] | None = None) -> None:
             raise UsageError(
                 f"{arguments[1]} belongs to no option: write --config {arguments[1]} if it is a configuration"
             )
-        arguments = with_policy_nulls(check_layers(with_config_paths(arguments), _HOMES, Trainer))
+        arguments = rewrite_policy_nulls(check_layers(replace_config_names(arguments), _HOMES, Trainer))
     except (OSError, ValueError) as error:
         exit_with_error(error_text(error), status=2)
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lit_rl.cli import options
-from lit_rl.cli.trace import Job, Trace, job_from, trace
+from lit_rl.cli.trace import Job, Trace, job_from, trace_update
 from lit_rl.signature_check import PositiveInt, check
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
@@ -28,7 +28,7 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     tokens = given.completion_tokens or job.completion_tokens
     job = replace(job, prompt_tokens=given.prompt_tokens, completion_tokens=tokens)
     memory = options.GPU_BYTES[given.gpu]
-    counts_of_rank = trace(run.model, run.trainer.strategy, job)
+    counts_of_rank = trace_update(run.model, run.trainer.strategy, job)
     print(plan_text(job, counts_of_rank, given.gpu, vllm_bytes(run.model.collector.engine, memory, counts_of_rank)))
 
 

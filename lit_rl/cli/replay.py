@@ -22,7 +22,7 @@ import torch
 import yaml
 
 from lit_rl.cli import options
-from lit_rl.cli.config_files import config_files_of, flatten, join_flags_and_values, with_config_parts
+from lit_rl.cli.config_files import config_files_of, flatten, join_flags_and_values, replace_configs_by_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
@@ -49,7 +49,7 @@ def replay(arguments: Sequence[str]) -> None:
         rewards=kinds,
         sandbox=Callable[[], ProgramRunner] | ProgramRunner | None,
     )
-    given = with_run_config(arguments)
+    given = add_run_config(arguments)
     # What the user typed may name anything; the configuration that lies in the folder of a run may not.
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read it, and give it with --config if you trust it"
@@ -79,7 +79,7 @@ def ignore_recorded_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[
             sandbox[name] = default
 
 
-def with_run_config(arguments: Sequence[str]) -> list[str]:
+def add_run_config(arguments: Sequence[str]) -> list[str]:
     """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
@@ -87,10 +87,10 @@ def with_run_config(arguments: Sequence[str]) -> list[str]:
         tried, rest = parser.parse_known_args(list(arguments))
     except argparse.ArgumentError:
         raise UsageError("--reward needs a value: give what it should be after it") from None
-    given, _ = with_config_parts(join_flags_and_values(rest), _part_of)
+    given, _ = replace_configs_by_parts(join_flags_and_values(rest), _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
-        given = [*with_config_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
+        given = [*replace_configs_by_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
     if tried.reward:
         terms = [{"class_path": one} if isinstance(one, str) else one for one in tried.reward]
         given.append(f"--rewards={json.dumps(terms)}")
@@ -160,7 +160,7 @@ def differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
     yield f"verdicts: {len(other)} differ, {len(again) - len(other)} are as before"
     kinds = Counter((one.row.verdict, one.verdict) for one in other)
     yield from (f"  {count:5}  {before} -> {now}" for (before, now), count in kinds.most_common())
-    yield from _rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
+    yield from _changed_rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
 
 
 def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
@@ -173,10 +173,10 @@ def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
     for name in names:
         was = _mean([one.row.terms.get(name) for one in again])
         yield f"  {name} {was} -> {_mean([one.terms.get(name) for one in again])}"
-    yield from _rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
+    yield from _changed_rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
 
 
-def _rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
+def _changed_rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
     for one in again[:MAX_SHOWN]:
         yield f"    rollout {one.row.rollout} row {one.row.row} {one.row.task_id}: {change(one)}"
     if len(again) > MAX_SHOWN:

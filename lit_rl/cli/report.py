@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
 from lit_rl.reports.improvement import learning_verdict
-from lit_rl.reports.runs import Run, read_runs, with_rollouts
+from lit_rl.reports.runs import Run, add_rollouts, read_runs
 from lit_rl.run_files.records import Curve
 from lit_rl.run_files.row_text import number_text, printable
 from lit_rl.run_files.settings import CONFIG_FILE, settings_that_differ
@@ -56,7 +56,7 @@ def report(arguments: Sequence[str]) -> None:
     if parsed.html:
         from lit_rl.reports.html import write_page
 
-        write_page([with_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
+        write_page([add_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
         print(f"page: {parsed.html}")
 
 

@@ -23,7 +23,7 @@ _LENGTHS = ("max_rollouts", "max_updates")
 _BOARD = "lightning.pytorch.loggers.TensorBoardLogger"
 
 
-def with_policy_nulls(arguments: Sequence[str]) -> list[str]:
+def rewrite_policy_nulls(arguments: Sequence[str]) -> list[str]:
     """Command-line arguments with each ``--model.policy.KEY null`` written so that the parser understands it.
 
     It takes the null of an argument two classes deep for the text ``None``, or rejects it.

@@ -54,7 +54,7 @@ def show(arguments: Sequence[str]) -> None:
         print(printable("\n".join(rollout_lines(rollout))))
         return
     found = next((row for row in rollout.rows if row.row == parsed.row), None)
-    row = _best(rollout) if parsed.best else found
+    row = _best_reward(rollout) if parsed.best else found
     if row is None:
         kept = ", ".join(str(row.row) for row in rollout.rows) or "none"
         raise UsageError(
@@ -107,7 +107,7 @@ def best_rollout(folder: Path) -> RecordedRollout:
     """The rollout with the largest reward of all rows that were recorded; of equal ones the latest."""
     best: RecordedRollout | None = None
     for rollout in read_rollouts(folder):
-        row, before = _best(rollout), None if best is None else _best(best)
+        row, before = _best_reward(rollout), None if best is None else _best_reward(best)
         if row is not None and (before is None or (row.reward or 0.0) >= (before.reward or 0.0)):
             best = rollout
     if best is None:
@@ -115,7 +115,7 @@ def best_rollout(folder: Path) -> RecordedRollout:
     return best
 
 
-def _best(rollout: RecordedRollout) -> RecordedRow | None:
+def _best_reward(rollout: RecordedRollout) -> RecordedRow | None:
     rewarded = [row for row in rollout.rows if row.reward is not None]
     return max(reversed(rewarded), key=lambda row: row.reward or 0.0, default=None)
 

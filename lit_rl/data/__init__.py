@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lit_rl.data.basics.basics_task import Basics as Basics
@@ -31,4 +31,4 @@ if TYPE_CHECKING:
     from lit_rl.data.translated_tasks import HumanEvalX as HumanEvalX
     from lit_rl.data.translated_tasks import MultiPLE as MultiPLE
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -68,14 +68,14 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
     """
     found: dict[str, Example] = {}
     doubtful = set()
-    for example in (*_calls(text, function), *_labelled(text, parameters)):
+    for example in (*_call_examples(text, function), *_labelled_examples(text, parameters)):
         key = repr(example.arguments)
         if repr(found.setdefault(key, example).expected) != repr(example.expected):
             doubtful.add(key)
     return [example for key, example in found.items() if key not in doubtful]
 
 
-def _calls(text: str, function: str) -> Iterator[Example]:
+def _call_examples(text: str, function: str) -> Iterator[Example]:
     """Examples that are written as calls."""
     for match in re.finditer(rf"(?<![\w.]){re.escape(function)}\(", text):
         start = match.start()
@@ -83,22 +83,22 @@ def _calls(text: str, function: str) -> Iterator[Example]:
         end = _end_of_call(text, start)
         if end is None or _BEFORE_CALL.fullmatch(before) is None:
             continue
-        arguments = _arguments(text[start:end], ())
+        arguments = _call_arguments(text[start:end], ())
         rest, _, following = text[end:].partition("\n")
         expected = _NOTHING
         if gives := _GIVES.match(rest):
-            expected = _value(text[end + gives.end() :])
+            expected = _leading_literal(text[end + gives.end() :])
         elif _SESSION.fullmatch(before) and not rest.partition("#")[0].strip():
-            expected = _printed(following)
+            expected = _printed_value(following)
         if arguments is not None and expected is not _NOTHING:
             yield Example(arguments, expected)
 
 
-def _labelled(text: str, parameters: Sequence[str]) -> Iterator[Example]:
+def _labelled_examples(text: str, parameters: Sequence[str]) -> Iterator[Example]:
     """Examples whose arguments and value have labels."""
     for match in _LABELLED.finditer(text) if parameters else ():
-        arguments = _arguments(f"f({match['input'] or match['given']})", parameters)
-        expected = _value(text[match.end() :])
+        arguments = _call_arguments(f"f({match['input'] or match['given']})", parameters)
+        expected = _leading_literal(text[match.end() :])
         if arguments is not None and len(arguments) == len(parameters) and expected is not _NOTHING:
             yield Example(arguments, expected)
 
@@ -110,53 +110,53 @@ def _end_of_call(text: str, start: int) -> int | None:
         lines += text[index] == "\n"
         if lines > MAX_EXAMPLE_LINES:
             break
-        if text[index] == ")" and _expression(text[start : index + 1]) is not None:
+        if text[index] == ")" and _parse_expression(text[start : index + 1]) is not None:
             return index + 1
     return None
 
 
-def _arguments(call: str, parameters: Sequence[str]) -> tuple[Any, ...] | None:
+def _call_arguments(call: str, parameters: Sequence[str]) -> tuple[Any, ...] | None:
     """The arguments of a call as plain data, those with a name in the order of the parameters."""
-    node = _expression(call)
+    node = _parse_expression(call)
     if not isinstance(node, ast.Call) or (node.args and node.keywords):
         return None
     if node.keywords and [keyword.arg for keyword in node.keywords] != list(parameters):
         return None
-    values = [_plain(value) for value in (*node.args, *(keyword.value for keyword in node.keywords))]
+    values = [_evaluate_literals(value) for value in (*node.args, *(keyword.value for keyword in node.keywords))]
     return None if any(value is _NOTHING for value in values) else tuple(values)
 
 
-def _value(text: str) -> Any:
+def _leading_literal(text: str) -> Any:
     """The literal that a text begins with, if nothing follows it on its line."""
     lines = text.split("\n")
     for count in range(1, MAX_EXAMPLE_LINES + 1):
         candidate = "\n".join(lines[:count]).strip()
-        value = _literal(candidate)
+        value = _literal_value(candidate)
         if value is not _NOTHING or not candidate.startswith(("[", "(", "{")):
             return value
     return _NOTHING
 
 
-def _printed(text: str) -> Any:
+def _printed_value(text: str) -> Any:
     """The value that an interactive session prints up to the next prompt; ``None`` prints nothing."""
     printed: list[str] = []
     for line in text.split("\n")[:MAX_EXAMPLE_LINES]:
         if not line.strip() or _SESSION.match(line):
             return _NOTHING if printed else None
         printed.append(line.strip())
-        value = _literal("\n".join(printed))
+        value = _literal_value("\n".join(printed))
         if value is not _NOTHING:
             return value
     return _NOTHING
 
 
-def _literal(text: str) -> Any:
+def _literal_value(text: str) -> Any:
     """The value of a literal, also with a full stop or a comment after it, or ``_NOTHING``."""
-    node = _expression(text.removesuffix("."))
-    return _NOTHING if node is None else _plain(node)
+    node = _parse_expression(text.removesuffix("."))
+    return _NOTHING if node is None else _evaluate_literals(node)
 
 
-def _expression(text: str) -> ast.expr | None:
+def _parse_expression(text: str) -> ast.expr | None:
     """The syntax tree of an expression; ``None`` if the text is not one."""
     try:
         with warnings.catch_warnings(action="ignore"):  # such as of an unknown escape in a text
@@ -165,7 +165,7 @@ def _expression(text: str) -> ast.expr | None:
         return None
 
 
-def _plain(node: ast.expr) -> Any:
+def _evaluate_literals(node: ast.expr) -> Any:
     """The value of an expression of literals, or ``_NOTHING``."""
     try:
         return ast.literal_eval(_JsonWords().visit(node))

@@ -77,11 +77,11 @@ class ArgumentType:
             keys = self.keys or ArgumentType()
             return {keys.restore(key): items.restore(item) for key, item in value.items()}
         if isinstance(value, str) and self.kinds and self.kinds <= {int, float, complex}:
-            return _number(value)
+            return _parse_number(value)
         return value
 
 
-def _number(text: str) -> Any:
+def _parse_number(text: str) -> Any:
     """The number written in a text, or the text itself: inputs made by mutation can hold anything."""
     if not any(letter.isdigit() for letter in text):
         return text  # "j", "nan" and "inf" are words here
@@ -183,9 +183,9 @@ def written_check(test: str, reference: str, function: str, compare: Compare = "
     tolerance = ast.literal_eval(calls[-1].args[2]) if calls else 0.0
     if "inputs" not in assigned:
         return AssertTests(test, function)
-    inputs = _literal(assigned["inputs"])
+    inputs = _literal_value(assigned["inputs"])
     if "results" in assigned and compare == "as_is":
-        results = _literal(assigned["results"])
+        results = _literal_value(assigned["results"])
         cases = tuple((tuple(given), result) for given, result in zip(inputs, results, strict=True))
         return CallTests(cases, function, tolerance=tolerance, as_evalplus=True, shared_timeout=True)
     parts = [node for node in tree.body if not isinstance(node, ast.FunctionDef) or node.name not in _OF_EVALPLUS]
@@ -204,7 +204,7 @@ class _Infinity(ast.NodeTransformer):
         return ast.Constant(inf) if node.id == "inf" else node
 
 
-def _literal(node: ast.expr) -> Any:
+def _literal_value(node: ast.expr) -> Any:
     """The value of a literal in which ``inf`` is a number."""
     return ast.literal_eval(_Infinity().visit(node))
 

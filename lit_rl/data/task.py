@@ -109,7 +109,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             self._problems[split] = kept[:limit]
         return self._problems[split]
 
-    def _with_options(self, problem: Problem) -> Problem:
+    def _apply_options(self, problem: Problem) -> Problem:
         """The problem with ``chat``, ``stop_strings`` and ``extraction`` in place of the task's own."""
         if self.chat is not None:
             if not isinstance(problem.prompt, str):
@@ -137,7 +137,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                     raise UsageError(
                         f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
                     )
-            self._loaded[split] = [self._with_options(problem) for problem in loaded]
+            self._loaded[split] = [self._apply_options(problem) for problem in loaded]
         return self._loaded[split]
 
     def set_problem_filter(self, keep: Keep) -> None:
@@ -163,15 +163,15 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def val_dataloader(self) -> list[ProblemLoader]:
         """One loader per validation task, in a fixed order, each problem once."""
         tasks = self.validation_tasks or [self]
-        return [self._loader(t.problems("validation"), self.validation_batch_size) for t in tasks]
+        return [self._build_loader(t.problems("validation"), self.validation_batch_size) for t in tasks]
 
     def test_dataloader(self) -> ProblemLoader:
         """Test problems in a fixed order, each once."""
-        return self._loader(self.problems("test"), self.validation_batch_size)
+        return self._build_loader(self.problems("test"), self.validation_batch_size)
 
     def predict_dataloader(self) -> ProblemLoader:
         """Training problems in a fixed order, each once."""
-        return self._loader(self.problems("train"), self.validation_batch_size)
+        return self._build_loader(self.problems("train"), self.validation_batch_size)
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
         if not problems and self.left_out.get("train"):
@@ -180,9 +180,9 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                 "take a policy with more positions, or raise the environment's max_row_tokens"
             )
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
-        return self._loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
+        return self._build_loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
 
-    def _loader(self, problems: list[Problem], batch_size: int, **order: Any) -> ProblemLoader:
+    def _build_loader(self, problems: list[Problem], batch_size: int, **order: Any) -> ProblemLoader:
         trainer: Any = self.trainer
         rank, world_size = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
         return ProblemLoader(problems, batch_size, seed=self.seed, rank=rank, world_size=world_size, **order)

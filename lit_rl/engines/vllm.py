@@ -27,7 +27,7 @@ from lit_rl.engines.vllm_package import (
     start_llm,
 )
 from lit_rl.engines.weight_export import (
-    NamedTensors,
+    Tensors,
     adapter_weights,
     full_weights,
     largest_rank,
@@ -42,7 +42,7 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import Row
 from lit_rl.signature_check import PositiveInt, Share
-from lit_rl.training.ranks import eval_mode, phase
+from lit_rl.training.ranks import eval_mode, naming_phase
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _NO_LIMIT = 1 << 30
@@ -111,8 +111,8 @@ class VLLM(Engine):
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
         model = require_copyable(policy, "VLLM", merge=self.merge_adapters)
-        with eval_mode(model), torch.no_grad(), phase("sampling"), isolated_random_state(model.device):
-            self._start(model)
+        with eval_mode(model), torch.no_grad(), naming_phase("sampling"), isolated_random_state(model.device):
+            self._start_llm(model)
             self._refresh_weights(model)
             engine = self._llm.llm_engine
             session = VLLMSession(engine, model.codec, sampling, model.version, self._adapter)
@@ -137,18 +137,18 @@ class VLLM(Engine):
 
     # -- weights ---------------------------------------------------------------------------------------------
 
-    def _start(self, policy: CausalLM) -> None:
+    def _start_llm(self, policy: CausalLM) -> None:
         if self._llm is not None:
             return
         self.require_ready()
         self._trainers_group = dist.is_initialized()
-        with phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
+        with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
             describe_model(policy, Path(folder))
-            self._llm = start_llm(Path(folder), self._arguments(policy))
+            self._llm = start_llm(Path(folder), self._llm_arguments(policy))
         if self.sleep:
             self._llm.sleep(level=1)
 
-    def _arguments(self, policy: CausalLM) -> Mapping[str, Any]:
+    def _llm_arguments(self, policy: CausalLM) -> Mapping[str, Any]:
         """Return the arguments for ``vllm.LLM``."""
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {
@@ -171,7 +171,7 @@ class VLLM(Engine):
         if self.sleep:
             self._llm.wake_up(tags=["weights"])
         if self._holds != (id(policy), policy.version):
-            with phase("sending weights to vllm"):
+            with naming_phase("sending weights to vllm"):
                 self._load_weights(policy)
             self._holds = id(policy), policy.version
             self.arrivals += 1
@@ -184,7 +184,7 @@ class VLLM(Engine):
         """Send every weight through vLLM's reload call, or the adapter where vLLM has its base."""
         alone, self.bytes_sent, self._adapter = sends_adapter_only(policy, self.merge_adapters), 0, None
         if not alone or self._base != id(policy):
-            self._send(policy, merge=not alone)
+            self._send_weights(policy, merge=not alone)
             self._base = id(policy) if alone else None
         if alone:
             with tempfile.TemporaryDirectory() as folder:
@@ -194,16 +194,16 @@ class VLLM(Engine):
                 self.bytes_sent += write_collectively(adapter_weights(policy), Path(folder), write, remedy)
                 self._adapter = add_adapter(self._llm, folder)
 
-    def _send(self, policy: CausalLM, *, merge: bool) -> None:
+    def _send_weights(self, policy: CausalLM, *, merge: bool) -> None:
         weights = full_weights(policy, merge=merge)
         # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
         # gathered from shards is gone by then.
         given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
-        self._llm.collective_rpc(reload_weights, args=(self._counted(given),))
+        self._llm.collective_rpc(reload_weights, args=(self._count_bytes_sent(given),))
         for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
             pass
 
-    def _counted(self, weights: Iterator[NamedTensors]) -> Iterator[NamedTensors]:
+    def _count_bytes_sent(self, weights: Iterator[Tensors]) -> Iterator[Tensors]:
         for name, tensor in weights:
             self.bytes_sent += tensor.nbytes
             yield name, tensor
@@ -233,9 +233,7 @@ class VLLMSession(Session):
         if not self._open:
             return []
         outputs = self._engine.step()
-        done = [
-            (output.request_id, reason) for output in outputs if (reason := self._to_generation(output)) is not None
-        ]
+        done = [(output.request_id, reason) for output in outputs if (reason := self._append(output)) is not None]
         return [self._open.pop(name).generation(reason, self._version) for name, reason in done]
 
     @property
@@ -262,7 +260,7 @@ class VLLMSession(Session):
             output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
         )
 
-    def _to_generation(self, output: Any) -> StopReason | None:
+    def _append(self, output: Any) -> StopReason | None:
         """Append a step's tokens to a row; return the reason the row ends with them, if it does."""
         row = self._open.get(output.request_id)
         if row is None:

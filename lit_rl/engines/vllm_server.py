@@ -19,7 +19,7 @@ from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_client import VLLMClient
 from lit_rl.engines.vllm_package import sampling_params
 from lit_rl.engines.weight_export import (
-    NamedTensors,
+    Tensors,
     adapter_weights,
     full_weights,
     raise_if_any_rank_failed,
@@ -34,7 +34,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.signature_check import PositiveFloat, PositiveInt
-from lit_rl.training.ranks import eval_mode, gather_over_ranks, phase, world_size
+from lit_rl.training.ranks import eval_mode, gather_over_ranks, naming_phase, world_size
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"
@@ -102,7 +102,7 @@ class VLLMServer(Engine):
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
         model = require_copyable(policy, "VLLMServer", merge=self.merge_adapters)
-        with eval_mode(model), torch.no_grad(), phase("sampling"):
+        with eval_mode(model), torch.no_grad(), naming_phase("sampling"):
             self._refresh_weights(model)
             server = self.servers[(dist.get_rank() if world_size() > 1 else 0) % len(self.servers)]
             named = {"model": self._label} if sends_adapter_only(model, self.merge_adapters) else {}
@@ -129,8 +129,8 @@ class VLLMServer(Engine):
     def _refresh_weights(self, policy: CausalLM) -> None:
         """Have the weights arrive unless the servers hold them; all ranks alike, and all fail together."""
         if not self._run:
-            with phase("waiting for vllm servers"):
-                self._on_first_rank(self._check)
+            with naming_phase("waiting for vllm servers"):
+                self._on_first_rank(self._check_server)
             self._run = gather_over_ranks(uuid.uuid4().hex[:8])[0]
         if self._holds == (id(policy), policy.version):
             return
@@ -139,22 +139,20 @@ class VLLMServer(Engine):
         alone = sends_adapter_only(policy, self.merge_adapters)
         with_base = not alone or self._base != id(policy)
         self._base = None  # until all servers have it
-        with phase("gathering weights for vllm"):
+        with naming_phase("gathering weights for vllm"):
             self.bytes_sent = 0
             if with_base:
                 weights = full_weights(policy, with_tied=True, merge=not alone)
-                self._write_collectively(weights, lambda given: write_weights(given, self.folder))
+                self._write_all(weights, lambda given: write_weights(given, self.folder))
             if alone:
                 place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
-                self._write_collectively(adapter_weights(policy), lambda given: write_adapter(given, place, config))
-        with phase("sending weights to vllm servers"):
-            self._on_first_rank(lambda server: self._send(server, before, with_base=with_base, adapter=alone))
+                self._write_all(adapter_weights(policy), lambda given: write_adapter(given, place, config))
+        with naming_phase("sending weights to vllm servers"):
+            self._on_first_rank(lambda server: self._send_weights(server, before, with_base=with_base, adapter=alone))
         self._holds = id(policy), policy.version
         self._base = id(policy) if alone else None
 
-    def _write_collectively(
-        self, weights: Iterator[NamedTensors], write: Callable[[Iterator[NamedTensors]], int]
-    ) -> None:
+    def _write_all(self, weights: Iterator[Tensors], write: Callable[[Iterator[Tensors]], int]) -> None:
         self.bytes_sent += write_collectively(weights, self.folder, write if _is_first() else None)
 
     def _on_first_rank(self, do: Any) -> None:
@@ -168,7 +166,7 @@ class VLLMServer(Engine):
                 fault = str(error)
         raise_if_any_rank_failed(fault)
 
-    def _check(self, server: VLLMClient) -> None:
+    def _check_server(self, server: VLLMClient) -> None:
         """Check whether a server is up, new enough, and reports the distribution that is sampled from."""
         server.wait_until_ready(self.start_seconds)
         config = server.request("/server_info?config_format=json", 60.0).get("vllm_config", {})
@@ -179,14 +177,14 @@ class VLLMServer(Engine):
                 f"start it with --logprobs-mode {_MODE}"
             )
 
-    def _send(self, server: VLLMClient, before: str, *, with_base: bool, adapter: bool) -> None:
+    def _send_weights(self, server: VLLMClient, before: str, *, with_base: bool, adapter: bool) -> None:
         """Have a server load what the folder holds, and ask which weights it has now."""
         seconds = self.weights_seconds
         if not with_base:
             self._require_label(server, before, "was it started anew? Run the command again")
         server.request("/pause?mode=abort", seconds, {})
         if with_base:
-            self._reload(server)
+            self._reload_server(server)
         if adapter:
             if not with_base:
                 server.request("/v1/unload_lora_adapter", seconds, {"lora_name": before})
@@ -204,7 +202,7 @@ class VLLMServer(Engine):
         server.request("/resume", seconds, {})
         self._require_label(server, self._label, "does another run use it?")
 
-    def _reload(self, server: VLLMClient) -> None:
+    def _reload_server(self, server: VLLMClient) -> None:
         try:
             # A server that was started with --load-format dummy would refuse to read files.
             server.call("update_config", self.weights_seconds, overrides={"load_config": {"load_format": "auto"}})
@@ -261,7 +259,7 @@ class VLLMServerSession(Session):
     def submit(self, requests: Sequence[Request]) -> None:
         self._open += len(requests)
         for request in requests:
-            self._threads.submit(self._ask, request)
+            self._threads.submit(self._request_completion, request)
 
     def step(self) -> list[Generation]:
         done: list[Generation] = []
@@ -285,12 +283,12 @@ class VLLMServerSession(Session):
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._open = 0
 
-    def _ask(self, request: Request) -> None:
+    def _request_completion(self, request: Request) -> None:
         try:
             ids = list(request.prompt_ids)
             content = {"token_ids": ids, "sampling_params": self._sampling_params(request), **self._named}
             answer = self._server.request("/inference/v1/generate", self._seconds, content)
-            self._answers.put(self._read(request, answer))
+            self._answers.put(self._parse_answer(request, answer))
         except Exception as error:  # raised again where the rollout waits
             self._answers.put(error if isinstance(error, EngineError) else EngineError(f"{self._server.url}: {error}"))
 
@@ -300,7 +298,7 @@ class VLLMServerSession(Session):
         stop = {"stop": list(request.stop_strings), "detokenize": bool(request.stop_strings)}
         return sampling_params(request, self._sampling, self._codec.eos_ids) | others | stop
 
-    def _read(self, request: Request, answer: dict[str, Any]) -> Generation:
+    def _parse_answer(self, request: Request, answer: dict[str, Any]) -> Generation:
         """The answer to a request."""
         try:
             choice = answer["choices"][0]

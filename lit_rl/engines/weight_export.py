@@ -27,7 +27,7 @@ from lit_rl.models.family import unwrap_peft
 from lit_rl.models.policy import Policy
 from lit_rl.training.ranks import gather_over_ranks, gathered_weights, modules_outside_units, rank_and_phase, reshard
 
-NamedTensors = tuple[str, Tensor]
+Tensors = tuple[str, Tensor]
 
 _PREFIX = "base_model.model."
 _OWN = f".modules_to_save.{POLICY}."
@@ -63,7 +63,7 @@ def sends_adapter_only(policy: CausalLM, merge: bool) -> bool:
     return not merge and has_adapter(policy.model)
 
 
-def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = True) -> Iterator[NamedTensors]:
+def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = True) -> Iterator[Tensors]:
     """Every weight by its name in the model's checkpoint, on the policy's device.
 
     All ranks iterate together to the end, since gathering is a call to all of them. A tensor is valid until the next
@@ -72,18 +72,18 @@ def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = Tru
     """
     sent: set[str] = set()
     names = {id(module): name for name, module in policy.model.named_modules()}
-    for unit in _units(policy):
+    for unit in _gather_units(policy):
         with gathered_weights(unit), torch.no_grad():
             own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
             for module in modules_outside_units(unit):
-                for name, make, key in _module_weights(module, names, merge) if id(module) in names else ():
+                for name, make, key in _weights(module, names, merge) if id(module) in names else ():
                     if name not in sent:
                         own.setdefault(name if with_tied else key, (name, make))
             sent |= {name for name, _ in own.values()}
             yield from _as_in_checkpoint(policy.model, ((name, make()) for name, make in own.values()))
 
 
-def _units(policy: CausalLM) -> list[nn.Module]:
+def _gather_units(policy: CausalLM) -> list[nn.Module]:
     """Return the modules to gather, in the order in which the model reads them; the policy itself if not sharded."""
     module: Any = policy
     if not isinstance(module, FSDPModule):
@@ -93,9 +93,7 @@ def _units(policy: CausalLM) -> list[nn.Module]:
     return [policy, *(m for m in policy.modules() if isinstance(m, FSDPModule) and m in inside)]
 
 
-def _module_weights(
-    module: nn.Module, names: dict[int, str], merge: bool
-) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
+def _weights(module: nn.Module, names: dict[int, str], merge: bool) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
     """Name in the checkpoint, maker of the value, and identity of each weight and saved buffer of one module."""
     saved = {n: b for n, b in module._buffers.items() if b is not None and n not in module._non_persistent_buffers_set}
     for own, tensor in {**module._parameters, **saved}.items():
@@ -104,7 +102,7 @@ def _module_weights(
             yield name, partial(_full_tensor, module, tensor), id(tensor)
     if merge and (base := getattr(module, "base_layer", None)):
         # The base layer follows as a child of this module with the same weight: the first one given counts.
-        yield _checkpoint_name(f"{names[id(base)]}.weight"), partial(_merged, module), id(base.weight)
+        yield _checkpoint_name(f"{names[id(base)]}.weight"), partial(_merged_weight, module), id(base.weight)
 
 
 def _full_tensor(layer: nn.Module, tensor: Tensor) -> Tensor:
@@ -117,7 +115,7 @@ def _full_tensor(layer: nn.Module, tensor: Tensor) -> Tensor:
     return whole.detach()
 
 
-def _merged(layer: Any) -> Tensor:
+def _merged_weight(layer: Any) -> Tensor:
     """The weight of an adapted layer with the policy's adapter added; not rounded in between."""
     weight = _full_tensor(layer.base_layer, layer.base_layer.weight)
     if POLICY not in getattr(layer, "lora_A", {}) and POLICY not in getattr(layer, "lora_embedding_A", {}):
@@ -134,7 +132,7 @@ def _checkpoint_name(name: str) -> str:
     return name.replace(_OWN, ".").replace(".base_layer.", ".")
 
 
-def _as_in_checkpoint(model: Any, weights: Iterable[NamedTensors]) -> Iterable[NamedTensors]:
+def _as_in_checkpoint(model: Any, weights: Iterable[Tensors]) -> Iterable[Tensors]:
     """Undo transformers' renaming and fusing of weights, such as a mixture's experts, on loading a checkpoint."""
     try:
         from transformers.core_model_loading import revert_weight_conversion
@@ -146,7 +144,7 @@ def _as_in_checkpoint(model: Any, weights: Iterable[NamedTensors]) -> Iterable[N
     return back.items()
 
 
-def adapter_weights(policy: CausalLM) -> Iterator[NamedTensors]:
+def adapter_weights(policy: CausalLM) -> Iterator[Tensors]:
     """The policy's low-rank matrices by PEFT's names, each B multiplied by its layer's scale.
 
     All ranks iterate together to the end, since gathering is a call to all of them.
@@ -155,11 +153,11 @@ def adapter_weights(policy: CausalLM) -> Iterator[NamedTensors]:
         reshard(unit)  # a forward pass may have left its weights whole, and not as shards
     for name, layer in policy.model.named_modules():
         if POLICY in getattr(layer, "lora_A", {}):
-            yield f"{name}.lora_A.weight", _gathered(layer.lora_A[POLICY].weight)
-            yield f"{name}.lora_B.weight", _gathered(layer.lora_B[POLICY].weight) * layer.scaling[POLICY]
+            yield f"{name}.lora_A.weight", _gather_to_cpu(layer.lora_A[POLICY].weight)
+            yield f"{name}.lora_B.weight", _gather_to_cpu(layer.lora_B[POLICY].weight) * layer.scaling[POLICY]
 
 
-def _gathered(weight: Any) -> Tensor:
+def _gather_to_cpu(weight: Any) -> Tensor:
     whole: Tensor = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
     return whole.detach()
 
@@ -170,7 +168,7 @@ def largest_rank(policy: CausalLM) -> int:
     return int(max([config.r, *config.rank_pattern.values()]))
 
 
-def write_adapter(weights: Iterable[NamedTensors], folder: Path, config: Any) -> int:
+def write_adapter(weights: Iterable[Tensors], folder: Path, config: Any) -> int:
     """Write the matrices of :func:`adapter_weights` as a folder of PEFT's, whose scale is 1; return their bytes."""
     total = write_weights(weights, folder, "adapter_model.safetensors", file_bytes=1 << 62)
     described = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "target_modules": "all-linear"}
@@ -189,9 +187,9 @@ def raise_if_any_rank_failed(fault: str) -> None:
 
 
 def write_collectively(
-    weights: Iterator[NamedTensors],
+    weights: Iterator[Tensors],
     folder: Path,
-    write: Callable[[Iterator[NamedTensors]], int] | None,
+    write: Callable[[Iterator[Tensors]], int] | None,
     remedy: str = "give another folder, or free space there",
 ) -> int:
     """Have ranks write what all gather together (a rank without ``write`` only gathers); bytes that this one wrote."""
@@ -212,7 +210,7 @@ _FILE_BYTES = 1 << 30
 
 
 def write_weights(
-    weights: Iterable[NamedTensors], folder: Path, name: str = "model-{:05d}.safetensors", file_bytes: int = _FILE_BYTES
+    weights: Iterable[Tensors], folder: Path, name: str = "model-{:05d}.safetensors", file_bytes: int = _FILE_BYTES
 ) -> int:
     """Write weights into a folder, in place of what it held, a file at a time in memory; return their bytes."""
     from safetensors.torch import save_file

@@ -10,22 +10,22 @@ from itertools import islice
 from lit_rl.execution.languages import LANGUAGES
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-TAGS_OF = {name: _words(spec.tags) for name, spec in LANGUAGES.items()}
+TAGS_OF = {name: _split_words(spec.tags) for name, spec in LANGUAGES.items()}
 TAGS_OF["c"] = TAGS_OF["cpp"] = TAGS_OF["c"] | TAGS_OF["cpp"]  # people mark either with either
-PROSE_TAGS = _words(
+PROSE_TAGS = _split_words(
     "text txt plain plaintext output out input stdin stdout console terminal shell sh bash zsh fish cmd bat "
     "powershell ps1 shellsession session pycon traceback error log json yaml yml toml ini csv xml html diff patch "
     "sql math latex tex mermaid dot dockerfile makefile make requirements none"
 )
-OTHER_TAGS = _words(
+OTHER_TAGS = _split_words(
     "r scala kotlin swift csharp c# cs fortran f77 f90 f95 julia matlab octave haskell hs dart pascal ocaml elixir "
     "erlang clojure lisp scheme typescript ts tsx ruby rb php perl pl lua"
 )
-CONTAINER_TAGS = _words("markdown md mdx rst")
+CONTAINER_TAGS = _split_words("markdown md mdx rst")
 KNOWN_TAGS = PROSE_TAGS.union(OTHER_TAGS, CONTAINER_TAGS, *TAGS_OF.values())
 
 MAX_FENCES = 4096  # in a text with more, only the last ones are read
@@ -116,7 +116,7 @@ def find_fences(text: str, start: int) -> list[Fence]:
             thoughts.pop(0)
         if thoughts and thoughts[0][0] <= first:
             continue
-        fence = _fence(text, first, last)
+        fence = _parse_fence(text, first, last)
         if fence is not None:
             fences.append(fence)
     return fences[-MAX_FENCES:]
@@ -132,7 +132,7 @@ def _marked_lines(text: str, start: int) -> Iterator[tuple[int, int]]:
         start = last + 1
 
 
-def _fence(text: str, first: int, last: int) -> Fence | None:
+def _parse_fence(text: str, first: int, last: int) -> Fence | None:
     line = text[first:last].rstrip("\r")
     behind = min(last + 1, len(text))
     if found := _FENCE.match(line):

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Self
 from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.value_text import shortened
+from lit_rl.execution.wire.value_text import shorten_text
 from lit_rl.signature_check import TypedArguments
 
 _MAX_LINE_LENGTH = 100
@@ -78,7 +78,7 @@ class FailedCase:
             'f(3): 5, not 6'
         """
         call, expected, got = (" ".join(text.split()) for text in (self.call, self.expected, self.actual or actual))
-        return shortened(f"{call}: {expected or 'nothing'}{f', not {got}' if got else ''}", _MAX_LINE_LENGTH)
+        return shorten_text(f"{call}: {expected or 'nothing'}{f', not {got}' if got else ''}", _MAX_LINE_LENGTH)
 
 
 @dataclass(frozen=True)

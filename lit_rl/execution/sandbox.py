@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from lit_rl.errors import ArgumentError
 from lit_rl.execution.checks import Check, StdioTests
-from lit_rl.execution.confinement.limits import need_descriptors, shortage_remedy
+from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.judging.supervising.supervisor import KILLED
 from lit_rl.execution.languages import LANGUAGES, Language
@@ -138,7 +138,7 @@ class Sandbox(ProgramRunner):
                 self._tier = worker.tier
             self._start_threads()
         except OSError as error:
-            raise SandboxError(f"the sandbox cannot start: {shortage_remedy(error)}") from None
+            raise SandboxError(f"the sandbox cannot start: {remedy(error)}") from None
 
     def _start_threads(self) -> None:
         threads = []
@@ -300,9 +300,7 @@ class Sandbox(ProgramRunner):
         try:
             _, said = next(self._outcomes(slot, [good]))
             if isinstance(said, str) or not said.passed:
-                return self._retry_after_pause(
-                    item, said if isinstance(said, str) else f"{said.verdict}: {said.stderr}"
-                )
+                return self._retry_later(item, said if isinstance(said, str) else f"{said.verdict}: {said.stderr}")
             works = True
             _, outcome = next(self._outcomes(slot, [item]))
             if isinstance(outcome, Outcome):
@@ -313,7 +311,7 @@ class Sandbox(ProgramRunner):
             worker = self._workers[slot]
             self._end_worker(slot)
             if not works:
-                return self._retry_after_pause(item, str(error))
+                return self._retry_later(item, str(error))
             is_over_content = worker is not None and worker.failed_over_content
             item.reason = f"its worker was lost ({error})"
         item.strikes += 1
@@ -337,7 +335,7 @@ class Sandbox(ProgramRunner):
                 expected += 1
                 yield items[number], outcome
 
-    def _retry_after_pause(self, item: PendingProgram, said: str) -> None:
+    def _retry_later(self, item: PendingProgram, said: str) -> None:
         """Try a program again after a pause because a known good one failed too; in the end, give up."""
         if item.faults == len(_PAUSES):
             item.fail(

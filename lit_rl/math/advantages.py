@@ -20,14 +20,14 @@ from torch import Tensor
 from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.math.masking import (
     SumOverRanks,
+    from_table,
     group_sizes,
-    lay_out,
     masked_moments,
-    pick_up,
     require_constants,
     require_mask,
     shape_of,
     statistics_dtype,
+    to_table,
 )
 from lit_rl.signature_check import NonNegativeFloat, Share, TypedArguments
 
@@ -69,7 +69,7 @@ class RowAdvantages(TypedArguments, ABC):
             scores: [N] reward units, minus the KL if that is subtracted from the reward.
             valid: [N] bool; False for rows without a score of their own, whose advantage must be 0.
             group_ids: [N] int64; rows with the same number answer the same prompt. They need not be adjacent, nor need
-                groups have the same size; :func:`lit_rl.math.masking.lay_out` makes a table of them.
+                groups have the same size; :func:`lit_rl.math.masking.to_table` makes a table of them.
 
         Returns:
             [N].
@@ -183,22 +183,22 @@ class GroupMean(Baseline):
     eps: NonNegativeFloat = 1e-6
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        return self._over_group(scores, valid, group_ids, self.normalize)
+        return self._compare_with_group(scores, valid, group_ids, self.normalize)
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] mean of the group, the score itself where there is no other."""
-        centred = self._over_group(scores, valid, group_ids, "none")
+        centred = self._compare_with_group(scores, valid, group_ids, "none")
         return torch.where(valid, scores - centred, torch.zeros_like(centred))
 
-    def _over_group(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
-        rewards = lay_out(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
-        counted = lay_out(valid, group_ids, fill=False, columns=2)
+    def _compare_with_group(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
+        rewards = to_table(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
+        counted = to_table(valid, group_ids, fill=False, columns=2)
         count = counted.sum(-1, keepdim=True)
         kept = torch.where(counted, rewards, torch.zeros_like(rewards))
         mean = kept.sum(-1, keepdim=True) / count.clamp(min=1)
         centred = torch.where(counted, kept - mean, torch.zeros_like(kept))
         std = (centred.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
-        advantages = self._over_baseline(centred, count)
+        advantages = self._subtract_baseline(centred, count)
         if normalize == "batch_std":
             std = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[1].sqrt()
         if normalize == "mean":
@@ -212,9 +212,9 @@ class GroupMean(Baseline):
         highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
         lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
         says_nothing = highest <= lowest  # also -inf <= inf, where no row is valid
-        return pick_up(advantages.masked_fill(says_nothing, 0.0).to(_result_dtype(scores)), group_ids)
+        return from_table(advantages.masked_fill(says_nothing, 0.0).to(_result_dtype(scores)), group_ids)
 
-    def _over_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
+    def _subtract_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
         """Scores minus their baseline [B, G], from scores minus the mean and the number of valid rows [B, 1]."""
         return centred
 
@@ -240,7 +240,7 @@ class LeaveOneOut(GroupMean):
         tensor([-3.0000, -1.5000,  4.5000])
     """
 
-    def _over_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
+    def _subtract_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
         # Without subtracting two sums that almost cancel.
         return centred * count / (count - 1).clamp(min=1)
 
@@ -262,10 +262,10 @@ class MaxRewards(RowAdvantages):
     smallest_group: ClassVar[int] = 2
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        table = lay_out(scores.to(_result_dtype(scores)).masked_fill(~valid, -torch.inf), group_ids, fill=-torch.inf)
+        table = to_table(scores.to(_result_dtype(scores)).masked_fill(~valid, -torch.inf), group_ids, fill=-torch.inf)
         is_best = table == table.amax(-1, keepdim=True)
         best = torch.where(is_best & table.isfinite(), table, torch.zeros_like(table))
-        return pick_up(best, group_ids)
+        return from_table(best, group_ids)
 
 
 def decoupled_advantages(

@@ -41,7 +41,7 @@ class LinearHead:
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Hidden states [m, H] to logits [m, V]."""
-        return self.shape(linear(narrowed(hidden, self.weight), self.weight, self.bias))
+        return self.shape(linear(to_weight_dtype(hidden, self.weight), self.weight, self.bias))
 
     def shape(self, products: Tensor) -> Tensor:
         """Scale and cap the products of the matrix."""
@@ -49,12 +49,12 @@ class LinearHead:
         return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
 
     @property
-    def learns(self) -> bool:
+    def requires_grad(self) -> bool:
         """True if the matrix or the bias needs a gradient."""
         return self.weight.requires_grad or (self.bias is not None and self.bias.requires_grad)
 
 
-def narrowed(hidden: Tensor, weight: Tensor) -> Tensor:
+def to_weight_dtype(hidden: Tensor, weight: Tensor) -> Tensor:
     """Hidden states in the matrix' half precision: Mamba sums up its layers in float32."""
     is_wider = hidden.dtype == torch.float32 and weight.dtype in (torch.bfloat16, torch.float16)
     return hidden.to(weight.dtype) if is_wider else hidden
@@ -86,11 +86,11 @@ def head_logprobs_and_entropy(
         Wijmans et al. 2024, https://arxiv.org/abs/2411.09009.
     """
     device = hidden.device.type
-    hidden, weight, bias = narrowed(hidden, head.weight), head.weight, head.bias
+    hidden, weight, bias = to_weight_dtype(hidden, head.weight), head.weight, head.bias
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     if dtype is not None and hidden.dtype != torch.float64:
         hidden, weight, bias = hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-    keeps_slope = torch.is_grad_enabled() and hidden.requires_grad and not head.learns and head.cap is None
+    keeps_slope = torch.is_grad_enabled() and hidden.requires_grad and not head.requires_grad and head.cap is None
     limit = min(max_logits, BLOCK_ON_CPU) if device == "cpu" else max_logits
     plan = _Plan(head.scale, head.cap, temperature, limit, with_entropy, keeps_slope and not with_entropy)
     logprobs, entropy = _HeadLogprobs.apply(hidden, weight, bias, targets, plan)  # type: ignore[no-untyped-call]
@@ -127,7 +127,7 @@ class _HeadLogprobs(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
     ) -> tuple[Tensor, Tensor | None]:
-        passes = [_forward(hidden[rows], weight, bias, targets[rows], plan) for rows in _row_ranges(hidden)]
+        passes = [_forward_blocks(hidden[rows], weight, bias, targets[rows], plan) for rows in _row_ranges(hidden)]
         chosen, log_total, entropy, mean_weight = (torch.cat(parts) for parts in zip(*passes, strict=True))
         ctx.plan = plan
         ctx.set_materialize_grads(False)
@@ -146,7 +146,7 @@ class _HeadLogprobs(torch.autograd.Function):
             (slopes,) = ctx.saved_tensors
             assert of_logprobs is not None
             return (slopes * of_logprobs[:, None]).to(slopes.dtype), None, None, None, None
-        return *_backward(ctx, of_logprobs, of_entropy), None, None
+        return *_backward_blocks(ctx, of_logprobs, of_entropy), None, None
 
 
 def _row_ranges(hidden: Tensor) -> Iterator[slice]:
@@ -168,7 +168,7 @@ def _blocks(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
             yield _Block(columns, wide, target[:, None], (targets >= start) & (targets < columns.stop))
 
 
-def _forward(
+def _forward_blocks(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Of m tokens: logits of the targets, log of the softmax's sum, entropy and mean row of the matrix."""
@@ -197,7 +197,7 @@ def _forward(
     return chosen, largest + total.log(), total.log() - spread / total, mean_weight
 
 
-def _backward(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -> tuple[Tensor | None, ...]:
+def _backward_blocks(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -> tuple[Tensor | None, ...]:
     """Gradients of hidden states, matrix and bias, each ``None`` where it is not wanted."""
     hidden, weight, bias, targets, log_total, entropy = ctx.saved_tensors
     wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
@@ -207,7 +207,7 @@ def _backward(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -
     for rows in _row_ranges(hidden):
         of_rows = [None if one is None else one[rows] for one in (of_logprobs, of_entropy)]
         for block in _blocks(hidden[rows], weight, bias, targets[rows], ctx.plan):
-            slopes = _slopes(block, ctx.plan, log_total[rows], entropy[rows], *of_rows).to(weight.dtype)
+            slopes = _product_gradients(block, ctx.plan, log_total[rows], entropy[rows], *of_rows).to(weight.dtype)
             if to_hidden is not None:
                 _add_product(to_hidden[rows], slopes, weight[block.columns])
             if to_weight is not None:
@@ -217,7 +217,7 @@ def _backward(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -
     return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, to_bias
 
 
-def _slopes(
+def _product_gradients(
     block: _Block,
     plan: _Plan,
     log_total: Tensor,

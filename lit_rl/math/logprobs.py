@@ -113,7 +113,7 @@ def completion_logprobs(
         with_entropy=with_entropy,
     )
     shape = completion_ids.shape
-    return _spread(logprobs, counted, shape), None if entropy is None else _spread(entropy, counted, shape)
+    return _scatter(logprobs, counted, shape), None if entropy is None else _scatter(entropy, counted, shape)
 
 
 def completion_divergences(
@@ -144,10 +144,10 @@ def completion_divergences(
         logits = project(states)
         with torch.no_grad():
             theirs = teacher(rows)
-        return *_dense(logits, targets[rows], temperature, with_entropy), compare(logits, theirs, temperature)
+        return *_dense_logprobs(logits, targets[rows], temperature, with_entropy), compare(logits, theirs, temperature)
 
     shape = completion_ids.shape
-    logprobs, entropy, found = (_spread(one, counted, shape) for one in _in_chunks(chunk, states, chunk_tokens))
+    logprobs, entropy, found = (_scatter(one, counted, shape) for one in _map_chunks(chunk, states, chunk_tokens))
     return logprobs, entropy if with_entropy else None, found
 
 
@@ -208,16 +208,16 @@ def chunked_logprobs_and_entropy(
         raise ValueError(f"temperature must be > 0, got {temperature}; greedy samples have no distribution, use 1.0")
 
     def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-        return _dense(project(states), targets[rows], temperature, with_entropy)
+        return _dense_logprobs(project(states), targets[rows], temperature, with_entropy)
 
     if isinstance(project, LinearHead) and len(hidden) > chunk_tokens:
         max_logits = chunk_tokens * project.weight.shape[0]
         return head_logprobs_and_entropy(hidden, project, targets, temperature, max_logits, with_entropy)
-    logprobs, entropy = _in_chunks(chunk, hidden, chunk_tokens)
+    logprobs, entropy = _map_chunks(chunk, hidden, chunk_tokens)
     return logprobs, entropy if with_entropy else None
 
 
-def _in_chunks(
+def _map_chunks(
     compute: Callable[[Tensor, slice], tuple[Tensor, ...]], states: Tensor, chunk_tokens: int
 ) -> list[Tensor]:
     """Results [M] of a function of some states [m, H] and their range; beyond one chunk computed again in the backward.
@@ -233,7 +233,7 @@ def _in_chunks(
     return [torch.cat(piece) for piece in zip(*pieces, strict=True)]
 
 
-def _dense(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool) -> tuple[Tensor, Tensor]:
+def _dense_logprobs(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropy (or zeros) of one chunk; nothing in place, the logits may be shared."""
     wide = logits if logits.dtype == torch.float64 else logits.float()
     all_logprobs = torch.log_softmax(wide / temperature, dim=-1)
@@ -245,6 +245,6 @@ def _dense(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bo
     return logprobs, -(all_logprobs.exp() * finite).sum(-1)
 
 
-def _spread(flat: Tensor, places: tuple[Tensor, ...], shape: torch.Size) -> Tensor:
+def _scatter(flat: Tensor, places: tuple[Tensor, ...], shape: torch.Size) -> Tensor:
     """Flat values [M] back at their places in [N, T], 0 elsewhere."""
     return flat.new_zeros(shape).index_put(places, flat)

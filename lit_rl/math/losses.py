@@ -345,7 +345,7 @@ class MaskedBand(Correction):
 
     def weights(self, tokens: Tokens) -> Tensor:
         weights = _off_policy_weights(tokens, None, self.level)
-        kept = _kept(weights, self, tokens)
+        kept = _is_in_band(weights, self, tokens)
         return torch.where(kept, weights.clamp(self.low, self.high), torch.zeros_like(weights))
 
 
@@ -389,7 +389,7 @@ class SequenceMask(Correction):
 
     def weights(self, tokens: Tokens) -> Tensor:
         mean = _off_policy_weights(tokens, None, "sequence")
-        kept = _kept(mean, self, tokens)
+        kept = _is_in_band(mean, self, tokens)
         weights = torch.ones_like(mean) if self.cap is None else _off_policy_weights(tokens, self.cap, "token")
         return torch.where(kept, weights, torch.zeros_like(weights))
 
@@ -400,7 +400,7 @@ def _off_policy_weights(tokens: Tokens, cap: float | None, level: RatioLevel) ->
     return importance_weights(tokens.old_logprobs, sampled, cap=cap, level=level, mask=tokens.mask)
 
 
-def _kept(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) -> Tensor:
+def _is_in_band(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) -> Tensor:
     """[n, T] bool: tokens whose ratio lies in the band, or that it does not hold for."""
     inside = (ratio >= band.low) & (ratio <= band.high)
     return inside | (tokens.advantages >= 0) if band.negative_only else inside

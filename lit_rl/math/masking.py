@@ -156,7 +156,7 @@ def last_tokens(mask: Tensor) -> Tensor:
     return mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
 
 
-def ends(mask: Tensor) -> Tensor:
+def end_columns(mask: Tensor) -> Tensor:
     """Column after the last entry of each row that counts, by position: holes are stepped over.
 
     Returns:
@@ -254,7 +254,7 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
     return numerator / torch.where(divisor > 0, divisor, torch.ones_like(divisor)).reshape(())
 
 
-def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, columns: int = 1) -> Tensor:
+def to_table(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, columns: int = 1) -> Tensor:
     """Values of the rows as a table with one group per row, in the order of the groups' numbers.
 
     Args:
@@ -272,15 +272,15 @@ def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, column
         tensor([[2., 0.],
                 [1., 3.]])
     """
-    group, column, sizes = _cells(group_ids)
+    group, column, sizes = _table_cells(group_ids)
     width = max(columns, int(sizes.max()) if len(sizes) else 0)
     table = values.new_full((len(sizes), width), fill)
     table[group, column] = values
     return table
 
 
-def pick_up(table: Tensor, group_ids: Tensor) -> Tensor:
-    """Rows of a table from :func:`lay_out`, in their own order again.
+def from_table(table: Tensor, group_ids: Tensor) -> Tensor:
+    """Rows of a table from :func:`to_table`, in their own order again.
 
     Returns:
         [N].
@@ -290,7 +290,7 @@ def pick_up(table: Tensor, group_ids: Tensor) -> Tensor:
         >>> pick_up(lay_out(torch.tensor([1.0, 2.0, 3.0]), ids), ids)
         tensor([1., 2., 3.])
     """
-    group, column, _ = _cells(group_ids)
+    group, column, _ = _table_cells(group_ids)
     return table[group, column]
 
 
@@ -304,11 +304,11 @@ def group_sizes(group_ids: Tensor) -> Tensor:
         >>> group_sizes(torch.tensor([7, 4, 7]))
         tensor([2, 1, 2])
     """
-    group, _, sizes = _cells(group_ids)
+    group, _, sizes = _table_cells(group_ids)
     return sizes[group]
 
 
-def _cells(group_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _table_cells(group_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Table row and column [N] of each row, and the number of rows of each group [B]."""
     order = group_ids.argsort(stable=True)
     _, group, sizes = torch.unique_consecutive(group_ids[order], return_inverse=True, return_counts=True)

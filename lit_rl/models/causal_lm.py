@@ -28,12 +28,12 @@ from lit_rl.models.adapters import (
 )
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.decoding import Decoding, SharedDecoding
-from lit_rl.models.family import check_projection, eos_token_ids, max_positions_of, projection, text_config
+from lit_rl.models.family import check_projection, eos_token_ids, max_positions, projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_progress_bars
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
-from lit_rl.models.probe import can_decode_from_shared_prompts, probe
+from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_agrees
 from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
@@ -138,13 +138,13 @@ class CausalLM(Policy):
             for layer in layers_of(self.model):
                 recompute_activations(layer)
         if not next(self.model.parameters()).is_meta:
-            (probe if self.probe else check_projection)(self.model)
+            (check_sampling_agrees if self.probe else check_projection)(self.model)
             if self.share_prompts:
                 self.shares_prompts = can_share_prompts(self.model)
         self.codec = TextCodec(
             self.tokenizer,
             eos_token_ids(self.model, self.tokenizer),
-            max_positions_of(self.model) or 1 << 30,
+            max_positions(self.model) or 1 << 30,
             template_arguments=self.template_arguments,
         )
         self.codec.num_ids = text_config(self.model).vocab_size

@@ -24,14 +24,7 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import (
-    UnsupportedModelError,
-    accepts_argument,
-    cache_name,
-    max_positions_of,
-    patched,
-    text_config,
-)
+from lit_rl.models.family import UnsupportedModelError, accepts, cache_name, max_positions, patched, text_config
 from lit_rl.models.padding import pad_left
 from lit_rl.types import StopReason
 
@@ -55,9 +48,9 @@ class Decoding:
         self.model = model
         self.codec = codec
         self._cache_name = cache_name(model)
-        self._takes_positions = accepts_argument(model, "position_ids")
-        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if accepts_argument(model, "logits_to_keep") else {}
-        self._max_positions = max_positions_of(model) or _NO_LIMIT
+        self._takes_positions = accepts(model, "position_ids")
+        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if accepts(model, "logits_to_keep") else {}
+        self._max_positions = max_positions(model) or _NO_LIMIT
         self._cache: Any = None
 
     def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
@@ -163,8 +156,8 @@ class Groups:
         self.prompt_of_row = torch.cat([self.prompt_of_row, copies + len(self.bias)])
         self.first_column = torch.cat([self.first_column, torch.full_like(copies, self.written)])
         bias = torch.zeros(prompt_mask.shape, device=prompt_mask.device).masked_fill(~prompt_mask, -torch.inf)
-        self.bias = _stacked(self.bias[..., None], bias[..., None], -torch.inf)[..., 0]
-        self.fit(layers)
+        self.bias = _stack_prompts(self.bias[..., None], bias[..., None], -torch.inf)[..., 0]
+        self.compact(layers)
 
     def keep_rows(self, rows: Tensor, layers: Sequence[SharedLayer]) -> None:
         """Drop the other rows, and columns that belong to none any more."""
@@ -174,7 +167,7 @@ class Groups:
             layer.move(rows.to(layer.keys.device), slice(oldest, self.written), layer.keys.shape[-2])
         self.written -= oldest
         self.first_column = self.first_column - oldest
-        self.fit(layers)
+        self.compact(layers)
 
     def begin_column(self) -> None:
         """Every row is about to write a token."""
@@ -200,7 +193,7 @@ class Groups:
         parts = [(start, columns[start : start + size]) for start in range(0, len(columns), size)]
         self.began = [(slice(start, start + len(part)), min(part), max(part)) for start, part in parts]
 
-    def fit(self, layers: Sequence[SharedLayer]) -> None:
+    def compact(self, layers: Sequence[SharedLayer]) -> None:
         """Drop prompts that no row reads, and give each row a slot."""
         self.divide()
         needed, prompt_of_row, counts = torch.unique(self.prompt_of_row, return_inverse=True, return_counts=True)
@@ -241,14 +234,14 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self.groups = groups
         self.is_initialized = True
         self.prompt_keys, self.prompt_values = like.keys[:0], like.values[:0]
-        self.keys, self.values = (_empty(x, 0, _FIRST_ROOM) for x in (like.keys, like.values))
+        self.keys, self.values = (_zeros_like_rows(x, 0, _FIRST_ROOM) for x in (like.keys, like.values))
 
     def join(self, read: DynamicLayer, num_rows: int) -> None:
         """Add prompts that were read just now, and rows that have written nothing."""
-        self.prompt_keys = _stacked(self.prompt_keys, read.keys)
-        self.prompt_values = _stacked(self.prompt_values, read.values)
+        self.prompt_keys = _stack_prompts(self.prompt_keys, read.keys)
+        self.prompt_values = _stack_prompts(self.prompt_values, read.values)
         room = self.keys.shape[-2]
-        self.keys, self.values = (torch.cat([x, _empty(x, num_rows, room)]) for x in (self.keys, self.values))
+        self.keys, self.values = (torch.cat([x, _zeros_like_rows(x, num_rows, room)]) for x in (self.keys, self.values))
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> Any:
         """Write a token of each row. The attention function gets the layer itself in place of keys."""
@@ -262,23 +255,23 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
     def move(self, rows: Tensor | slice, columns: slice, room: int) -> None:
         """Move what some rows have written in some columns into buffers with this much room."""
         kept = [x[:, :, columns][rows] for x in (self.keys, self.values)]
-        self.keys, self.values = (_empty(x, len(x), room) for x in kept)
+        self.keys, self.values = (_zeros_like_rows(x, len(x), room) for x in kept)
         for buffer, x in zip((self.keys, self.values), kept, strict=True):
             buffer[:, :, : x.shape[-2]] = x
 
 
-def _empty(like: Tensor, rows: int, room: int) -> Tensor:
+def _zeros_like_rows(like: Tensor, rows: int, room: int) -> Tensor:
     """Zeros: what is masked must still be a number."""
     return like.new_zeros(rows, like.shape[1], room, like.shape[-1])
 
 
-def _stacked(above: Tensor, below: Tensor, value: float = 0.0) -> Tensor:
+def _stack_prompts(above: Tensor, below: Tensor, value: float = 0.0) -> Tensor:
     """[.., P, D] of some prompts above others, the shorter ones padded on the left."""
     width = max(above.shape[-2], below.shape[-2])
     return torch.cat([nn.functional.pad(x, (0, 0, width - x.shape[-2], 0), value=value) for x in (above, below)])
 
 
-def attend(
+def attend_to_shared_prompts(
     module: nn.Module, query: Tensor, layer: Any, _: None, mask: None, scaling: float | None = None, **more: Any
 ) -> tuple[Tensor, None]:
     """Attention of one new token per row: query [n, heads, 1, D], output [n, 1, heads, D]."""
@@ -289,10 +282,10 @@ def attend(
     num_rows, size = len(query), query.shape[-1]
     query = (query * (size**-0.5 if scaling is None else scaling)).view(num_rows, heads, -1, size)
     repeats = query.shape[2]
-    of_prompt = _part(groups.gather(query), layer.prompt_keys, layer.prompt_values, groups.bias)
+    of_prompt = _partial_attention(groups.gather(query), layer.prompt_keys, layer.prompt_values, groups.bias)
     prompt, prompt_norm = (groups.scatter(part, repeats) for part in of_prompt)
     of_own = [
-        _part(query[rows], layer.keys[rows, :, columns], layer.values[rows, :, columns], bias)
+        _partial_attention(query[rows], layer.keys[rows, :, columns], layer.values[rows, :, columns], bias)
         for rows, columns, bias in groups.parts
     ]
     own, own_norm = of_own[0] if len(of_own) == 1 else map(torch.cat, zip(*of_own, strict=True))
@@ -300,7 +293,7 @@ def attend(
     return output.reshape(num_rows, 1, heads * repeats, -1), None
 
 
-def _part(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+def _partial_attention(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Attention [.., Q, D] to some of the keys, and the logarithm [.., Q, 1] of what normalizes it."""
     scores = (query @ keys.mT).to(torch.promote_types(query.dtype, torch.float32))
     if bias is not None:
@@ -355,4 +348,4 @@ class SharedDecoding(Decoding):
         self._groups.keep_rows(rows, self._cache.layers)
 
 
-AttentionInterface.register(_NAME, attend)
+AttentionInterface.register(_NAME, attend_to_shared_prompts)

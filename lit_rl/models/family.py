@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.errors import UsageError
-from lit_rl.math.linear_head import LinearHead, narrowed
+from lit_rl.math.linear_head import LinearHead, to_weight_dtype
 from lit_rl.math.logprobs import Projection
 from lit_rl.training.ranks import eval_mode
 
@@ -74,7 +74,7 @@ def decoder_of(model: Any) -> nn.Module:
     return decoder
 
 
-def accepts_argument(module: nn.Module, name: str) -> bool:
+def accepts(module: nn.Module, name: str) -> bool:
     """Return whether a model has an argument of this name, or hands unknown ones to a decoder that has it.
 
     PEFT's own ``forward`` takes anything, so the question goes to the model inside.
@@ -92,7 +92,7 @@ def cache_name(model: nn.Module) -> str:
 
     From 5.24 on transformers says ``cache`` and warns about the older names; state space models had one of their own.
     """
-    return next((name for name in ("cache", "cache_params") if accepts_argument(model, name)), "past_key_values")
+    return next((name for name in ("cache", "cache_params") if accepts(model, name)), "past_key_values")
 
 
 @lru_cache(maxsize=64)
@@ -101,7 +101,7 @@ def _parameters(forward: Callable[..., Any]) -> dict[str, Any]:
     return {name: one.kind for name, one in inspect.signature(forward).parameters.items()}
 
 
-def max_positions_of(model: Any) -> int | None:
+def max_positions(model: Any) -> int | None:
     """Tokens of prompt and completion that a model reads with the same positions throughout; ``None`` for any number.
 
     Long RoPE changes all of its frequencies once a sequence is longer than the model was first trained on. Keys that
@@ -152,7 +152,7 @@ def projection(model: Any) -> Projection:
     shape = LinearHead(head.weight, None, scale, cap).shape
 
     def call(hidden: Tensor) -> Tensor:
-        return shape(head(narrowed(hidden, head.weight)))
+        return shape(head(to_weight_dtype(hidden, head.weight)))
 
     return call
 

@@ -23,7 +23,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
-from lit_rl.models.family import accepts_argument, cache_name, decoder_of, logit_tolerance, text_config, unwrap_peft
+from lit_rl.models.family import accepts, cache_name, decoder_of, logit_tolerance, text_config, unwrap_peft
 from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions
 
@@ -38,7 +38,7 @@ def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | 
     mask = torch.zeros(len(rows), width, dtype=torch.bool)
     for i, row in enumerate(rows):
         if row:
-            ids[i, width - len(row) :] = _numbers(row, torch.int64)
+            ids[i, width - len(row) :] = _row_to_tensor(row, torch.int64)
             mask[i, width - len(row) :] = True
     return ids.to(device), mask.to(device)
 
@@ -49,11 +49,11 @@ def pad_right(rows: Sequence[Sequence[float]], value: float, dtype: torch.dtype)
     padded = torch.full((len(rows), width), value, dtype=dtype)
     for i, row in enumerate(rows):
         if row:
-            padded[i, : len(row)] = _numbers(row, dtype)
+            padded[i, : len(row)] = _row_to_tensor(row, dtype)
     return padded
 
 
-def _numbers(row: Sequence[float], dtype: torch.dtype) -> Tensor:
+def _row_to_tensor(row: Sequence[float], dtype: torch.dtype) -> Tensor:
     """[T] of a row, by way of an array: it takes numbers several times faster than ``torch.tensor``."""
     code, held_as = _TYPE_CODES[dtype]
     held = row if isinstance(row, array | bytearray) else array(code, row)
@@ -94,7 +94,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = N
     """
     decoder = decoder_of(model)
     given: dict[str, Any] = {} if cache is None else {cache_name(decoder): cache}
-    if accepts_argument(decoder, "position_ids"):
+    if accepts(decoder, "position_ids"):
         # Positions count real tokens: left padding must not move a row.
         given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :].to(ids.device)
     mask = mask.to(ids.device).long()
@@ -154,15 +154,13 @@ def completion_states(model: Any, completions: Completions, share: bool = False)
             first = numbers[: len(distinct)].scatter_reduce(0, prompt_of_row, numbers, "amin", include_self=False)
             first, prompt_of_row = first.to(prompt_ids.device), prompt_of_row.to(prompt_ids.device)
             ids, mask, lengths = completions.completion_ids, completions.token_mask, host.num_tokens.tolist()
-            return _states_from_shared_prompts(
-                model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths
-            )
+            return _two_pass_states(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([host.prompt_mask, host.token_mask], 1)
     return hidden_states(model, ids, mask)[:, prompt_ids.shape[1] - 1 :]
 
 
-def _states_from_shared_prompts(
+def _two_pass_states(
     model: Any,
     prompt_ids: Tensor,
     prompt_mask: Tensor,
@@ -192,7 +190,7 @@ def can_share_prompts(model: Any) -> bool:
     """
     try:
         with eval_mode(model), torch.enable_grad():
-            states, gradients = map(_gap, _states_and_gradients(model, False), _states_and_gradients(model, True))
+            states, gradients = map(_max_gap, _probe_states(model, False), _probe_states(model, True))
         # In bfloat16 rounding moved gradients of trained models by 0.06 and 0.11; those that are lost differ by 1.
         fits = states <= logit_tolerance(model, 1e-3, 0.05) and gradients <= logit_tolerance(model, 1e-3, 0.3)
     except Exception:  # whatever a family of models does with a cache that it did not make
@@ -205,7 +203,7 @@ def can_share_prompts(model: Any) -> bool:
     return fits
 
 
-def _states_and_gradients(model: Any, share: bool) -> tuple[Tensor, Tensor]:
+def _probe_states(model: Any, share: bool) -> tuple[Tensor, Tensor]:
     """Hidden states of four rows of two prompts, and what flows back from the completions to the prompts' embeddings.
 
     Returns:
@@ -231,9 +229,7 @@ def _states_and_gradients(model: Any, share: bool) -> tuple[Tensor, Tensor]:
         if share:
             of_row = torch.tensor([0, 1, 0, 1], device=device)
             lengths = mask[:, 11:].sum(-1).tolist()
-            states = _states_from_shared_prompts(
-                model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths
-            )
+            states = _two_pass_states(model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths)
         else:
             states = hidden_states(model, ids, mask)[:, 10:]
         after_tokens = states[:, 1:][mask[:, 11:]].float()
@@ -245,5 +241,5 @@ def _states_and_gradients(model: Any, share: bool) -> tuple[Tensor, Tensor]:
         handle.remove()
 
 
-def _gap(theirs: Tensor, ours: Tensor) -> float:
+def _max_gap(theirs: Tensor, ours: Tensor) -> float:
     return float((ours - theirs).norm() / theirs.norm())

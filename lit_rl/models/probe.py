@@ -35,19 +35,19 @@ _DECODED = 3
 
 
 @torch.no_grad()
-def probe(model: Any) -> None:
+def check_sampling_agrees(model: Any) -> None:
     """Raise unless sampling and training agree on logits, with adapters and without.
 
     Costs five forward passes over some 30 tokens, and five more where there are adapters.
     """
     with eval_mode(model):
-        _compare(model)
+        _compare_logits(model)
         if hasattr(model, "peft_config"):
             with using_adapter(model, None):
-                _compare(model)
+                _compare_logits(model)
 
 
-def _compare(model: Any) -> None:
+def _compare_logits(model: Any) -> None:
     name = f"{text_config(model).model_type} ({type(model).__name__})"
     try:
         check_projection(model)

@@ -97,12 +97,12 @@ def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -
     rows = max(1, _LOGITS_AT_ONCE // logits.shape[-1] if logits.device.type == "cpu" else len(logits))
     chunks = torch.split(logits, rows)
     draws = [None] * len(chunks) if uniforms is None else torch.split(uniforms, rows)
-    chosen = [_choose(chunk, sampling, drawn) for chunk, drawn in zip(chunks, draws, strict=True)]
+    chosen = [_choose_of_few(chunk, sampling, drawn) for chunk, drawn in zip(chunks, draws, strict=True)]
     ids, logprobs = zip(*chosen, strict=True)
     return torch.cat(ids), torch.cat(logprobs)
 
 
-def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
+def _choose_of_few(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
     """Sample one token for each of a few rows, see :func:`choose_tokens`."""
     logits = logits.float()
     if sampling.temperature == 0 or uniforms is None:
@@ -176,7 +176,7 @@ class RunningBatch:
         return len(self._rows) - self._num_ended + len(self._joining)
 
     @property
-    def num_held(self) -> int:
+    def num_rows_in_memory(self) -> int:
         """Rows that take up memory: those that have not ended and the few that were not dropped yet."""
         return len(self._held) + len(self._joining) if self.num_running else 0
 
@@ -193,18 +193,18 @@ class RunningBatch:
         """Sample one token for each row, or a few; return the requests that ended with them."""
         read = [] if self._chosen is None else [self._decoding.append(self._chosen)]
         if self._joining:
-            read.append(self._read())
+            read.append(self._prefill_joining())
         logits = torch.cat(read)
         steps = 1
         if logits.device.type != "cpu":
             rows = [row for index in self._held.tolist() if not (row := self._rows[index]).ended]
             steps = min(_TOKENS_PER_LOOK, max(row.limit - len(row.ids) for row in rows))
-        found = [self._choose(logits)]
+        found = [self._choose_tokens(logits)]
         for _ in range(1, steps):
-            found.append(self._choose(self._decoding.append(found[-1][0])))
+            found.append(self._choose_tokens(self._decoding.append(found[-1][0])))
         chosen, scores = (torch.stack(each, 1) for each in zip(*found, strict=True))
         generations = []
-        for index, tokens, of_row in zip(self._held.tolist(), *_on_host(chosen, scores), strict=True):
+        for index, tokens, of_row in zip(self._held.tolist(), *_to_lists(chosen, scores), strict=True):
             row = self._rows[index]
             for token, score in zip(tokens, of_row, strict=True):
                 if row.ended:
@@ -221,13 +221,13 @@ class RunningBatch:
         self._chosen = self._without_ended(chosen[:, -1])
         return generations
 
-    def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+    def _choose_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """The next token of each row and its log-probability."""
         numbers = self._uniforms.draw(self._lengths, self._held) if self._sampling.temperature > 0 else None
         self._lengths += 1
         return choose_tokens(logits, self._sampling, numbers)
 
-    def _read(self) -> Tensor:
+    def _prefill_joining(self) -> Tensor:
         """Read each distinct prompt of the requests that join once; logits [n, V] of their first tokens."""
         joining, self._joining = self._joining, []
         places: dict[tuple[int, ...], int] = {}
@@ -251,7 +251,7 @@ class RunningBatch:
         return chosen[stay.to(chosen.device)]
 
 
-def _on_host(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
+def _to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
     """Ids and float32 numbers as lists, for which a device is waited for once: bits travel as integers."""
     if ids.device.type == "cpu":
         return ids.tolist(), scores.tolist()

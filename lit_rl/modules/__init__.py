@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lit_rl.modules.distillation import Distillation as Distillation
@@ -22,4 +22,4 @@ if TYPE_CHECKING:
     from lit_rl.modules.text_module import TextModule as TextModule
     from lit_rl.rollout import RolloutConfig as RolloutConfig
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

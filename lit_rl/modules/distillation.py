@@ -28,7 +28,7 @@ from lit_rl.modules.minibatches import all_microbatches, microbatches_of
 from lit_rl.modules.setup_check import task_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
-from lit_rl.rewards.token_credit import TokenCredit, charge_failing_line
+from lit_rl.rewards.token_credit import TokenCredit, charge_line
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
 from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_group
@@ -65,7 +65,7 @@ class DistillationConfig:
                 chosen[row] = False
             elif self.tokens == "failing_line" and judgement.program is not None:
                 turn = rows.turns[row][-1]
-                spans = charge_failing_line(turn.text, judgement, 0.0, 1.0).spans
+                spans = charge_line(turn.text, judgement, 0.0, 1.0).spans
                 if spans and not judgement.outcome.passed:
                     mask = rows.on_host.completion_mask[row]
                     places = TokenCredit(turn.token_bytes, mask, judgement.program, turn.start)
@@ -148,11 +148,11 @@ class Distillation(GRPO):
             size, tokens = self.update.microbatch_size, self.update.microbatch_tokens
             microbatches = microbatches_of(view, rows, size, tokens, self.policy.shares_prompts)
         assert self.scorer is not None
-        theirs = self.logprobs.logprobs_under(self.scorer, view, microbatches)
+        theirs = self.logprobs.compute_under(self.scorer, view, microbatches)
         ours = experience.old_logprobs
         ours = self.logprobs.old_logprobs(experience.completions, self.dealt) if ours is None else ours
         counted = self.teacher_mask & experience.loss_mask
-        self._measure(ours - theirs, counted)
+        self._measure_gap(ours - theirs, counted)
         found = divergence.advantages(ours, theirs.to(ours.dtype)) * counted
         return replace(experience, advantages=experience.advantages + self.distil.weight * found)
 
@@ -185,11 +185,11 @@ class Distillation(GRPO):
             self.objective.reads_entropy,
         )
         loss, metrics = self.token_loss(micro, logprobs, entropy)
-        self._measure(gap.detach(), micro.teacher_mask & micro.loss_mask)
+        self._measure_gap(gap.detach(), micro.teacher_mask & micro.loss_mask)
         loss = loss + self.distil.weight * gap * micro.teacher_mask
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
-    def _measure(self, gap: Tensor, teacher_mask: Tensor) -> None:
+    def _measure_gap(self, gap: Tensor, teacher_mask: Tensor) -> None:
         self._gap.add_sum("teacher/gap", (gap * teacher_mask).sum(), teacher_mask.sum())
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:

@@ -77,7 +77,7 @@ class GRPO(RolloutModule):
             token_rewards = self.objective.token_rewards(rewards.credit, logprobs, mask & valid[:, None])
         totals = rewards.rewards if token_rewards is None else token_rewards.sum(-1)
         if self.decouple_terms:
-            of_rows = self.decoupled(rewards, completions.group_ids)
+            of_rows = self.decoupled_advantages_of(rewards, completions.group_ids)
         else:
             of_rows = self.baseline(totals, valid, completions.group_ids)
         advantages = of_rows[:, None] * mask
@@ -94,7 +94,7 @@ class GRPO(RolloutModule):
             token_rewards=token_rewards,
         )
 
-    def decoupled(self, rewards: RewardOutput, group_ids: Tensor) -> Tensor:
+    def decoupled_advantages_of(self, rewards: RewardOutput, group_ids: Tensor) -> Tensor:
         """[N] advantages of the reward terms with a weight, each compared on its own."""
         assert self.rewards is not None
         terms = [term for term in self.rewards.terms if term.weight]

@@ -82,7 +82,7 @@ def microbatches_of(
         orders.append(by_group[longest[groups[by_group]].argsort(stable=True)])
     names = groups.tolist() if shares_prompts else range(len(completions))
     known = list(map(_Row, names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist()))
-    divided = [_split_by_size(order.tolist(), known, size, max_tokens) for order in orders]
+    divided = [_split(order.tolist(), known, size, max_tokens) for order in orders]
     _, cheapest = min(divided, key=lambda one: one[0])
     return [torch.tensor(one) for one in cheapest]
 
@@ -95,7 +95,7 @@ class _Row(NamedTuple):
     completion: int
 
 
-def _split_by_size(
+def _split(
     ordered: Sequence[int], known: Sequence[_Row], size: int | None, max_tokens: int | None
 ) -> tuple[int, list[list[int]]]:
     """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the micro-batches.
@@ -175,7 +175,7 @@ class LogprobReader:
         if not self.objective.kl_coef:
             return Logprobs(old, None)
         assert self.reference is not None
-        return Logprobs(old, self.logprobs_under(self.reference, completions, all_microbatches(minibatches)))
+        return Logprobs(old, self.compute_under(self.reference, completions, all_microbatches(minibatches)))
 
     def old_logprobs(self, completions: Completions, minibatches: Sequence[Minibatch]) -> Tensor:
         """[N, T] log-probabilities of the dealt rows under the weights that sampled them.
@@ -185,13 +185,13 @@ class LogprobReader:
         """
         microbatches = all_microbatches(minibatches)
         if self.objective.correction is not None:
-            return self.logprobs_under(self.policy, completions, microbatches)
+            return self.compute_under(self.policy, completions, microbatches)
         stale = stale_rows(completions, self.policy.version)
-        logprobs = self.logprobs_under(self.policy, completions, [one for one in microbatches if not stale[one].all()])
+        logprobs = self.compute_under(self.policy, completions, [one for one in microbatches if not stale[one].all()])
         sampled = completions.sampler_logprobs.to(logprobs.dtype)
         return torch.where(stale.to(logprobs.device)[:, None], sampled, logprobs)
 
-    def logprobs_under(
+    def compute_under(
         self, model: Policy | FrozenScorer, completions: Completions, microbatches: Sequence[Tensor]
     ) -> Tensor:
         """[N, T] log-probabilities of the rows of these micro-batches under a model, 0 in the others."""

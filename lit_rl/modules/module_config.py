@@ -44,20 +44,20 @@ def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
     stops = dict.fromkeys(stop for problem in problems for stop in problem.stop_strings)
     chats = [one.prompt for one in problems[:_COMPARED] if not isinstance(one.prompt, str)]
     messages = zip(*chats, strict=True) if len({len(chat) for chat in chats}) == 1 else ()
-    chat = [{**same[0], "content": _shared([one["content"] for one in same])} for same in messages]
+    chat = [{**same[0], "content": _common_template([one["content"] for one in same])} for same in messages]
     return {"name": task.name, "chat": task.chat or chat, "stop_strings": list(stops)}
 
 
-def _shared(texts: Sequence[str]) -> str:
+def _common_template(texts: Sequence[str]) -> str:
     """The common beginning and end of texts, and a placeholder between."""
     if len({*texts}) == 1:
         return texts[0]
-    start = _start(texts)
-    end = _start([text[len(start) :][::-1] for text in texts])[::-1]
+    start = _common_start(texts)
+    end = _common_start([text[len(start) :][::-1] for text in texts])[::-1]
     return f"{start}{PLACEHOLDER}{end}"
 
 
-def _start(texts: Sequence[str]) -> str:
+def _common_start(texts: Sequence[str]) -> str:
     first, last = min(texts), max(texts)
     return next((first[:at] for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), first)
 

@@ -35,7 +35,7 @@ from lit_rl.modules.setup_check import (
     task_of,
     warn_about_learning_rates,
 )
-from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
+from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, save_evidence, weight_and_gradient_norms
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
@@ -217,8 +217,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def on_train_epoch_start(self) -> None:
         shown: Any = self.trainer.progress_bar_callback
         bar = getattr(shown, "train_progress_bar", None) if getattr(shown, "is_enabled", False) else None
-        if self.clock.left is not None and bar is not None and bar.total is not None:
-            bar.total = min(bar.total, self.clock.left)
+        if self.clock.steps_left is not None and bar is not None and bar.total is not None:
+            bar.total = min(bar.total, self.clock.steps_left)
 
     def stop_at_limit(self) -> None:
         """End the run at the clock's limit."""
@@ -345,7 +345,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         step, rank = self.trainer.global_step, self.trainer.global_rank
         optimizer: Any = self.optimizers()
         evidence = {"quantity": what, "value": value, "update": step, "learning_rate": optimizer.param_groups[0]["lr"]}
-        evidence |= self.evidence() | norms(self, masters_of(optimizer.optimizer))
+        evidence |= self.evidence() | weight_and_gradient_norms(self, masters_of(optimizer.optimizer))
         path = save_evidence(self.run_folder, f"not_finite_update_{step}_rank_{rank}.pt", evidence)
         raise NotFiniteError(
             f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; "

@@ -50,7 +50,7 @@ from lit_rl.rollout import (
     notify_callbacks,
     require_infrastructure,
 )
-from lit_rl.rollout.sampler_check import with_effective_size
+from lit_rl.rollout.sampler_check import add_effective_sample_size
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.progress import Clock
 from lit_rl.training.ranks import Means, eval_mode, max_over_ranks, sum_over_ranks, world_size
@@ -273,7 +273,7 @@ class RolloutModule(PolicyModule):
         with ``max_steps`` has more rollouts than predicted here; those are not sampled ahead.
         """
         trainer: Any = self.trainer
-        if self.clock.left is not None and self.clock.left <= 1:
+        if self.clock.steps_left is not None and self.clock.steps_left <= 1:
             return None
         if trainer.max_steps != -1 and trainer.global_step + self.update.steps >= trainer.max_steps:
             return None
@@ -412,7 +412,7 @@ class RolloutModule(PolicyModule):
         update_seconds = time.perf_counter() - collected
         tokens = float(rollout.completions.completion_mask.sum())
         means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})
-        values = with_effective_size(means.reduce(self.device))
+        values = add_effective_sample_size(means.reduce(self.device))
         values["time/tokens_per_second"] = tokens * world_size() / (rollout_seconds + update_seconds)
         optimizer: Any = self.optimizers()
         values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]

@@ -37,14 +37,14 @@ def check_setup(module: Any, stage: str) -> None:
             rank_zero_warn(doubt)
 
 
-def _lacks_a_purpose(module: Any, stage: str) -> str:
+def _nothing_to_do(module: Any, stage: str) -> str:
     names = {"fit": ("max_epochs", "max_steps", "limit_train_batches"), "validate": ("limit_val_batches",)}
     name = next((name for name in names.get(stage, ()) if getattr(module.trainer, name) == 0), "")
     verb = "train" if stage == "fit" else stage
     return f"trainer.{name} is 0, so there is nothing to {verb}: leave it out, or raise it" if name else ""
 
 
-def _has_foreign_tasks(module: Any, stage: str) -> str:
+def _foreign_tasks(module: Any, stage: str) -> str:
     tasks, ranks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)), module.trainer.world_size
     if tasks <= ranks:
         return ""
@@ -54,7 +54,7 @@ def _has_foreign_tasks(module: Any, stage: str) -> str:
     )
 
 
-def _lacks_problems(module: Any, stage: str) -> str:
+def _no_problems(module: Any, stage: str) -> str:
     task = task_of(module.trainer)
     tasks = [] if task is None else task.validation_tasks if stage == "validate" and task.validation_tasks else [task]
     if task is None or any(of.problems(_SPLITS[stage]) for of in tasks):
@@ -68,7 +68,7 @@ def _lacks_problems(module: Any, stage: str) -> str:
     return f"{task.name} has no {split} problems, so there is nothing to {stage}: {remedy}"
 
 
-def _lacks_a_sandbox(module: Any, stage: str) -> str:
+def _no_sandbox(module: Any, stage: str) -> str:
     task, samples = task_of(module.trainer), splits_of(module.trainer, stage, train=module.samples_to_train)
     if module.collector.sandbox is not None or task is None:
         return ""
@@ -81,7 +81,7 @@ def _lacks_a_sandbox(module: Any, stage: str) -> str:
     )
 
 
-def _scales_losses(module: Any, stage: str) -> str:
+def _scaled_precision(module: Any, stage: str) -> str:
     return precision_fault(module.trainer.precision_plugin.precision)
 
 
@@ -96,7 +96,7 @@ def precision_fault(precision: Any) -> str:
     return f"trainer.precision {precision} {fault}: use bf16-mixed or 32-true"
 
 
-def _validates_on_training_problems(module: Any, stage: str) -> str:
+def _validation_overlap(module: Any, stage: str) -> str:
     task = task_of(module.trainer)
     if task is None or stage != "fit" or not module.trainer.limit_val_batches:
         return ""
@@ -111,7 +111,7 @@ def _validates_on_training_problems(module: Any, stage: str) -> str:
     return ""
 
 
-def _measures_nothing(module: Any, stage: str) -> str:
+def _nothing_measured(module: Any, stage: str) -> str:
     callbacks, samples = module.trainer.callbacks, module.sampling is not None
     measures = any(hasattr(one, "ks") for one in callbacks) or not samples
     if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or _has_custom(callbacks) or measures:
@@ -122,7 +122,7 @@ def _measures_nothing(module: Any, stage: str) -> str:
     )
 
 
-def _never_ends(module: Any, stage: str) -> str:
+def _no_end(module: Any, stage: str) -> str:
     trainer, clock, kinds = module.trainer, module.clock, EarlyStopping | Timer
     limited = clock.limit is not None or trainer.max_epochs != -1 or trainer.max_steps != -1
     keeps = any(isinstance(one, kinds) or hasattr(one, "resume_hint") for one in trainer.callbacks)
@@ -140,14 +140,8 @@ def _has_custom(callbacks: list[pl.Callback]) -> bool:
 
 
 Check = Callable[[Any, str], str]
-CHECKS_THAT_RAISE: tuple[Check, ...] = (
-    _lacks_a_purpose,
-    _has_foreign_tasks,
-    _lacks_problems,
-    _scales_losses,
-    _lacks_a_sandbox,
-)
-CHECKS_THAT_WARN: tuple[Check, ...] = (_validates_on_training_problems, _measures_nothing, _never_ends)
+CHECKS_THAT_RAISE: tuple[Check, ...] = (_nothing_to_do, _foreign_tasks, _no_problems, _scaled_precision, _no_sandbox)
+CHECKS_THAT_WARN: tuple[Check, ...] = (_validation_overlap, _nothing_measured, _no_end)
 
 
 def warn_about_learning_rates(optimizer: optim.Optimizer) -> None:

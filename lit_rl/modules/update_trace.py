@@ -43,7 +43,7 @@ def evidence_of_experience(micro: Experience) -> Evidence:
     return evidence_of_completions(micro.completions) | tensors
 
 
-def norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Evidence:
+def weight_and_gradient_norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Evidence:
     """Norms of trained weights and gradients (of masters where there are any): the first place to look at."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     gradients = {name: masters.get(p, p).grad for name, p in learning}

@@ -26,7 +26,7 @@ def wilson_interval(share: float, count: float) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def with_interval(share: float, count: float | None) -> str:
+def format_with_interval(share: float, count: float | None) -> str:
     """A share with its 95% interval; a number that is no share of so many trials alone."""
     if not count:
         return number_text(share, 3)
@@ -73,7 +73,7 @@ class MetricChange(NamedTuple):
 
     def sentence(self, clock: str) -> str:
         """From what to what it changed, and between which measurements."""
-        first, last = (with_interval(value, self.num_problems) for value in self.first_and_last)
+        first, last = (format_with_interval(value, self.num_problems) for value in self.first_and_last)
         of = f" of {self.num_problems:.0f} problems" if self.num_problems else ""
         (begin, _), (end, _) = self.curve[0], self.curve[-1]
         if len(self.curve) == 1:

@@ -81,9 +81,7 @@ def recorded_rows(
     # All rows at once: each copy from a device waits for it.
     index = torch.tensor(rows, dtype=torch.long)
     ids = {"ids": completions.completion_ids[index.to(completions.completion_ids.device)].tolist()}
-    tokens = {
-        name: round_significant(values[index.to(values.device)]) for name, values in known.items() if values is not None
-    }
+    tokens = {name: rounded(values[index.to(values.device)]) for name, values in known.items() if values is not None}
     lengths, groups = completions.num_tokens.tolist(), completions.group_ids.tolist()
     for place, row in enumerate(rows):
         judgement, turns = rollout.judgements[row], completions.turns[row]
@@ -153,7 +151,7 @@ def outcome_label(outcome: Outcome) -> str:
     return verdict if outcome.exception_type is None else f"{verdict}: {outcome.exception_type}"
 
 
-def round_significant(values: Tensor, digits: int = 4) -> list[list[float | None]]:
+def rounded(values: Tensor, digits: int = 4) -> list[list[float | None]]:
     """Rows of numbers with this many significant digits, which take few bytes; ``None`` where they are not finite."""
     exact = values.detach().to("cpu", torch.float64)
     scale = 10.0 ** (digits - 1 - exact.abs().clamp_min(1e-12).log10().floor())

@@ -10,7 +10,7 @@ from pathlib import Path
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from lit_rl.reports.improvement import with_interval
+from lit_rl.reports.improvement import format_with_interval
 from lit_rl.rollout.records import TrainedModule
 
 Rows = list[tuple[str, str]]
@@ -70,11 +70,9 @@ def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapp
     if trainer.ckpt_path:
         rows.append(("checkpoint", str(trainer.ckpt_path)))
     prefixes = [name.removesuffix(_COUNT) for name in metrics if name.endswith(_COUNT)]
-    rows += [(short_metric_name(prefix), sampling_line(module, prefix, metrics)) for prefix in prefixes]
+    rows += [(short_name(prefix), sampling_line(module, prefix, metrics)) for prefix in prefixes]
     in_lines = tuple(f"{prefix}/{name}" for prefix in prefixes for name in _KNOWN)
-    rows += [
-        (short_metric_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(in_lines)
-    ]
+    rows += [(short_name(name), f"{value:.4g}") for name, value in metrics.items() if not name.startswith(in_lines)]
     return [*rows, *log_folder_rows(trainer)]
 
 
@@ -82,7 +80,7 @@ def sampling_line(module: TrainedModule, prefix: str, metrics: Mapping[str, floa
     """pass@k with its 95% interval, mean reward, how many problems, and how programs ended."""
     own = {name.removeprefix(f"{prefix}/"): v for name, v in metrics.items() if name.startswith(f"{prefix}/")}
     passes = [name for name in own if name.startswith("pass@") and "/" not in name]
-    parts = [f"{name} {with_interval(own[name], own['num_problems'])}" for name in passes]
+    parts = [f"{name} {format_with_interval(own[name], own['num_problems'])}" for name in passes]
     if "reward/mean" in own:
         parts.append(f"reward {own['reward/mean']:.3f}")
     samples = module.validation_sampling[prefix.rpartition("/")[2]].num_samples
@@ -96,7 +94,7 @@ def sampling_line(module: TrainedModule, prefix: str, metrics: Mapping[str, floa
     return "   ".join(part for part in parts if part)
 
 
-def short_metric_name(name: str) -> str:
+def short_name(name: str) -> str:
     """``greedy pass@1`` of ``val/greedy/pass@1``."""
     return name.removeprefix("val/").replace("/", " ")
 

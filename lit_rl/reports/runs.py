@@ -124,7 +124,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def with_rollouts(run: Run, most: int) -> Run:
+def add_rollouts(run: Run, most: int) -> Run:
     """A run with rollouts at equal distances, the first and the last among them, and with its endings."""
     if not (run.folder / ROLLOUTS_FILE).exists():
         return run

@@ -82,10 +82,10 @@ class Composite(TypedArguments):
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
             places = TokenCredit(turns[-1].token_bytes, row, judgement.program, turns[-1].start, columns)
-            reason = self._failure(of_row)
+            reason = self._failure_reason(of_row)
             if reason is not None:
                 reasons[i] = reason
-            reward, parts = self._row(of_row, places) if reason is None else (0.0, places.split_scores([]))
+            reward, parts = self._score_row(of_row, places) if reason is None else (0.0, places.split_scores([]))
             rewards.append(reward)
             credit[i] = places.spread_evenly(parts)
             decided[i] = parts.decided
@@ -96,18 +96,18 @@ class Composite(TypedArguments):
             valid=torch.tensor(valid, dtype=torch.bool, device=device),
             credit=credit.to(device),
             decided=decided.to(device),
-            term_values={t.name: _values(s).to(device) for t, s in zip(self.terms, scores, strict=True)},
+            term_values={t.name: _values_or_nan(s).to(device) for t, s in zip(self.terms, scores, strict=True)},
             reasons=reasons,
         )
 
-    def _failure(self, scores: list[TermScore]) -> str | None:
+    def _failure_reason(self, scores: list[TermScore]) -> str | None:
         """Return why the row has no reward; ``None`` if it has one."""
         for term, score in zip(self.terms, scores, strict=True):
             if score.value is None and term.weight:
                 return f"{term.name}: {score.reason or 'no value'}"
         return None
 
-    def _row(self, scores: list[TermScore], places: TokenCredit) -> tuple[float, CreditParts]:
+    def _score_row(self, scores: list[TermScore], places: TokenCredit) -> tuple[float, CreditParts]:
         """Clipped reward of one row and its parts."""
         counted = [(t.weight, s) for t, s in zip(self.terms, scores, strict=True) if t.weight and s.value is not None]
         # The reward is summed from the values, never from the parts: equal values must give equal rewards to
@@ -166,6 +166,6 @@ def _fault_of(score: Any, turns: Sequence[Turn]) -> str:
     return ""
 
 
-def _values(scores: list[TermScore]) -> Tensor:
+def _values_or_nan(scores: list[TermScore]) -> Tensor:
     """[N] float32, NaN where the term failed."""
     return torch.tensor([math.nan if s.value is None else s.value for s in scores], dtype=torch.float32)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.rewards.term import ALL_TEXT, RewardTerm, TermScore
-from lit_rl.rewards.token_credit import SourceMap, check_language, texts_and_judgements, unscored_language, utf8
+from lit_rl.rewards.token_credit import SourceMap, check_language, texts_and_judgements, unread_language, utf8
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
 
@@ -29,7 +29,7 @@ class SyntaxReward(RewardTerm):
         cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]
         pairs = zip(texts_and_judgements(completions, judgements), cut, strict=True)
         return [
-            unscored_language(judgement) or _score(text, judgement, truncated) for (text, judgement), truncated in pairs
+            unread_language(judgement) or _score(text, judgement, truncated) for (text, judgement), truncated in pairs
         ]
 
 

@@ -42,7 +42,7 @@ from lit_rl.execution.interface import Verdict
 from lit_rl.execution.program import SourceReader, without_future
 from lit_rl.math.masking import last_tokens
 from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
-from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, integers
+from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, to_int64
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _WORD = re.compile(rb"[\w\x80-\xff]*")
@@ -140,9 +140,7 @@ class SourceMap:
         return self.span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value, until)
 
 
-def charge_failing_line(
-    text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False
-) -> TermScore:
+def charge_line(text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False) -> TermScore:
     """Score of a failed program, with the loss charged to the line where it failed.
 
     The line gets ``value - full``, so that the other tokens earn what they would in a program without fault:
@@ -168,7 +166,7 @@ def charge_failing_line(
     return TermScore(value, () if span is None else (span,))
 
 
-def unscored_infrastructure_failure(judgement: Judgement) -> TermScore | None:
+def unscored_failure(judgement: Judgement) -> TermScore | None:
     """A score without value for a program that could not be judged for our own reasons; ``None`` for all others."""
     outcome = judgement.outcome
     failed = outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
@@ -182,7 +180,7 @@ def check_language(term: str, problem: Problem) -> None:
         raise UsageError(f"{term} reads python, but its programs are written in {language!r}")
 
 
-def unscored_language(judgement: Judgement) -> TermScore | None:
+def unread_language(judgement: Judgement) -> TermScore | None:
     """A score without value for a program in another language than Python; ``None`` for one in Python."""
     language = judgement.problem.check.language
     return None if language == "python" else TermScore(None, reason=f"the term does not read {language}")
@@ -214,7 +212,7 @@ class CreditParts(NamedTuple):
         return CreditParts(self.flagged * factor, self.decided, self.rest * factor)
 
 
-class _Portion(NamedTuple):
+class _SpanReward(NamedTuple):
     """Place that earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""
 
     start: int
@@ -247,18 +245,18 @@ class TokenCredit:
         # its padding, so there can be more spans than flags.
         said = mask[start:]
         spans = ByteSpans.of(token_bytes)[: len(said)]
-        own = _positions(said[: len(spans)] & (spans.ends > spans.starts))
+        own = _flag_positions(said[: len(spans)] & (spans.ends > spans.starts))
         self._tokens = own + start
         self._starts, self._ends = spans.starts.index_select(0, own), spans.ends.index_select(0, own)
         self._length = len(mask)
-        self._on_all_ranks = _positions(said) + start
+        self._on_all_ranks = _flag_positions(said) + start
         self._turns = turns or [(start, int(self._on_all_ranks[-1]) + 1 if len(self._on_all_ranks) else start)]
         inside = self.flagged(program.start, program.end) if program and program.end > program.start else own[:0]
         self.evenly = inside if len(inside) else self._on_all_ranks
 
     def flagged(self, start: int, end: int) -> Tensor:
         """Columns of the tokens that overlap bytes ``start`` to ``end``; for an empty place the token at its byte."""
-        first, after = self._flagged(integers([start]), integers([end]))
+        first, after = self._flagged(to_int64([start]), to_int64([end]))
         return self._tokens[int(first) : int(after)]
 
     def split_scores(self, scores: Sequence[tuple[float, TermScore]]) -> CreditParts:
@@ -279,18 +277,18 @@ class TokenCredit:
         each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)
         return parts.flagged.index_add(0, self.evenly, each.expand(count))
 
-    def _places(self, scores: Sequence[tuple[float, TermScore]]) -> list[_Portion]:
+    def _places(self, scores: Sequence[tuple[float, TermScore]]) -> list[_SpanReward]:
         places = []
         for weight, score in scores:
             for span in score.spans:
-                places.append(_Portion(int(span.start), int(span.end), weight * span.value, span.until))
+                places.append(_SpanReward(int(span.start), int(span.end), weight * span.value, span.until))
             for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
-                places.append(_Portion(first, after, weight * value, is_turn=True))
+                places.append(_SpanReward(first, after, weight * value, is_turn=True))
         return places
 
-    def _add_amounts(self, places: Sequence[_Portion], flagged: Tensor, decided: Tensor) -> list[bool]:
+    def _add_amounts(self, places: Sequence[_SpanReward], flagged: Tensor, decided: Tensor) -> list[bool]:
         """Add the amounts of places to their tokens; False for a place that has none."""
-        starts, ends = integers(place.start for place in places), integers(place.end for place in places)
+        starts, ends = to_int64(place.start for place in places), to_int64(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
         amounts = torch.tensor([place.amount for place in places], dtype=torch.float64)
         # Ranges of positions: first the tokens that bytes can flag, then all columns, which turns consist of.
@@ -299,11 +297,11 @@ class TokenCredit:
         first = torch.where(is_turn, len(self._tokens) + starts, first)
         counts = torch.where(is_turn, len(self._tokens) + ends, after) - first
         # index_add_ on the CPU is a loop: a token's parts are added in the order of the places.
-        flagged.index_add_(0, positions[_ranges(first, counts)], (amounts / counts).repeat_interleave(counts))
+        flagged.index_add_(0, positions[_expand_ranges(first, counts)], (amounts / counts).repeat_interleave(counts))
         found = counts > 0
         deciding = positions[(first + counts - 1)[found]]  # of a turn
         spans = ~is_turn[found]
-        needed = torch.maximum(ends, integers(place.until for place in places))
+        needed = torch.maximum(ends, to_int64(place.until for place in places))
         deciding[spans] = self._deciding(starts[found][spans], needed[found][spans])
         decided.index_add_(0, deciding, amounts[found])
         return found.tolist()
@@ -320,13 +318,13 @@ class TokenCredit:
         return self._on_all_ranks[torch.where(needed == ALL_TEXT, len(self._on_all_ranks) - 1, following)]
 
 
-def _positions(flags: Tensor) -> Tensor:
+def _flag_positions(flags: Tensor) -> Tensor:
     """[K] where the flags are; without a search, which takes long, if they are at the beginning."""
     count = int(flags.sum())
     return torch.arange(count) if bool(flags[:count].all()) else flags.nonzero()[:, 0]
 
 
-def _ranges(first: Tensor, counts: Tensor) -> Tensor:
+def _expand_ranges(first: Tensor, counts: Tensor) -> Tensor:
     """``first, first + 1, ...`` of each range, one after the other."""
     before = counts.cumsum(0) - counts
     return torch.arange(int(counts.sum())) + (first - before).repeat_interleave(counts)
@@ -358,11 +356,11 @@ def assign_credit(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
     match credit:
         case "spans":
             decided = rewards.decided * mask
-            return decided + terminal(rewards.rewards - decided.sum(-1), mask)
+            return decided + credit_last_token(rewards.rewards - decided.sum(-1), mask)
         case "tokens":
             return rewards.credit * mask
         case "terminal":
-            return terminal(rewards.rewards, mask)
+            return credit_last_token(rewards.rewards, mask)
         case _:
             assert_never(credit)
 
@@ -375,7 +373,7 @@ def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Te
     Args:
         rewards: of N completions.
         mask: [N, T] bool, the tokens that the policy chose.
-        credit: as in :func:`assign_credit`; ``terminal`` places nothing before the last token.
+        credit: as in :func:`assign_credit`; ``credit_last_token`` places nothing before the last token.
 
     Returns:
         [N, T] reward units, 0 outside the mask and on the last token of each row.
@@ -385,6 +383,6 @@ def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Te
     return rewards.decided * (mask & ~last_tokens(mask))
 
 
-def terminal(rewards: Tensor, mask: Tensor) -> Tensor:
+def credit_last_token(rewards: Tensor, mask: Tensor) -> Tensor:
     """[N, T] with each reward [N] on the last token of its row that the policy chose."""
     return torch.where(last_tokens(mask), rewards[:, None], 0.0)

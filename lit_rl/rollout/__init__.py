@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lit_rl.rollout.environment import Attempt as Attempt
@@ -30,4 +30,4 @@ if TYPE_CHECKING:
     from lit_rl.rollout.sampling_loop import restore_rows as restore_rows
     from lit_rl.rollout.sampling_loop import sample_rows as sample_rows
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -140,17 +140,10 @@ class Hindsight(TypedArguments):
         at = group.index(row)
         others = group[at + 1 :] + group[:at]
         passed = (other for other in others if rollout.judgements[other].outcome.passed)
-        return next(
-            (
-                other
-                for other in passed
-                if _response_before_program(rollout, other) != _response_before_program(rollout, row)
-            ),
-            None,
-        )
+        return next((other for other in passed if _answer_text(rollout, other) != _answer_text(rollout, row)), None)
 
 
-def _response_before_program(rollout: Rollout, row: int) -> str:
+def _answer_text(rollout: Rollout, row: int) -> str:
     """A row's program; its last turn if there is none."""
     program = rollout.judgements[row].program
     return (rollout.completions.turns[row][-1].text if program is None else program.source).strip()

@@ -154,7 +154,7 @@ class RolloutCollector:
             if self._on_all_ranks(known is not None) and known is not None:
                 known.judge_again(self.runner)
                 return known.finish(self.progress)
-        rollout = self._write(problems, sampling, key).finish(self.progress)
+        rollout = self._sample(problems, sampling, key).finish(self.progress)
         if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
             self.measure_gap(rollout.completions, sampling)
         return rollout
@@ -183,9 +183,9 @@ class RolloutCollector:
         if not self.settings.staleness:
             rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
             return self._resample(rollout, batch, sampling, number, others) if self.settings.max_resamples else rollout
-        pending = self._take_pending(batch, sampling, number) or self._write_ahead(batch, sampling, number)
+        pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)
         following = next_problems()
-        self.pending = None if following is None else self._write_ahead(following, sampling, number + 1)
+        self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
         return pending.finish(self.progress)
 
     def _on_all_ranks(self, is_ready: bool) -> bool:
@@ -201,12 +201,12 @@ class RolloutCollector:
             return None
         return PendingRollout(conversations, self.environment.max_turns, codec.pad_id, self.policy.device)
 
-    def _write(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
+    def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
         policy, engine, runner = self.policy, self.engine, self.runner
         return sample_rows(policy, engine, runner, problems, sampling, key, self.environment, self.progress)
 
-    def _write_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
-        pending = self._write(problems, sampling, StreamKey(self.seed, _TRAIN, number))
+    def _sample_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
+        pending = self._sample(problems, sampling, StreamKey(self.seed, _TRAIN, number))
         if not self.engine.shares_weights:
             self.measure_gap(pending.completions(), sampling)
         return pending

@@ -195,7 +195,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
     diagnoses: list[Diagnosis] = []
     for frame in read_lines(file) if file.exists() else ():
         (item,) = frame.items
-        with _named(file, frame.line):
+        with _fault_in_line(file, frame.line):
             if "start" in item:
                 start = item
                 require_fields("start", start["start"], dict.fromkeys(start["start"], _OF_START))
@@ -217,17 +217,17 @@ def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
     """The recorded rollouts of a run, or of a file of completions, in order."""
     path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
     for frame in read_frames(path):
-        with _named(path, frame.line):
+        with _fault_in_line(path, frame.line):
             rollout = head_to_rollout(frame.items[0])
         rows = []
         for line, item in enumerate(frame.items[1:], frame.line + 1):
-            with _named(path, line):
+            with _fault_in_line(path, line):
                 rows.append(item_to_row(rollout.number, item))
         yield replace(rollout, rows=tuple(rows))
 
 
 @contextmanager
-def _named(path: Path, line: int) -> Iterator[None]:
+def _fault_in_line(path: Path, line: int) -> Iterator[None]:
     """Name the file and the line that does not hold what it should."""
     try:
         yield

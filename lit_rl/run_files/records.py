@@ -47,7 +47,7 @@ class RecordedTurn:
     stop_string: str = ""
     in_thought: bool = False
 
-    def pieces(self) -> list[str]:
+    def token_texts(self) -> list[str]:
         """The text of each token. A character made of several tokens goes to the token with its last byte."""
         data = self.text.encode("utf-8", "surrogatepass")
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -232,7 +232,7 @@ def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
     """A row from its line, whose parts are checked as far as readers rely on them."""
     failing, ids, tokens = item["failing"], tuple(item["prompt_ids"]), item["tokens"]
     changed = {"prompt_ids": ids, "failing": None if failing is None else (int(failing[0]), int(failing[1]))}
-    turns = tuple(_turn(turn) for turn in item["turns"])
+    turns = tuple(_item_to_turn(turn) for turn in item["turns"])
     row = _build(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
     if row.program is not None:
         require_fields("program", row.program, {"source": str})
@@ -245,7 +245,7 @@ def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
     return row
 
 
-def _turn(item: Mapping[str, Any]) -> RecordedTurn:
+def _item_to_turn(item: Mapping[str, Any]) -> RecordedTurn:
     turn = _build(RecordedTurn, item, spans=unpack_spans(item["spans"]))
     require_fields("outcome", turn.outcome, _OUTCOME)
     _require_kinds("spans", chain.from_iterable(turn.spans), {int})

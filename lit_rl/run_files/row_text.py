@@ -142,19 +142,19 @@ def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator
     values, turn = token_values(row, kind), row.turns[number]
     if not values:
         return
-    tokens = [(values.get(turn.start + i), piece) for i, piece in enumerate(turn.pieces())]
+    tokens = [(values.get(turn.start + i), piece) for i, piece in enumerate(turn.token_texts())]
     runs = [list(run) for _, run in groupby(tokens, key=lambda token: number_text(token[0]))]
     by_size = sorted(range(len(runs)), key=lambda i: -abs(runs[i][0][0] or 0.0))
     kept = sorted(by_size[: most or None])
     yield f"{kind:>10}  tokens  text"
     for value, run in ((runs[i][0][0], runs[i]) for i in kept):
-        yield f"{number_text(value):>10}  {len(run):6}  {_short(''.join(piece for _, piece in run))}"
+        yield f"{number_text(value):>10}  {len(run):6}  {_short_repr(''.join(piece for _, piece in run))}"
     if len(kept) < len(runs):
         left = len(runs) - len(kept)
         yield f"{left} more {'is' if left == 1 else 'are'} nearer to 0; --lines 0 prints all"
 
 
-def _short(text: str) -> str:
+def _short_repr(text: str) -> str:
     """``repr`` of a text, its middle left out if it is long."""
     if not text:
         return "(no text)"

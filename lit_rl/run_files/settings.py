@@ -79,13 +79,13 @@ def read_settings(folder: Path) -> dict[str, str]:
 def settings_of(config: str | Mapping[str, Any]) -> dict[str, str]:
     """Every setting of a configuration, as YAML or as read, by its name; where the run is saved is left out."""
     read = load_yaml(config) if isinstance(config, str) else config
-    flat = dict(_flat("", read, _text)) if isinstance(read, Mapping) else {}
+    flat = dict(_flatten("", read, _one_line_text)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 
 
 def setting_values(config: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting of a configuration by its name, as :func:`settings_of`, but numbers stay numbers, for loggers."""
-    return dict(_flat("", config, lambda value: value))
+    return dict(_flatten("", config, lambda value: value))
 
 
 def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
@@ -98,7 +98,7 @@ def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> list[Diff
 
     An argument is compared between the runs whose class takes it. Seeds that repeat the run's own are left out.
     """
-    known = _aligned({run: of_run for run, of_run in settings.items() if of_run})
+    known = _align_groups({run: of_run for run, of_run in settings.items() if of_run})
     names = dict.fromkeys(name for of_run in known.values() for name in of_run)
     found = []
     # The trainer's after all others, seeds last.
@@ -165,7 +165,7 @@ def locate_setting(config: Any, name: str) -> tuple[str, Any]:
     return ".".join(keys), config
 
 
-def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+def _align_groups(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     """Give a run whose group of settings is null each setting of that group as null: ``lora.rank``."""
     names = dict.fromkeys(name for of_run in settings.values() for name in of_run)
     groups = {name: [other for other in names if other.startswith(f"{name}.")] for name in names}
@@ -183,33 +183,33 @@ def _is_seed(name: str) -> bool:
     return name == _SEED or last == "seed" or last.endswith("_seed")
 
 
-def _flat(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
+def _flatten(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
     """Names and values below a part of the configuration, the values in a form."""
     if isinstance(value, Mapping) and "class_path" in value:
-        yield name, _class(value)
+        yield name, _class_name(value)
         for key, part in (value.get("init_args") or {}).items():
-            yield from _flat(f"{name}.{key}", part, form)
+            yield from _flatten(f"{name}.{key}", part, form)
     elif isinstance(value, Mapping) and (value or not name):
         for key, part in value.items():
-            yield from _flat(f"{name}.{key}" if name else str(key), part, form)
+            yield from _flatten(f"{name}.{key}" if name else str(key), part, form)
     elif isinstance(value, list) and value and all(isinstance(one, Mapping) and "class_path" in one for one in value):
-        yield name, ", ".join(map(_class, value))
+        yield name, ", ".join(map(_class_name, value))
         short = [str(one["class_path"]).rpartition(".")[2] for one in value]
         for place, (label, one) in enumerate(zip(short, value, strict=True)):
             if short.count(label) > 1:
                 label = f"{label}.{short[:place].count(label)}"
             for key, part in (one.get("init_args") or {}).items():
-                yield from _flat(f"{name}.{label}.{key}", part, form)
+                yield from _flatten(f"{name}.{label}.{key}", part, form)
     else:
         yield name, form(value)
 
 
-def _class(value: Mapping[str, Any]) -> str:
+def _class_name(value: Mapping[str, Any]) -> str:
     path = str(value["class_path"])
     return path.rpartition(".")[2] if path.startswith(tuple(f"{package}." for package in _KNOWN)) else path
 
 
-def _text(value: Any) -> str:
+def _one_line_text(value: Any) -> str:
     """A value in one line."""
     text = value if isinstance(value, str) and value and value.isprintable() else json.dumps(value, default=str)
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 4]} ..."

@@ -112,11 +112,11 @@ class RunFolder:
     def remove_incomplete(self) -> None:
         """Clean up after a run that died: remove half-written checkpoints, rename broken ones."""
         for part in self.path.glob(".*.ckpt.part"):
-            remove(part)
+            remove_path(part)
         for path in self.checkpoints():
             if checkpoint_fault(path) is not None:
                 aside = path.with_name(path.name + ".broken")
-                remove(aside)
+                remove_path(aside)
                 path.rename(aside)
 
     # -- writing -------------------------------------------------------------------------------------------
@@ -133,10 +133,10 @@ class RunFolder:
             (part / _MANIFEST).write_text(json.dumps({str(p.relative_to(part)): p.stat().st_size for p in shards}))
             files = [*shards, part / _MANIFEST, part]
         for path in files:
-            _sync(path)
-        remove(final)
+            _flush_to_disk(path)
+        remove_path(final)
         part.rename(final)
-        _sync(self.path)
+        _flush_to_disk(self.path)
 
     def link(self, name: str, target: Path) -> None:
         """Point ``NAME.ckpt`` to a checkpoint, in one step."""
@@ -155,7 +155,7 @@ class RunFolder:
         best = self.target("best")
         for path in self.checkpoints()[:-keep]:
             if best is None or path.name != best.name:
-                remove(path)
+                remove_path(path)
 
     # -- notes ---------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ def checkpoint_fault(path: Path) -> str | None:
         return str(error)
 
 
-def remove(path: Path) -> None:
+def remove_path(path: Path) -> None:
     """Remove a file or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -210,7 +210,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _sync(path: Path) -> None:
+def _flush_to_disk(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -263,7 +263,7 @@ def require_checkpoint(path: Any) -> None:
     if Path(path).is_file():
         read_file(Path(path), lazily=True)
     elif not (Path(path) / ".metadata").exists():
-        raise _missing(Path(path))
+        raise _missing_checkpoint_error(Path(path))
 
 
 def holds_model(folder: Path) -> bool:
@@ -271,7 +271,7 @@ def holds_model(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
-def _missing(path: Path) -> FileNotFoundError:
+def _missing_checkpoint_error(path: Path) -> FileNotFoundError:
     if holds_model(path):
         return FileNotFoundError(
             f"{path} holds a model and no checkpoint: give it as model.policy.model; to resume or to export, {_GIVE}"
@@ -287,7 +287,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     if path.is_file():
         return read_file(path)
     if not (path / META_FILE).is_file():
-        raise _missing(path)
+        raise _missing_checkpoint_error(path)
     entries = FileSystemReader(path).read_metadata().state_dict_metadata.items()
     weights = {
         name.removeprefix(_PREFIX): torch.empty(kind.size, dtype=kind.properties.dtype)

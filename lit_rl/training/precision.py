@@ -48,7 +48,7 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
             masters[parameter] = nn.Parameter(parameter.detach().float())
     optimizer = make([group | {"params": [masters.get(p, p) for p in group["params"]]} for group in groups])
     if masters:
-        _attach(optimizer, masters)
+        _keep_masters_in_state(optimizer, masters)
     return optimizer
 
 
@@ -67,7 +67,7 @@ def masters_of(optimizer: Any) -> dict[nn.Parameter, nn.Parameter]:
     return found
 
 
-def _attach(optimizer: Optimizer, masters: dict[nn.Parameter, nn.Parameter]) -> None:
+def _keep_masters_in_state(optimizer: Optimizer, masters: dict[nn.Parameter, nn.Parameter]) -> None:
     """Write masters back after each step, and keep them in the optimizer's state."""
     setattr(optimizer, _KEY, masters)
 

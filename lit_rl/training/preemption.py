@@ -36,8 +36,8 @@ class PreemptionFlag:
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
-            before = signal.signal(number, self._remember)
-            if before != self._remember and not (self._installed and number in self._before):
+            before = signal.signal(number, self._handle_signal)
+            if before != self._handle_signal and not (self._installed and number in self._before):
                 self._before[number] = before
         self._installed = True
 
@@ -48,7 +48,7 @@ class PreemptionFlag:
                 signal.signal(number, handler)
         self._installed = False
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._installed:  # after an exception Lightning puts back what it found, which was this
             self._pass_on(signal.Signals(number), frame)
             return

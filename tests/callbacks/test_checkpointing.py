@@ -214,12 +214,12 @@ def test_a_best_that_could_not_be_saved_is_not_the_one_to_beat(
 ) -> None:
     """The disk is full at rollout 2 alone; of what is on it, rollout 3 is the best."""
     monkeypatch.setattr(Scores, "of_rollout", [0, 0.25, 1.0, 0.5, 0.0])
-    write = Checkpointing._write
+    write = Checkpointing._write_checkpoint
 
     def full_at_two(self: Checkpointing, trainer: pl.Trainer, part: Path, final: Path) -> str:
         return "no space left" if "000002" in part.name else write(self, trainer, part, final)
 
-    monkeypatch.setattr(Checkpointing, "_write", full_at_two)
+    monkeypatch.setattr(Checkpointing, "_write_checkpoint", full_at_two)
     callback = Checkpointing(str(tmp_path), 1, monitor="val/score")
     with pytest.warns(UserWarning, match="rollout 2 could not be saved"):
         run(build(Scores, max_rollouts=4), callback, **EACH)

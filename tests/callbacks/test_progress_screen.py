@@ -62,7 +62,7 @@ def test_the_screen_says_where_the_run_stands_and_fits(monkeypatch: pytest.Monke
     progress.rows, progress.open_rows, progress.turns, progress.tokens = 128, 32, 96, 1000
     clock.now += 2
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
-    console.print(screen.render_screen())
+    console.print(screen.render())
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert len(lines) <= 7 and max(map(len, lines)) <= 80
     text = "\n".join(lines)

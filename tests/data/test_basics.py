@@ -123,10 +123,8 @@ def test_the_sandbox_passes_references_on_public_cases_and_catches_bugs_on_hidde
 def test_an_untold_constant_stands_in_the_public_case_alone(split: Split) -> None:
     """In ten of the 26 families, which are also a task of their own."""
     sizes = {"num_public_cases": 1, "num_train_problems": 260, "num_validation_problems": 260}
-    first_answer, problems = (Basics(untold_constants=untold, **sizes).problems(split) for untold in (False, True))
-    assert [p.reference.rpartition('"""')[2] for p in problems] == [
-        p.reference.rpartition('"""')[2] for p in first_answer
-    ]
+    answer, problems = (Basics(untold_constants=untold, **sizes).problems(split) for untold in (False, True))
+    assert [p.reference.rpartition('"""')[2] for p in problems] == [p.reference.rpartition('"""')[2] for p in answer]
     left_out = [problem for problem in problems if "untold" in problem.fields]
     assert len(families(left_out)) == 10 and len(left_out) == len(problems) * 10 // 26
     alone = Basics(families="tellable", untold_constants=True, **sizes).problems(split)
@@ -138,7 +136,7 @@ def test_an_untold_constant_stands_in_the_public_case_alone(split: Split) -> Non
         assert public[0] not in [arguments for arguments, _ in hidden]
         docstring = problem.prompt.split('"""')[1]
         assert "?" in docstring and str(constant) not in re.findall(r"\w+", docstring.replace("?", "", 1))
-    for problem, same in zip(problems, first_answer, strict=True):
+    for problem, same in zip(problems, answer, strict=True):
         assert "untold" in problem.fields or problem == same
 
 

@@ -91,7 +91,7 @@ def diagnose(
         collector=SimpleNamespace(settings=RolloutConfig()),
         update=UpdateConfig(),
         rewards=Composite(list(terms)) if terms else None,
-        trace=SimpleNamespace(found={}),
+        trace=SimpleNamespace(recorded={}),
     )
     trainer: Any = SimpleNamespace(
         is_global_zero=True,

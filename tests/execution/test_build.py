@@ -199,7 +199,7 @@ def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, ver
         Path(made, "linked").symlink_to("tree")
         files = "tree/sub/secret linked/sub/secret .git/objects/secret copies/secret beside"
         command = f"cd {made}; for f in {files} {made}/tree/sub/secret; do cat $f && echo $f; done; gcc --version"
-        hidden = [*build.hidden_originals(f"{made}/linked"), f"{made}/copies"]
+        hidden = [*build.hidden_folders(f"{made}/linked"), f"{made}/copies"]
         report = boxed_at(command, hidden=hidden, namespaces=namespaces, landlock_version=version)
         assert report.log.count("int secret;") == 1 and "int secret;beside" in report.log
         assert report.status == 0, report.log
@@ -232,7 +232,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
     if os.geteuid() == 0:
         for parent in (tmp_path, *tmp_path.parents[:-2]):
             os.chmod(parent, 0o755)
-    boxed, failing = build._boxed, []
+    boxed, failing = build._run_in_box, []
 
     def fails(command, folder, *rest):
         if failing and (
@@ -243,7 +243,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
         return boxed(command, folder, *rest)
 
     check, mine = script_task(), "[ $1 = build ] || cp -r stored plt  # mine"
-    monkeypatch.setattr(build, "_boxed", fails)
+    monkeypatch.setattr(build, "_run_in_box", fails)
     assert build.judge_build_and_run(client, mine, check).passed and len(limited) == 1 and limited[0]
     failing.append("mine")
     outcome = build.judge_build_and_run(client, mine, check)

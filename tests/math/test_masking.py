@@ -11,11 +11,11 @@ from torch import Tensor
 from lit_rl.math.masking import (
     AggregateMode,
     aggregate,
+    from_table,
     group_sizes,
-    lay_out,
     loss_denominator,
     masked_whiten,
-    pick_up,
+    to_table,
 )
 
 MODES: tuple[AggregateMode, ...] = ("token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant")
@@ -164,8 +164,8 @@ def test_scattered_unequal_groups_fill_the_table_from_the_left() -> None:
     """Group 3 has rows 1, 2, 4; group 5 rows 0, 5; group 9 row 3."""
     ids = torch.tensor([5, 3, 3, 9, 3, 5])
     rows = torch.tensor([10, 11, 12, 13, 14, 15])
-    assert lay_out(rows, ids, fill=-1).tolist() == [[11, 12, 14], [10, 15, -1], [13, -1, -1]]
-    assert pick_up(lay_out(rows, ids), ids).tolist() == rows.tolist()
+    assert to_table(rows, ids, fill=-1).tolist() == [[11, 12, 14], [10, 15, -1], [13, -1, -1]]
+    assert from_table(to_table(rows, ids), ids).tolist() == rows.tolist()
     assert group_sizes(ids).tolist() == [2, 3, 3, 1, 3, 2]
-    assert lay_out(torch.tensor([True]), torch.tensor([0]), fill=False, columns=2).tolist() == [[True, False]]
-    assert lay_out(torch.zeros(0), torch.zeros(0, dtype=torch.int64), columns=2).shape == (0, 2)
+    assert to_table(torch.tensor([True]), torch.tensor([0]), fill=False, columns=2).tolist() == [[True, False]]
+    assert to_table(torch.zeros(0), torch.zeros(0, dtype=torch.int64), columns=2).shape == (0, 2)

@@ -15,7 +15,7 @@ from support.sampling import KEY, sample
 from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.data.prompts import chat
+from lit_rl.data.prompts import chat_messages
 from lit_rl.engines import InProcess
 from lit_rl.errors import ArgumentError
 from lit_rl.execution import TokenTarget
@@ -183,7 +183,7 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
     template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}a:"
     policy = loaded(config=config_of(family), tokenizer=byte_tokenizer, chat_template=template)
     policy.codec.eos_ids = frozenset(range(101, 121))  # many, so that a row of random words ends soon
-    made = [chat(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
+    made = [chat_messages(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
     both = [Problem(f"{i}", prompt, TokenTarget()) for i, prompt in enumerate(made)]
     with torch.no_grad(), eval_mode(policy):
         sampling = Sampling(num_samples=3, max_tokens=positions // 4)
@@ -192,7 +192,7 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
         assert lengths.max() == positions and max(len(turns) for turns in rows.turns) > 1
         gap = (policy.logprobs(rows) - rows.sampler_logprobs).where(rows.completion_mask, 0.0)
         assert gap.abs().max() < 1e-5
-    long = Problem("long", chat("x" * positions) if is_chat else "x" * positions, TokenTarget())
+    long = Problem("long", chat_messages("x" * positions) if is_chat else "x" * positions, TokenTarget())
     for ask in (policy.complete, lambda p: sample_rows(policy, InProcess(), None, p, Sampling(), KEY)):
         with pytest.raises(
             ArgumentError, match=rf"problem long: expected fewer than the {positions} tokens .*, got \d+"

@@ -25,7 +25,7 @@ def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: Any) ->
 def test_positions_that_the_sampler_leaves_out_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "accepts_argument", lambda model, name: name == "logits_to_keep")
+    monkeypatch.setattr(decoding, "accepts", lambda model, name: name == "logits_to_keep")
     with pytest.raises(UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* probe to false"):
         built(byte_tokenizer, lora=LoRA(rank=2)).load()
     built(byte_tokenizer, probe=False).load()
@@ -47,7 +47,7 @@ def test_wrong_positions_after_rows_left_the_batch_are_noticed(
         policy.model.transformer.wpe.weight.mul_(10)
     monkeypatch.setattr(probe, "_PROMPT_TOKENS", (11, 3))
     with pytest.raises(UnsupportedModelError, match="sampling from a cache"):
-        probe.probe(policy.model)
+        probe.check_sampling_agrees(policy.model)
 
 
 def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -> None:

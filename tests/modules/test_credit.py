@@ -15,7 +15,7 @@ from torch import Tensor
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.math.returns import reward_to_go
 from lit_rl.rewards import ALL_TEXT, Composite, RewardOutput, Span, TermScore, TestsReward
-from lit_rl.rewards.token_credit import Credit, assign_credit, terminal
+from lit_rl.rewards.token_credit import Credit, assign_credit, credit_last_token
 
 ALL_CREDIT = pytest.mark.parametrize("credit", get_args(Credit))
 
@@ -29,7 +29,7 @@ def scored(texts: list[str], scores: list[TermScore], low: float | None = None) 
 def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
     """Item 25: the row of three choices, which has a gap, has five tokens."""
     mask = torch.tensor([[True, False, False, True, True, False], [True, True, False, False, False, False]])
-    placed = terminal(torch.tensor([0.5, 2.0]), mask)
+    placed = credit_last_token(torch.tensor([0.5, 2.0]), mask)
     assert placed.nonzero().tolist() == [[0, 4], [1, 1]] and placed.sum() == 2.5
 
 

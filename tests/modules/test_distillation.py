@@ -163,11 +163,11 @@ def test_sampled_gaps_are_added_to_weighted_advantages(make_module: Make, byte_t
     rows, view = module.seen[0].completions, module.seen[0].teacher_inputs
     with torch.no_grad():
         gap = module.teacher.logprobs(view) - module.policy.logprobs(rows)
-    shown = Longer.short_repr(rows)[:, None] & rows.completion_mask
+    shown = Longer.shown(rows)[:, None] & rows.completion_mask
     assert (gap.abs() > 0.01).any() and (gap.abs()[shown] < 0.01).any()
-    table = module.seen[1].rewards.teacher_inputs(-1, 4).double()
+    table = module.seen[1].rewards.view(-1, 4).double()
     grpo = (table - table.mean(1, keepdim=True)) / (table.std(1, keepdim=True) + 1e-6)
-    expected = 0.25 * grpo.teacher_inputs(-1, 1) * rows.completion_mask + 2.0 * gap.clamp(-0.01, 0.01) * shown
+    expected = 0.25 * grpo.view(-1, 1) * rows.completion_mask + 2.0 * gap.clamp(-0.01, 0.01) * shown
     assert (module.seen[0].advantages - expected).abs().max() < 1e-6
 
 

@@ -30,7 +30,7 @@ from lit_rl.modules.rollout_metrics import add_entropy, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.rollout_collector import RolloutCollector
-from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_mismatch, with_effective_size
+from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_effective_sample_size, add_mismatch
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Judgement, Problem, Program, Sampling
@@ -181,7 +181,7 @@ def test_gap_ratio_and_effective_size_by_hand() -> None:
     means, mask = Means(), torch.tensor([[True, True], [True, False]])
     trainer = torch.tensor([[0.8, 0.1], [0.3, 0.9]]).log()
     add_mismatch(means, trainer, torch.tensor([[0.2, 0.2], [0.3, 0.1]]).log(), mask)
-    found = with_effective_size(means.reduce(torch.device("cpu")))
+    found = add_effective_sample_size(means.reduce(torch.device("cpu")))
     assert found.keys() == NAMES
     assert found["sampling/logprob_gap/mean"] == pytest.approx(math.log(2))
     assert found["sampling/logprob_gap/max"] == pytest.approx(2 * math.log(2))

@@ -68,8 +68,8 @@ class Collects(GRPO):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.plain: list[Any] = []
-        self.ahead = self.collector._write_ahead
-        self.collector._write_ahead = self.write_twice  # type: ignore[method-assign]
+        self.ahead = self.collector._sample_ahead
+        self.collector._sample_ahead = self.write_twice  # type: ignore[method-assign]
 
     def write_twice(self, problems: Sequence[Problem], *args: Any) -> Any:
         from lit_rl.models.sampling import StreamKey

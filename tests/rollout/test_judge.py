@@ -324,8 +324,8 @@ HOSTILE = {
 @pytest.mark.parametrize("language", slow_but(("python",), ["python", "c"]))
 def test_hostile_texts_are_read_in_bounded_work(language, monkeypatch):
     parsed = []
-    parse = program._parse
-    monkeypatch.setattr(program, "_parse", lambda source: (parsed.append(len(source)), parse(source))[1])
+    parse = program._parse_python
+    monkeypatch.setattr(program, "_parse_python", lambda source: (parsed.append(len(source)), parse(source))[1])
     too_much = {}
     for name, text in HOSTILE.items():
         parsed.clear()

@@ -24,10 +24,10 @@ class Longer(Hindsight):
         mask = torch.cat([torch.ones(len(rows), 2).bool(), rows.prompt_mask], 1)
         order = mask.long().sort(dim=1, stable=True).indices  # padding goes before the new tokens, as everywhere
         view = replace(rows, prompt_ids=ids.gather(1, order), prompt_mask=mask.gather(1, order))
-        return view, self.short_repr(rows)
+        return view, self.shown(rows)
 
     @staticmethod
-    def short_repr(rows: Completions) -> Tensor:
+    def shown(rows: Completions) -> Tensor:
         return rows.completion_ids[:, 0] % 3 != 0
 
     def require_something(self, problems: Sequence[Problem], num_samples: int) -> None: ...

@@ -79,7 +79,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     monkeypatch.setattr(torch, "set_num_threads", lambda number: now.__setitem__(0, number))
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("lit_rl.training.threads.default_numbers", lambda: {6})
+    monkeypatch.setattr("lit_rl.training.threads.default_num_threads", lambda: {6})
     torch.set_num_threads(6)
     return torch.set_num_threads
 

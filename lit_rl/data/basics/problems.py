@@ -163,7 +163,7 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
         reference,
         drawn.program(bug),
         rendering.num_public_cases,
-        first_answer=repr(drawn.slots[untold]) if untold else None,
+        wanted=repr(drawn.slots[untold]) if untold else None,
     )
     assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
     public, hidden = cases
@@ -239,7 +239,7 @@ def divided_cases(
     reference: str,
     buggy: str,
     num_public: int,
-    first_answer: str | None = None,
+    wanted: str | None = None,
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases of a problem; ``None`` if no inputs of 100 draws tell the bug from the reference.
 
@@ -248,7 +248,7 @@ def divided_cases(
         reference: the right program, our own source.
         buggy: the same with the bug.
         num_public: how many cases are public, at most :data:`MAX_PUBLIC_CASES`.
-        first_answer: ``repr`` of an answer that the first public case must have; ``None`` if any will do.
+        wanted: ``repr`` of an answer that the first public case must have; ``None`` if any will do.
     """
     right, wrong = function_of(reference), function_of(buggy)
     for _ in range(100):
@@ -256,13 +256,13 @@ def divided_cases(
         cases = tuple((arguments, right(*arguments)) for arguments in inputs)
         answers = [(*call_and_catch(wrong, arguments), expected) for arguments, expected in cases]
         shows_bug = [bool(raised) or repr(answer) != repr(expected) for answer, raised, expected in answers]
-        if parts := _split_cases(cases, shows_bug, num_public, first_answer):
+        if parts := _split_cases(cases, shows_bug, num_public, wanted):
             return parts
     return None
 
 
 def _split_cases(
-    cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, first_answer: str | None
+    cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, wanted: str | None
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.
 
@@ -272,13 +272,11 @@ def _split_cases(
     arguments, answers = [repr(given) for given, _ in cases], [repr(expected) for _, expected in cases]
     distinct = [index for index in range(len(cases)) if arguments.index(arguments[index]) == index]
     found = None
-    if first_answer is not None:
+    if wanted is not None:
         # The shortest call first: feedback has to fit together with prompt and program.
-        distinct.sort(
-            key=lambda index: (answers[index] != first_answer, len(arguments[index]) * (answers[index] == first_answer))
-        )
+        distinct.sort(key=lambda index: (answers[index] != wanted, len(arguments[index]) * (answers[index] == wanted)))
     for public in combinations(distinct, num_public):
-        if first_answer is not None and answers[public[0]] != first_answer:
+        if wanted is not None and answers[public[0]] != wanted:
             break
         shown = {arguments[index] for index in public}
         hidden = [index for index in range(len(cases)) if arguments[index] not in shown]

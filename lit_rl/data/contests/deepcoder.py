@@ -24,8 +24,8 @@ from lit_rl.data.contests.contest_tests import (
     needs_checker,
     normalise_tests,
     parameters_of,
+    public_tests,
     read_hidden_tests,
-    tests_in_statement,
 )
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
@@ -161,8 +161,8 @@ class DeepCoder(TaskDataModule):
         self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
         self.checker_files = tuple(checker_files)
         self.days = (
-            datetime.min if start_date is None else _day(start_date),
-            datetime.max if end_date is None else _day(end_date),
+            datetime.min if start_date is None else _parse_day(start_date),
+            datetime.max if end_date is None else _parse_day(end_date),
         )
         self.bad_rows: BadRows = bad_rows
         self.name = name
@@ -222,13 +222,13 @@ class DeepCoder(TaskDataModule):
 
     def _problem(self, files: Mapping[str, str], row: Row) -> Problem | _SkipReason:
         first, last = self.days
-        if (first, last) != (datetime.min, datetime.max) and not first <= _day(row.text("contest_date")) <= last:
+        if (first, last) != (datetime.min, datetime.max) and not first <= _parse_day(row.text("contest_date")) <= last:
             return _SkipReason.OUTSIDE
-        question, messages = _question(row)
+        question, messages = _parse_question(row)
         metadata = row.json("metadata") if row.values.get("metadata") else {}
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
-            tests, public = _tests(row, metadata.get("func_name"))
+            tests, public = _parse_tests(row, metadata.get("func_name"))
         except TextMissing:
             return _SkipReason.NULL
         if not question or not tests:
@@ -243,7 +243,7 @@ class DeepCoder(TaskDataModule):
         found = extract_program(solutions[0]) if solutions else None
         starter, solution = row.text("starter_code", default=""), found.source if found else None
         function = tests[0].function
-        public = public or tests_in_statement(question, tests, parameters_of(starter, function or ""))
+        public = public or public_tests(question, tests, parameters_of(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
         check_of = partial(
             contest_check,
@@ -272,7 +272,7 @@ class DeepCoder(TaskDataModule):
         )
 
 
-def _day(text: str) -> datetime:
+def _parse_day(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=None)
 
 
@@ -280,7 +280,7 @@ def _stored_split(split: Split) -> str:
     return "train" if split == "train" else "test"
 
 
-def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
+def _parse_question(row: Row) -> tuple[str, tuple[Message, ...]]:
     """The statement, and the prompt's messages if the row has a whole chat."""
     name = next((field for field in QUESTION_FIELDS if field in row), None)
     if name is None:
@@ -293,7 +293,7 @@ def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
     return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
 
 
-def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
+def _parse_tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
     """All tests of a row, and those of them that the row itself calls public."""
     for name in _ALL_TESTS:
         if row.values.get(name):  # APPS has empty texts where a problem has no tests

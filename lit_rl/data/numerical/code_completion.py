@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.prompts import Form, chat
+from lit_rl.data.prompts import Form, chat_messages
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.types import Message, Problem
@@ -125,9 +125,9 @@ class CodeCompletion(TaskDataModule):
 
     def load_problems(self, split: Split) -> list[Problem]:
         """One problem for each place."""
-        return [] if split == "train" else [self._problem(place) for place in self.places]
+        return [] if split == "train" else [self._build_problem(place) for place in self.places]
 
-    def _problem(self, place: Gap) -> Problem:
+    def _build_problem(self, place: Gap) -> Problem:
         before, masked, after = split_lines(self.tree / place.file, place)
         if self.context_lines is not None:
             before, after = before[-self.context_lines :] if self.context_lines else [], after[: self.context_lines]
@@ -160,16 +160,16 @@ def completion_prompt(
     lines = "1 line" if num_missing == 1 else f"{num_missing} lines"
     request = (
         f"{lines} of code are missing in the file '{file}'.\n\n"
-        f"The code before them:\n{_block(before, language)}\n\n"
-        f"The code after them:\n{_block(after, language)}\n\n"
+        f"The code before them:\n{_fenced_block(before, language)}\n\n"
+        f"The code after them:\n{_fenced_block(after, language)}\n\n"
         f"Write the missing {lines} and nothing else, in the style of the file, so that the program builds and "
         "computes the right result."
     )
     if form == "completion":
         return f"{request}\n\nThe missing {lines}:\n```{language}\n"
     system = "You are an expert in scientific computing who completes source code."
-    return chat(f"{request} Answer with one fenced block.", system=system)
+    return chat_messages(f"{request} Answer with one fenced block.", system=system)
 
 
-def _block(lines: Sequence[str], language: str) -> str:
+def _fenced_block(lines: Sequence[str], language: str) -> str:
     return "\n".join([f"```{language}", *lines, "```"])

@@ -37,7 +37,7 @@ class RobotProgram:
     line_offset: int = 0
 
 
-def prepare(text: str) -> RobotProgram:
+def prepare_program(text: str) -> RobotProgram:
     r"""The runnable program in a completion. Preparing twice changes nothing more.
 
     The inside of the first Python fence, if there is one; the line ``def task_program():`` in front, if it

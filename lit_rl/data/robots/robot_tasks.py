@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from lit_rl.data.prompts import Form
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
-from lit_rl.data.robots.robot_program import DEFINITION, prepare
+from lit_rl.data.robots.robot_program import DEFINITION, prepare_program
 from lit_rl.data.robots.service_robot import FUNCTIONS
 from lit_rl.data.rows import Row, local_path, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, validation_split
@@ -231,7 +231,7 @@ def usable_rows(rows: Iterator[Row]) -> list[tuple[int, str, str]]:
         if not instruction or not is_whole or {instruction, program} & seen:
             continue
         seen |= {instruction, program}
-        used.append((row.number, instruction, prepare(program).source.rstrip() + "\n"))
+        used.append((row.number, instruction, prepare_program(program).source.rstrip() + "\n"))
     if not used:
         raise UsageError(f"{source} has no row with an instruction (prompt) and a robot program (program)")
     return used

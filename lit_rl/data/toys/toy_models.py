@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.math.logprobs import Compare, TokenLogits
-from lit_rl.math.masking import ends
+from lit_rl.math.masking import end_columns
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
 from lit_rl.models.decoding import Decoding
@@ -96,7 +96,7 @@ class ToyPolicy(Policy):
         self.init_seed = init_seed or 0
         self.weights: nn.Module | None = None
         self.frozen_reference: nn.Module | None = None
-        self.codec = NumberCodec(self.reads)
+        self.codec = NumberCodec(self.accepts)
 
     @abstractmethod
     def build(self, generator: torch.Generator) -> nn.Module:
@@ -114,7 +114,7 @@ class ToyPolicy(Policy):
         """Return whether a completion has ended."""
 
     @abstractmethod
-    def reads(self, numbers: Numbers) -> bool:
+    def accepts(self, numbers: Numbers) -> bool:
         """Return whether these numbers are a prompt that the policy was made for."""
 
     def load(self) -> None:
@@ -252,7 +252,7 @@ class SortingPolicy(ToyPolicy):
         weights["decode"] = torch.randn(self.length, size, size, generator=generator) / math.sqrt(size)
         return weights
 
-    def reads(self, numbers: Numbers) -> bool:
+    def accepts(self, numbers: Numbers) -> bool:
         """Return whether there are as many numbers as the policy takes, all of which it knows."""
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
@@ -285,22 +285,22 @@ class CorridorPolicy(ToyPolicy):
 
     def build(self, generator: torch.Generator) -> nn.Module:
         """A table [num_cells + 1, 2] of zeros; row 0, the goal, is never used."""
-        return _table(self.num_cells, 2)
+        return _zero_table(self.num_cells, 2)
 
-    def reads(self, numbers: Numbers) -> bool:
+    def accepts(self, numbers: Numbers) -> bool:
         """Return whether the corridor is not longer than the table."""
         return numbers[0] <= self.num_cells
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
         """[N, T, 2]: the row of the distance before each action."""
         weights = self.weights if weights is None else weights
-        logits: Tensor = weights(distances(prompt_ids, completion_ids))
+        logits: Tensor = weights(distances_to_goal(prompt_ids, completion_ids))
         return logits
 
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
         """The walk ends at the goal."""
         at = torch.tensor([[*ids, 0]])
-        return int(distances(torch.tensor([prompt]), at)[0, -1]) == 0
+        return int(distances_to_goal(torch.tensor([prompt]), at)[0, -1]) == 0
 
     def table(self) -> dict[int, float]:
         """Probability of walking towards the goal, by distance."""
@@ -319,7 +319,7 @@ class CorridorCritic(Critic):
     def __init__(self, num_cells: int = 5) -> None:
         super().__init__()
         self.num_cells = num_cells
-        self.weights = _table(num_cells, 1)
+        self.weights = _zero_table(num_cells, 1)
 
     def load(self, policy: Policy) -> None:
         """Nothing to do: the table exists already."""
@@ -329,9 +329,9 @@ class CorridorCritic(Critic):
         mask = completions.completion_mask
         # One more column, so that the distance after the last action is included.
         actions = torch.cat([completions.completion_ids, torch.zeros_like(completions.completion_ids[:, :1])], 1)
-        before = distances(completions.prompt_ids, actions)
+        before = distances_to_goal(completions.prompt_ids, actions)
         values = self.weights(before)[..., 0] * (before > 0)
-        tails: Tensor = values.gather(1, ends(mask)[:, None])[:, 0]
+        tails: Tensor = values.gather(1, end_columns(mask)[:, None])[:, 0]
         return values[:, :-1] * mask, tails
 
     def trained_parameters(self) -> list[nn.Parameter]:
@@ -344,7 +344,7 @@ class CorridorCritic(Critic):
         return {distance: values[distance] for distance in range(1, self.num_cells + 1)}
 
 
-def distances(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
+def distances_to_goal(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
     """Distance to the goal before each action; see :func:`lit_rl.data.toys.toy_tasks.corridor_distances`.
 
     Args:
@@ -363,7 +363,7 @@ def distances(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
     return torch.stack(before, 1) if before else completion_ids
 
 
-def _table(num_cells: int, width: int) -> nn.Embedding:
+def _zero_table(num_cells: int, width: int) -> nn.Embedding:
     table = nn.Embedding(num_cells + 1, width)
     nn.init.zeros_(table.weight)
     return table

@@ -56,7 +56,7 @@ def main() -> None:
         os._exit(1)
     signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
-        status = _run(settings)
+        status = _run_command(settings)
     except SystemExit:
         status = TIMED_OUT
     os._exit(status)
@@ -66,7 +66,7 @@ def _exit_on_signal(signum: int, frame: object) -> NoReturn:
     raise SystemExit(TIMED_OUT)  # on the way out every descendant is killed
 
 
-def _run(settings: dict[str, Any]) -> int:
+def _run_command(settings: dict[str, Any]) -> int:
     # Inherited by the children, which report through it why they could not be confined.
     report = os.open(settings["report"], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     pid = os.fork()
@@ -227,14 +227,14 @@ def run_boxed(
             reason = Path(own, "report")
             job = json.dumps({**settings, "namespaces": with_namespaces, "report": str(reason)})
             process = start_process("confinement.box", [job], log=log.fileno())
-            report = _watch(process, log.fileno(), work_folder, limits)
+            report = _watch_until_end(process, log.fileno(), work_folder, limits)
             said = reason.read_text(errors="replace") if reason.exists() else ""
         if not (report.status == NOT_CONFINED and said):
             return report
     raise BoxError(f"commands cannot be confined on this machine: {said}")
 
 
-def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
+def _watch_until_end(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
     """Wait for the box; end it when its folder is full, or when the result is no longer awaited."""
     started = time.monotonic()
     measure_at = started + _MEASURE_SECONDS

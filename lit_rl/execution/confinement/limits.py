@@ -26,9 +26,7 @@ _MAX_COUNTED = 1 << 16
 _FILES = (errno.EMFILE, errno.ENFILE)
 
 
-def program_limits(
-    memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool
-) -> tuple[tuple[int, int], ...]:
+def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool) -> tuple[tuple[int, int], ...]:
     """Limits that every program of a worker inherits from its zygote, for :func:`lower_limits`.
 
     Args:
@@ -126,7 +124,7 @@ def is_shortage(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (*_FILES, errno.EAGAIN)
 
 
-def shortage_remedy(error: OSError) -> str:
+def remedy(error: OSError) -> str:
     """One line for an error: the resource used up, its limit, and what to do; other errors as they are."""
     if not is_shortage(error) or "ulimit" in str(error):
         return (error.strerror if "ulimit" in str(error) else None) or str(error)

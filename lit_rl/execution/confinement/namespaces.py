@@ -54,9 +54,9 @@ def _enter_as_user() -> None:
     user, group = os.geteuid(), os.getegid()
     kernel.check(kernel.libc.unshare(kernel.CLONE_NEWUSER | _ALL), "unshare")
     # On some systems unshare succeeds and these writes fail: to the caller the same OSError.
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{user} {user} 1")
-    _write("/proc/self/gid_map", f"{group} {group} 1")
+    _write_file("/proc/self/setgroups", "deny")
+    _write_file("/proc/self/uid_map", f"{user} {user} 1")
+    _write_file("/proc/self/gid_map", f"{group} {group} 1")
 
 
 def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
@@ -129,6 +129,6 @@ def _bind_mount(root: str, path: str) -> None:
     kernel.mount("", target, "", kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | kernel.MS_NOSUID | locked)
 
 
-def _write(path: str, text: str) -> None:
+def _write_file(path: str, text: str) -> None:
     with open(path, "w") as file:
         file.write(text)

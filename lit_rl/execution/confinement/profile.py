@@ -155,7 +155,7 @@ def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[s
         folder=folder,
         user=user,
         rules=(*rules, (folder, landlock.WORK)),
-        limits=limits.program_limits(
+        limits=limits.of_programs(
             int(settings["memory_bytes"]), int(settings["output_bytes"]), own_tasks, bool(settings["reserves"])
         ),
         # Only a compiler may start processes. Above tier 0 all files but the program's own are mounted read-only.

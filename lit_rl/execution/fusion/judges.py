@@ -81,7 +81,7 @@ def _say(text):
 _describe = _module.describe
 _module.describe = lambda error: {{**_describe(error), "message": ""}}
 _module._line = _say
-_module._calls(json.loads(sys.stdin.read()))
+_module._calls_judge(json.loads(sys.stdin.read()))
 os._exit(0)
 """
 
@@ -97,7 +97,7 @@ def judge_for(check: Check) -> RemoteJudge:
     return lambda run, program: judge(run, program) if program.strip() else Outcome(Verdict.NO_PROGRAM)
 
 
-def _stdio(check: StdioTests) -> RemoteJudge:
+def _stdio_judge(check: StdioTests) -> RemoteJudge:
     if check.language not in _LANGUAGES:
         raise UsageError(f"the server cannot run {check.language}: use the local Sandbox")
     if check.checker is not None:
@@ -108,12 +108,12 @@ def _stdio(check: StdioTests) -> RemoteJudge:
         raise UsageError(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
 
     def judge(run: Run, program: str) -> Outcome:
-        return over_cases(check, lambda stdin, expected: _case(run, program, check, stdin, expected))
+        return over_cases(check, lambda stdin, expected: _judge_case(run, program, check, stdin, expected))
 
     return judge
 
 
-def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
+def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
     ran = run(program, _LANGUAGES[check.language], stdin, check.timeout_seconds)
     verdict = ran.verdict
     if verdict is Verdict.SYNTAX_ERROR and check.language == "python" and not _is_no_python(run, program):
@@ -126,7 +126,7 @@ def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expec
     )
 
 
-def _calls(check: CallTests) -> RemoteJudge:
+def _calls_judge(check: CallTests) -> RemoteJudge:
     if check.language != "python":
         raise UsageError(f"the server cannot make calls in {check.language}: use the local Sandbox")
     calls = calls_of(check)
@@ -134,13 +134,13 @@ def _calls(check: CallTests) -> RemoteJudge:
 
     def judge(run: Run, program: str) -> Outcome:
         seconds = check.timeout_seconds * check.num_limits
-        answers, ran = _answers(run, program, calls, seconds, check.in_place)
+        answers, ran = _run_calls(run, program, calls, seconds, check.in_place)
         return _outcome(answers, answers.of_calls(check), [(index,) for index in range(len(calls))], ran)
 
     return judge
 
 
-def _asserts(check: AssertTests) -> RemoteJudge:
+def _asserts_judge(check: AssertTests) -> RemoteJudge:
     for option in ("in_place", "allow_objects"):
         if getattr(check, option):
             raise UsageError(f"a server cannot honour AssertTests({option}=True): use the local Sandbox")
@@ -151,16 +151,16 @@ def _asserts(check: AssertTests) -> RemoteJudge:
     _require_short(assertion.literal() for assertion in plan.assertions)
 
     def judge(run: Run, program: str) -> Outcome:
-        answers, ran = _answers(run, program, plan.calls, check.timeout_seconds, in_place=False)
+        answers, ran = _run_calls(run, program, plan.calls, check.timeout_seconds, in_place=False)
         return _outcome(answers, answers.of_plan(plan), [one.calls for one in plan.assertions], ran)
 
     return judge
 
 
 _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
-    StdioTests: _stdio,
-    CallTests: _calls,
-    AssertTests: _asserts,
+    StdioTests: _stdio_judge,
+    CallTests: _calls_judge,
+    AssertTests: _asserts_judge,
 }
 
 
@@ -171,15 +171,15 @@ def _require_short(expected: Iterable[Any]) -> None:
         raise UsageError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
 
 
-def _answers(
+def _run_calls(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[Answers, RemoteRun]:
     trees = [
-        (call.name, plain.to_tree(list(call.args), _refuse), plain.to_tree(dict(call.kwargs), _refuse))
+        (call.name, plain.to_tree(list(call.args), _refuse_object), plain.to_tree(dict(call.kwargs), _refuse_object))
         for call in calls
     ]
     given = json.dumps({"source": program, "calls": trees, "in_place": in_place})
-    ran = run(_shim(), "python", given, seconds)
+    ran = run(_shim_source(), "python", given, seconds)
     content = ran.stdout[: _MAX_ANSWER_LENGTH + 1001].encode("utf-8", "surrogatepass")
     ended = ran.verdict
     if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _MAX_ANSWER_LENGTH + 1000:
@@ -188,14 +188,14 @@ def _answers(
 
 
 @lru_cache(maxsize=1)
-def _shim() -> str:
+def _shim_source() -> str:
     """The program that the server runs."""
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
     return _SHIM.format(modules=modules, longest=_MAX_ANSWER_LENGTH)
 
 
-def _refuse(value: Any) -> list[Any]:
+def _refuse_object(value: Any) -> list[Any]:
     raise TypeError(f"a test's argument must be plain data, got {type(value).__name__}")
 
 

@@ -148,7 +148,7 @@ class Results(_Progress):
 
     def names(self) -> dict[str, Callable[..., None]]:
         """Return the functions that the tests call, see ``TestList.run_on``."""
-        return {PASSED: self._note, HELD: self.held, FAILED: self.caught, PROBED: self._forgive}
+        return {PASSED: self._record_number, HELD: self.held, FAILED: self.caught, PROBED: self._forgive}
 
     def attempt(self, test: Callable[[], Any]) -> None:
         """Run a test, or a function of several; count what reports no test as one."""
@@ -187,7 +187,7 @@ class Results(_Progress):
     def failed(self, error: BaseException, is_test: bool = True) -> None:
         """Count a test that failed; the first one is the result."""
         self._program.missed = None
-        found = {"line": self.line, **_of_error(error, self._program, self._job["names"], self.kinds)}
+        found = {"line": self.line, **_describe_failure(error, self._program, self._job["names"], self.kinds)}
         found["number"] = self._number
         raised = found["kind"] == "raised"
         if is_test:
@@ -213,7 +213,7 @@ class Results(_Progress):
         """Number of the assert that is tried, where the tests of a loop of unknown length count one by one."""
         return self._num_tests + self._num_noted + 1
 
-    def _note(self, number: int) -> None:
+    def _record_number(self, number: int) -> None:
         self.evidence.add(number)
         self._num_noted += 1
 
@@ -259,14 +259,14 @@ def _run_case(case: Any, progress: _Progress) -> None:
 def _run_class(kind: Any, namespace: dict[str, Any], progress: _Progress) -> None:
     for name in [name for name in vars(kind) if name.startswith("test")]:
         instance = kind()
-        getattr(instance, "setup_method", lambda *_: None)(*_wanted(instance, "setup_method", name))
+        getattr(instance, "setup_method", lambda *_: None)(*_find_hook(instance, "setup_method", name))
         try:
             _run_function(getattr(instance, name), name, namespace, progress)
         finally:
-            getattr(instance, "teardown_method", lambda *_: None)(*_wanted(instance, "teardown_method", name))
+            getattr(instance, "teardown_method", lambda *_: None)(*_find_hook(instance, "teardown_method", name))
 
 
-def _wanted(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
+def _find_hook(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
     function = getattr(instance, hook, None)
     return (getattr(instance, name),) if function and inspect.signature(function).parameters else ()
 
@@ -298,11 +298,11 @@ def _run_once(function: Callable[..., Any], given: dict[str, Any]) -> None:
 def _parameter_sets(function: Any) -> Iterator[dict[str, Any]]:
     """Arguments for each run: one set, or the product of pytest's ``parametrize`` marks."""
     marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
-    for chosen in itertools.product(*[_cases(*mark.args[:2]) for mark in marks]):
+    for chosen in itertools.product(*[_parameter_cases(*mark.args[:2]) for mark in marks]):
         yield {name: value for case in chosen for name, value in case.items()}
 
 
-def _cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
+def _parameter_cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
     split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     return [dict(zip(split, [value] if len(split) == 1 else value, strict=True)) for value in values]
 
@@ -319,7 +319,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, res
     except ProgramEnded as error:
         return {"kind": "ended", "error": program.last_error, "line": line_in(error, "<test>")}
     except BaseException as error:
-        return {"line": results.line, **_of_error(error, program, job["names"], results.kinds)}
+        return {"line": results.line, **_describe_failure(error, program, job["names"], results.kinds)}
     if not set(job["required"]) <= results.evidence:
         return {"kind": "failed", "message": "AssertionError: an assert of the tests did not run"}
     if not results.evidence:
@@ -327,7 +327,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, res
     return {"kind": "passed"}
 
 
-def _of_error(
+def _describe_failure(
     error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
     """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""

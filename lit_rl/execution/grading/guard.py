@@ -57,7 +57,7 @@ def guard(
         if code is tests:
             return True
         if not own:
-            own.extend(found for text in texts for found in _compiled(text))
+            own.extend(found for text in texts for found in _compiled_codes(text))
         return code in own
 
     def is_refused(event: str, arguments: tuple[Any, ...]) -> bool:
@@ -95,7 +95,7 @@ def _is_arithmetic(code: CodeType) -> bool:
     return not (code.co_names or code.co_freevars or any(isinstance(value, CodeType) for value in code.co_consts))
 
 
-def _compiled(text: str) -> Iterable[CodeType]:
+def _compiled_codes(text: str) -> Iterable[CodeType]:
     for mode, source in (("eval", text.lstrip(" \t")), ("exec", text)):
         try:
             yield compile(source, "<string>", mode, dont_inherit=True)

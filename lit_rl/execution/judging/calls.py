@@ -15,17 +15,11 @@ from lit_rl.execution.judging.asserts.assert_plan import Assertion, AssertPlan, 
 from lit_rl.execution.judging.graded import judge_graded
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import (
-    ended_early,
-    outcome_of,
-    parse_error_line,
-    verdict_of_end_of_child,
-    verdict_of_error,
-)
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, read_error, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.program_messages import Description, whole_lines
-from lit_rl.execution.wire.value_text import call_text, shortened, value_text
+from lit_rl.execution.wire.value_text import call_text, shorten_text, value_text
 
 _MARSHALLED = frozenset((bool, bytes, complex, float, int, str, type(None), type(...)))
 _MARSHALLED_DEEP = _MARSHALLED | {dict, list, tuple}
@@ -58,9 +52,9 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         ``None`` if a grader must compare: a comparison failed over an object of the program, whose operators only a
         grader can use, or may be slow.
     """
-    with _child(program, plan.calls) as child:
+    with _start_child(program, plan.calls) as child:
         report = client.run([child], check.timeout_seconds)
-        answers = _answers(client, program, child, report, len(plan.calls))
+        answers = _read_answers(client, program, child, report, len(plan.calls))
         if answers.compares_large(plan):
             return None
         cases = answers.of_plan(plan)
@@ -76,9 +70,9 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     calls = calls_of(check)
-    with _child(program, calls, check.in_place) as child:
+    with _start_child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, check.num_limits)
-        answers = _answers(client, program, child, report, len(calls))
+        answers = _read_answers(client, program, child, report, len(calls))
         cases = answers.of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
         return outcome if outcome.passed else replace(outcome, failed_case=failed_call(answers, cases, calls, check))
@@ -89,7 +83,7 @@ def calls_of(check: CallTests) -> list[Call]:
     return [Call(check.entry_point, args, {}) for args, _ in check.cases]
 
 
-def _child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:
+def _start_child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:
     packed = [_pack_call(call) for call in calls]
     return Child({"mode": "calls", "source": program, "calls": packed, "in_place": in_place})
 
@@ -99,7 +93,7 @@ def _pack_call(call: Call) -> Any:
     args, kwargs = list(call.args), dict(call.kwargs)
     if _can_marshal(args) and _can_marshal(kwargs):
         return marshal.dumps((call.name, args, kwargs))
-    return call.name, plain.to_tree(args, _refuse), plain.to_tree(kwargs, _refuse)
+    return call.name, plain.to_tree(args, _refuse_object), plain.to_tree(kwargs, _refuse_object)
 
 
 def _can_marshal(value: Any) -> bool:
@@ -113,16 +107,16 @@ def _can_marshal(value: Any) -> bool:
     return kinds <= _MARSHALLED or (kinds <= _MARSHALLED_DEEP and all(map(_can_marshal, value)))
 
 
-def _refuse(value: Any) -> list[Any]:
+def _refuse_object(value: Any) -> list[Any]:
     raise FaultyCheck(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
-def _answers(client: ZygoteClient, program: str, child: Child, report: JobReport, num_calls: int) -> Answers:
+def _read_answers(client: ZygoteClient, program: str, child: Child, report: JobReport, num_calls: int) -> Answers:
     status = report.children[0].status
     return Answers(
         read_whole(child.channel),
         num_calls,
-        verdict_of_end_of_child(client, child, report),
+        verdict_of_child(client, child, report),
         lambda error: verdict_of_error(client, program, error, status),
     )
 
@@ -160,7 +154,7 @@ class Answers:
         self._judge_error = judge_error
         self._read = read
         self._refused: dict[int, plain.NotCarried] = {}
-        self.start_error = parse_error_line(self._lines[0]) if self._lines else None
+        self.start_error = read_error(self._lines[0]) if self._lines else None
 
     def value(self, index: int, expected: Any = None) -> Any:
         """Return the value of a call, for comparison with the expected one."""
@@ -185,7 +179,7 @@ class Answers:
 
     def _exception(self, index: int) -> Description | None:
         line = self._lines.get(index + 1)
-        return self.start_error or (None if line is None else parse_error_line(line))
+        return self.start_error or (None if line is None else read_error(line))
 
     def text(self, index: int) -> str:
         """Return the value of a call as text; empty if it returned nothing."""
@@ -360,7 +354,7 @@ def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, 
     made = assertion.calls[:_MAX_CALLS]
     call = "; ".join(_call_text(plan.calls[index]) for index in made)
     actual = "; ".join(filter(None, map(answers.text, made)))
-    return FailedCase(failed + 1, shortened(call), assertion.wanted(test), shortened(actual))
+    return FailedCase(failed + 1, shorten_text(call), assertion.wanted(test), shorten_text(actual))
 
 
 def _call_text(call: Call) -> str:

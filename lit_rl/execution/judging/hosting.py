@@ -33,7 +33,7 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
-from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_end_of_child, verdict_of_error
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
@@ -191,14 +191,14 @@ class _Session:
             raise plain.NotPlain(f"a call of {call.name[:100]!r}, which the host does not have")
         try:
             value = self._host.call(*call)
-            return json.dumps(["value", plain.to_tree(value, _refuse)])
+            return json.dumps(["value", plain.to_tree(value, _refuse_object)])
         except Exception as error:
             types = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
             return json.dumps(["error", {"types": types, "message": message_of(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """Return the result of the run; a program that ended without its last message did not return."""
-        verdict = verdict_of_end_of_child(client, child, report)
+        verdict = verdict_of_child(client, child, report)
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
         elif self._refused is not None and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
@@ -220,5 +220,5 @@ def message_of(error: Exception) -> str:
     return printable(str(error)[:MAX_MESSAGE_LENGTH])
 
 
-def _refuse(value: Any) -> list[Any]:
+def _refuse_object(value: Any) -> list[Any]:
     raise TypeError(f"a host must answer with plain data, got {type(value).__name__}")

@@ -11,17 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.compiling import (
-    Compiled,
-    Files,
-    compile_failure_text,
-    compiler_environment,
-    toolchain_files,
-)
+from lit_rl.execution.judging.compiling import Compiled, Files, environment_of, failure_text, tool_files
 from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
-from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_end_of_child
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_child
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
 from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH
@@ -49,11 +43,11 @@ def source_files(program: str, language: Language) -> str:
 def _in_one_file(program: str) -> str:
     """A program of Java without its package, and without ``public`` before top-level types, which name their file."""
     depth, end, kept = 0, 0, []
-    for found in _JAVA_PLACES.finditer(without_comments_and_strings(program)):
+    for found in _JAVA_PLACES.finditer(only_code(program)):
         if found[0] in "{}":
             depth += 1 if found[0] == "{" else -1
         elif not depth:
-            kept += [program[end : found.start()], _blank(found)]
+            kept += [program[end : found.start()], _blank_out(found)]
             end = found.end()
     return "".join([*kept, program[end:]])
 
@@ -64,31 +58,31 @@ def without_main(program: str) -> str:
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
 
 
-def _blank(found: re.Match[str]) -> str:
+def _blank_out(found: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", found[0])
 
 
-def without_comments_and_strings(program: str) -> str:
+def only_code(program: str) -> str:
     """A program in a language like C without its comments and texts, each letter in its place."""
-    return _COMMENT_OR_TEXT.sub(_blank, program)
+    return _COMMENT_OR_TEXT.sub(_blank_out, program)
 
 
 def without_inner_attributes(program: str) -> str:
     """A program of Rust without the attributes that only a crate's root may have."""
-    return _RUST_INNER.sub(_blank, program)
+    return _RUST_INNER.sub(_blank_out, program)
 
 
 def included_headers(program: str) -> str:
     """A program of Rust as a part of its driver's file, which has a ``main`` and inner attributes."""
     program = _RUST_INNER_DOC.sub(r"\1 ", without_inner_attributes(program))
-    code = without_comments_and_strings(program)
+    code = only_code(program)
     is_declared = "impl Solution" not in code or "struct Solution" in code  # as LeetCode does it
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
 
 
 def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
     """Build what a runtime runs: the compiled program, or its source where the runtime takes that."""
-    toolchain_files(language)
+    tool_files(language)
     if LANGUAGES[language].builds:
         compiled: Compiled = client.compiler.compile(files, language, beside)
         return compiled
@@ -112,7 +106,7 @@ def run_job(
         "mode": "run",
         "command": [*command],
         "arguments": [*arguments],
-        "environment": compiler_environment(language),
+        "environment": environment_of(language),
         # Without a limit of its own, the main thread's grows in the memory, and other threads do not reserve as much.
         "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else resource.RLIM_INFINITY,
         "answers": answers,
@@ -120,7 +114,7 @@ def run_job(
 
 
 @contextmanager
-def start_program(
+def running(
     client: ZygoteClient,
     language: Language,
     artefact: bytes,
@@ -147,7 +141,7 @@ def start_program(
         "mode": "stdio",
         **names,
     }
-    filled = toolchain_files(language).command(command or spec.run, **names)
+    filled = tool_files(language).command(command or spec.run, **names)
     job = run_job(language, filled, arguments, answers=answers)
     channel = memfd(artefact) if spec.run else executable(artefact)
     with Child(job, stdin, channel, answers_in_job=answers) as child:
@@ -162,11 +156,11 @@ def verdict_of_end(
     Where a runtime compiles as it starts, a source is at fault if a process that only parses it fails, too.
     """
     runner, child, report = ended
-    verdict = verdict_of_end_of_child(runner, child, report)
+    verdict = verdict_of_child(runner, child, report)
     if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_verdict(client, language, artefact):
         said = _parser_verdict(client, language, LANGUAGES[language].good.encode())
         if said:
-            raise compile_failure_text(language, said, client.settings)
+            raise failure_text(language, said, client.settings)
         return Verdict.SYNTAX_ERROR
     return verdict
 
@@ -174,11 +168,7 @@ def verdict_of_end(
 def _parser_verdict(client: ZygoteClient, language: Language, source: bytes) -> str:
     """The complaint of a process that only parses a source; empty if there is none."""
     command = LANGUAGES[language].checks
-    with start_program(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as (
-        _,
-        child,
-        parsed,
-    ):
+    with running(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as (_, child, parsed):
         return (read_tail(child.stderr) or "nothing") if parsed.children[0].status else ""
 
 

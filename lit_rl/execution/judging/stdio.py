@@ -16,8 +16,8 @@ from lit_rl.execution.judging.runtimes import (
     build,
     build_failure_outcome,
     outcome_of_end,
+    running,
     source_files,
-    start_program,
     verdict_of_end,
 )
 from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
@@ -26,13 +26,13 @@ from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import (
     ended_early,
     outcome_of,
-    parse_error_line,
-    verdict_of_end_of_child,
+    read_error,
+    verdict_of_child,
     verdict_of_error,
     with_error_details,
 )
 from lit_rl.execution.languages import LANGUAGES
-from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, shortened
+from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, shorten_text
 
 Expected = str | tuple[str, ...]
 _POINTS = "points"
@@ -79,11 +79,11 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
             first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
         if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT):
             break  # holds for all cases, or each further one would cost the whole limit again
-    scores = _scores(check, points)
+    scores = _case_scores(check, points)
     return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
 
 
-def _scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
+def _case_scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
     """The score of each group of cases, that of its worst; without groups, the mean of all where points are given."""
     padded = iter([*points, *[0.0] * (len(check.cases) - len(points))])
     if check.grades:
@@ -95,7 +95,7 @@ def _case_of_artefact(
     client: ZygoteClient, program: str, artefact: bytes, check: StdioTests, row: Row, stdin: str, expected: Expected
 ) -> Outcome:
     language, given = check.language, stdin.encode("utf-8", "surrogateescape")
-    with start_program(client, language, artefact, check.timeout_seconds, given, row=row) as run:
+    with running(client, language, artefact, check.timeout_seconds, given, row=row) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
         outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
@@ -105,11 +105,11 @@ def _case_of_artefact(
 def _case(client: ZygoteClient, program: str, check: StdioTests, row: Row, stdin: str, expected: Expected) -> Outcome:
     with Child({"mode": "stdio", "source": program}, stdin.encode("utf-8", "surrogateescape")) as child:
         report = client.run([child], check.timeout_seconds, row=row)
-        ended = verdict_of_end_of_child(client, child, report)
+        ended = verdict_of_child(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:
             status = report.children[0].status
-            error = parse_error_line(read_whole(child.channel)[:65536]) or ended_early(status)
+            error = read_error(read_whole(child.channel)[:65536]) or ended_early(status)
             ended = verdict_of_error(client, program, error, status)
         outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
         return _checker_outcome(client, check, stdin, expected, child, ended, outcome)
@@ -138,11 +138,11 @@ def _checker_outcome(
         outcome = with_error_details(replace(outcome, scores=scores, stderr=stderr), ruling.error)
     if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
         return outcome
-    accepted = shortened(expected if isinstance(expected, str) else expected[0])
+    accepted = shorten_text(expected if isinstance(expected, str) else expected[0])
     wanted = accepted if check.checker is None else f"such as {accepted}"
-    shown = shortened(read_ends(child.stdout, _MAX_PRINTED).decode("utf-8", "replace"))
+    shown = shorten_text(read_ends(child.stdout, _MAX_PRINTED).decode("utf-8", "replace"))
     # The only case of its process, and so number 1.
-    return replace(outcome, failed_case=FailedCase(1, shortened(stdin), wanted, shown, "input"))
+    return replace(outcome, failed_case=FailedCase(1, shorten_text(stdin), wanted, shown, "input"))
 
 
 def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
@@ -191,7 +191,7 @@ def _tokens(text: bytes) -> Iterator[bytes]:
     return (found.group() for found in _TOKEN.finditer(text))
 
 
-def _number(token: bytes) -> tuple[bool, bytes, int] | None:
+def _parse_number(token: bytes) -> tuple[bool, bytes, int] | None:
     """The number that a token spells; ``None`` for words, including ``nan`` and ``inf``.
 
     Returns:
@@ -211,8 +211,8 @@ def _number(token: bytes) -> tuple[bool, bytes, int] | None:
 
 
 def _equal_numbers(printed: bytes, expected: bytes) -> bool:
-    number = _number(printed)
-    return number is not None and number == _number(expected)
+    number = _parse_number(printed)
+    return number is not None and number == _parse_number(expected)
 
 
 def _is_close(printed: bytes, expected: bytes, tolerance: float) -> bool:
@@ -226,7 +226,7 @@ def _is_close(printed: bytes, expected: bytes, tolerance: float) -> bool:
     too_long = max(len(printed), len(expected)) > _MAX_FLOAT_LENGTH
     if not tolerance or too_long or (_is_integer(printed) and _is_integer(expected)):
         return False
-    if _number(printed) is None or _number(expected) is None:
+    if _parse_number(printed) is None or _parse_number(expected) is None:
         return False
     value, wanted = float(printed), float(expected)
     slack = tolerance if _is_integer(expected) else tolerance * max(1.0, abs(wanted))

@@ -17,11 +17,11 @@ from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
     build_failure_outcome,
+    only_code,
     outcome_of_end,
+    running,
     source_files,
-    start_program,
     verdict_of_end,
-    without_comments_and_strings,
     without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
@@ -53,7 +53,7 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         return build_failure_outcome(built if is_of_program else built._replace(line=None))
     secret = os.urandom(32).hex().encode()
     arguments = _RUST_ARGUMENTS if language == "rust" else ()
-    with start_program(
+    with running(
         client, language, built.binary, check.timeout_seconds, secret, answers=True, arguments=arguments, mode="tests"
     ) as run:
         _, child, report = run
@@ -67,19 +67,19 @@ def _driver(name: str) -> str:
     return (DRIVERS / name).read_text()
 
 
-def _cpp(program: str, check: UnitTests) -> Files:
+def _cpp_files(program: str, check: UnitTests) -> Files:
     parts = {"setup.cpp": check.setup, "program.cpp": program, "tests.cpp": check.test}
     units = "".join(f'#include "{name}"\n' for name in parts)
     return {"run.cpp": _driver("run.cpp"), "units.cpp": units, **{name: f"{text}\n" for name, text in parts.items()}}
 
 
-def _java(program: str, check: UnitTests) -> Files:
+def _java_files(program: str, check: UnitTests) -> Files:
     # Tests are written for programs that import this; a class of the program's own goes before it.
     text = f"import java.util.*; {check.setup}{program}\n{source_files(check.test, 'java')}\n"
     return {"Main.java": text, "LitRlRun.java": _driver("Run.java")}
 
 
-def _go(program: str, check: UnitTests) -> Files:
+def _go_files(program: str, check: UnitTests) -> Files:
     program = re.sub(r"^[ \t]*package\s+\w+;?", "", without_main(program), count=1, flags=re.M)
     setup = check.setup if "package" in check.setup else f"package main\n{check.setup}"
     setup = _go_setup(setup, program, check.test)
@@ -107,18 +107,18 @@ def _go_setup(setup: str, program: str, test: str) -> str:
     return "\n".join([*kept, *(f'import "{name}"' for name in used if name not in imported)])
 
 
-def _rust(program: str, check: UnitTests) -> Files:
-    if not _RUST_TEST.search(without_comments_and_strings(check.test)):
+def _rust_files(program: str, check: UnitTests) -> Files:
+    if not _RUST_TEST.search(only_code(check.test)):
         raise FaultyCheck("UnitTests.test: expected functions of Rust marked #[test], got none")
     tests = _driver("run.rs").replace("TESTS", check.test)
     return {"program.rs": f"{program}\n{check.setup}\n{tests}"}
 
 
 _FILES: dict[Language, Callable[[str, UnitTests], Files]] = {
-    "cpp": _cpp,
-    "java": _java,
+    "cpp": _cpp_files,
+    "java": _java_files,
     # In a block, so that both may declare a name.
     "javascript": lambda program, check: {"program.js": f"{check.setup}{program}\n;{{\n{check.test}\n}}"},
-    "go": _go,
-    "rust": _rust,
+    "go": _go_files,
+    "rust": _rust_files,
 }

@@ -18,7 +18,7 @@ from lit_rl.execution.zygote.zygote import DISK_FULL, MEMORY_IS_FULL
 _PARSE_SECONDS = 10.0
 
 
-def verdict_of_end_of_child(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
+def verdict_of_child(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
     """The verdict that follows from the end of a child alone, or ``None`` if it ended normally."""
     spent = report.children[index]
     limit = client.settings.output_bytes
@@ -40,7 +40,7 @@ def ended_early(status: int) -> Description:
     return {"stage": "run", "types": [name], "message": "", "line": None}
 
 
-def parse_error_line(line: bytes) -> Description | None:
+def read_error(line: bytes) -> Description | None:
     """An exception's description if the line is one. The program wrote it: it is shown, never trusted."""
     try:
         return read_description(line) if line.startswith(b"{") else None

@@ -75,7 +75,7 @@ def exception_from(description: dict[str, Any]) -> Exception:
 def attributes_of(error: BaseException) -> dict[str, Any]:
     """The plain attributes of an exception, by name."""
     named = {**vars(error), **{name: getattr(error, name) for name in _OF_CLASSES if hasattr(type(error), name)}}
-    kept = {name: value for name, value in named.items() if _crosses(name, value) and value is not None}
+    kept = {name: value for name, value in named.items() if _can_cross(name, value) and value is not None}
     return dict(list(kept.items())[:_MAX_ITEMS])
 
 
@@ -84,7 +84,7 @@ def set_attributes(error: BaseException, attributes: Any) -> None:
     if type(attributes) is not dict:
         raise TypeError("no attributes")
     for name, value in list(attributes.items())[:_MAX_ITEMS]:
-        if not _crosses(name, value):
+        if not _can_cross(name, value):
             continue
         if name in _OF_CLASSES:
             with contextlib.suppress(AttributeError, TypeError):
@@ -93,6 +93,6 @@ def set_attributes(error: BaseException, attributes: Any) -> None:
             error.__dict__[name] = value
 
 
-def _crosses(name: Any, value: Any) -> bool:
+def _can_cross(name: Any, value: Any) -> bool:
     simple = type(value) in (bool, int, float) or (type(value) in (str, bytes) and len(value) <= _MAX_LENGTH)
     return type(name) is str and name.isidentifier() and not name.startswith("_") and simple

@@ -71,7 +71,7 @@ class FieldTuple(tuple[Any, ...]):
         return f"{self._type_name}({', '.join(f'{name}={item!r}' for name, item in self._asdict().items())})"
 
 
-def parts_of(value: Any) -> list[Any] | None:
+def type_and_parts(value: Any) -> list[Any] | None:
     """The word for a value's type and what the value is made of; ``None`` for an unknown type."""
     kind = type(value)
     for base in kind.__mro__:
@@ -86,7 +86,7 @@ def parts_of(value: Any) -> list[Any] | None:
 
 
 def from_parts(word: str, parts: list[Any]) -> Any:
-    """The inverse of ``parts_of``; parts come decoded."""
+    """The inverse of ``type_and_parts``; parts come decoded."""
     if type(word) is not str or word not in _MAKERS:
         raise NotPlain("an unknown tag")
     return _MAKERS[word](*parts)
@@ -134,7 +134,7 @@ _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
 }
 
 
-def _named(module: str, name: str) -> Any:
+def _loaded_class(module: str, name: str) -> Any:
     """A class of a module that is imported only now."""
     return getattr(import_module(module), name)
 
@@ -152,7 +152,7 @@ def _defaultdict(factory: str | None, *items: Any) -> Any:
 def _decimal(text: str) -> Any:
     if type(text) is not str or len(text) > _DECIMAL_DIGITS:
         raise NotCarried(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
-    value = _named("decimal", "Decimal")(text)
+    value = _loaded_class("decimal", "Decimal")(text)
     if value.is_finite() and abs(value.adjusted()) > _DECIMAL_DIGITS:
         raise NotCarried("a Decimal too large to compute with")
     return value
@@ -161,11 +161,11 @@ def _decimal(text: str) -> Any:
 def _fraction(numerator: str, denominator: str) -> Any:
     if max(len(numerator), len(denominator)) > _FRACTION_DIGITS:
         raise NotCarried(f"a Fraction of more than {_FRACTION_DIGITS} hexadecimal digits")
-    return _named("fractions", "Fraction")(int(numerator, 16), int(denominator, 16))
+    return _loaded_class("fractions", "Fraction")(int(numerator, 16), int(denominator, 16))
 
 
-def _instant(kind: str) -> Callable[[str, int], Any]:
-    return lambda text, fold: _named("datetime", kind).fromisoformat(text).replace(fold=fold)
+def _datetime_maker(kind: str) -> Callable[[str, int], Any]:
+    return lambda text, fold: _loaded_class("datetime", kind).fromisoformat(text).replace(fold=fold)
 
 
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
@@ -213,11 +213,11 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "fields": _fields,
     "Decimal": _decimal,
     "Fraction": _fraction,
-    "datetime": _instant("datetime"),
-    "date": lambda text: _named("datetime", "date").fromisoformat(text),
-    "time": _instant("time"),
-    "timedelta": lambda days, seconds, rest: _named("datetime", "timedelta")(days, seconds, rest),
-    "timezone": lambda offset: _named("datetime", "timezone")(offset),
+    "datetime": _datetime_maker("datetime"),
+    "date": lambda text: _loaded_class("datetime", "date").fromisoformat(text),
+    "time": _datetime_maker("time"),
+    "timedelta": lambda days, seconds, rest: _loaded_class("datetime", "timedelta")(days, seconds, rest),
+    "timezone": lambda offset: _loaded_class("datetime", "timezone")(offset),
     "array": _array,
     "plain": lambda value: value,
 }

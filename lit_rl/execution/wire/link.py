@@ -91,15 +91,15 @@ class RpcLink(ABC):
     def tree(self, value: Any) -> Any:
         """A value in its form between processes. Iterators stay: the other side may want few of endless items."""
         if isinstance(value, Iterator):
-            return self.encode_object(value)
-        return plain.to_tree(value, self.encode_object)
+            return self.to_ref(value)
+        return plain.to_tree(value, self.to_ref)
 
-    def encode_object(self, value: Any) -> list[Any]:
+    def to_ref(self, value: Any) -> list[Any]:
         """The number of an object, ours or the other side's own."""
         if isinstance(value, _NEVER_CROSS):
             raise CannotCross(f"a {type(value).__name__} cannot be given to another process")
         theirs = self._numbers.get(id(value))
-        return self.held.encode_object(value) if theirs is None else ["o", theirs, "object"]
+        return self.held.to_ref(value) if theirs is None else ["o", theirs, "object"]
 
     # --- receiving ---------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class RpcLink(ABC):
     def value(self, tree: Any) -> Any:
         """Decode a tree, with stand-ins for objects of the other side."""
         try:
-            return plain.from_tree(tree, self.decode_object)
+            return plain.from_tree(tree, self.from_ref)
         except (ChannelClosed, BadMessage):
             raise
         except Exception as error:
@@ -191,7 +191,7 @@ class RpcLink(ABC):
 
     # --- stand-ins ---------------------------------------------------------------------------------------
 
-    def decode_object(self, tree: list[Any]) -> Any:
+    def from_ref(self, tree: list[Any]) -> Any:
         """The object with the number in a tree: ours, or a stand-in for the other side's."""
         number = tree[1]
         if type(number) is not int or number < 0:
@@ -216,7 +216,7 @@ class RpcLink(ABC):
     def _new_object(self, number: int, class_number: int) -> Any:
         if self.held.is_mine(class_number):
             raise BadMessage("an object of one side, of a class of the other")
-        kind = self.decode_object(["o", class_number])
+        kind = self.from_ref(["o", class_number])
         if not issubclass(kind, BaseException):
             return new_proxy(kind, self, number)
         error = kind.__new__(kind)
@@ -228,7 +228,7 @@ class RpcLink(ABC):
     def _new_class(
         self, number: int, name: str, bases: list[int], operations: list[str], methods: list[str], known: str
     ) -> type:
-        parents = tuple(self.decode_object(["o", base]) for base in bases)
+        parents = tuple(self.from_ref(["o", base]) for base in bases)
         if known != "-":
             return new_exception_class(self, str(name), parents, str(known))
         allowed = [operation for operation in operations if operation in self._operations]
@@ -253,14 +253,14 @@ class RpcLink(ABC):
         description = describe_exception(error)
         try:
             text = str(error)[:_MAX_TEXT_LENGTH]
-            tree = plain.to_tree(tuple(error.args), self.encode_object)
+            tree = plain.to_tree(tuple(error.args), self.to_ref)
             known = attributes_of(error)
         except BaseException:
             text, tree, known = description["message"], ["t"], {}
         description.update(args=tree, text=text)
         if known:
             description["attributes"] = self.tree(known)
-        description["number"], description["class"] = self.encode_object(error)[1], self.encode_object(type(error))[1]
+        description["number"], description["class"] = self.to_ref(error)[1], self.to_ref(type(error))[1]
         cause = error.__cause__
         if cause is not None and depth < _MAX_CAUSES:
             description["cause"] = self.describe_error(cause, depth + 1)
@@ -296,7 +296,7 @@ class RpcLink(ABC):
         return error
 
     def _new_error(self, description: dict[str, Any]) -> BaseException:
-        kind = self.decode_object(["o", description["class"]])
+        kind = self.from_ref(["o", description["class"]])
         args = tuple(self.value(description["args"]))
         text = str(description["text"])
         if not issubclass(kind, BaseException):

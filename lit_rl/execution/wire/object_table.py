@@ -48,11 +48,11 @@ class ObjectTable:
         """Return whether a number is of an object of this process."""
         return number & 1 == self._side
 
-    def encode_object(self, value: Any) -> list[Any]:
+    def to_ref(self, value: Any) -> list[Any]:
         """The form in which an object crosses."""
         number = self.number_of(value)
         self._sent.add(number)
-        return ["o", number, _text(type(value).__name__)]
+        return ["o", number, _name(type(value).__name__)]
 
     def was_sent(self, value: Any) -> bool:
         """Return whether an object itself was sent; a class may be known to the other side only as an object's."""
@@ -82,15 +82,7 @@ class ObjectTable:
         if not isinstance(value, type):
             return ["object", number, self.number_of(type(value))]
         bases = [self.number_of(base) for base in value.__bases__ if base is not object]
-        return [
-            "class",
-            number,
-            _text(value.__name__),
-            bases,
-            _operations(value),
-            _methods(value),
-            _importable_name(value),
-        ]
+        return ["class", number, _name(value.__name__), bases, _operations(value), _methods(value), _origin(value)]
 
 
 def _operations(kind: type) -> list[str]:
@@ -108,7 +100,7 @@ def is_plain_method(name: str) -> bool:
     return name == "__init__" or not name.startswith("__")
 
 
-def _importable_name(kind: type) -> str:
+def _origin(kind: type) -> str:
     """Return an exception's ``module:name`` if both sides can import it, else empty; ``-`` if it is no exception."""
     if not issubclass(kind, BaseException):
         return "-"
@@ -140,7 +132,7 @@ def known_exception(name: str) -> type[BaseException] | None:
     return found
 
 
-def _text(name: Any) -> str:
+def _name(name: Any) -> str:
     return str(name)[:_MAX_NAME_LENGTH]
 
 

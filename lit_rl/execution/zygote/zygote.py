@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
 from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, libc, unblock_signals
-from lit_rl.execution.confinement.limits import OPEN_FILES, is_shortage, need_descriptors, shortage_remedy
+from lit_rl.execution.confinement.limits import OPEN_FILES, is_shortage, need_descriptors, remedy
 from lit_rl.execution.confinement.profile import Confined, isolate
 from lit_rl.execution.confinement.seccomp import Filter
 from lit_rl.execution.grading.grader import grade, rehearse
@@ -165,7 +165,7 @@ class Zygote:
         In memory, the numbers of files count up from the first that was made, so that the next program could read there
         how many this one made. It gets another file system, with another zygote.
         """
-        _send_report(self.control, report + LAST)
+        _report(self.control, report + LAST)
         with contextlib.suppress(OSError):  # an unread order would reset the connection, and lose the report
             while self.control.recv(STOP.size):
                 pass
@@ -289,7 +289,7 @@ def _cpu_left(pids: list[int], cpu_seconds: float) -> float:
     return max(left, 0.01) if left > 0 else left
 
 
-def _send_report(control: _socket.socket, message: bytes) -> bool:
+def _report(control: _socket.socket, message: bytes) -> bool:
     """Send to the supervisor; return whether it still listens."""
     try:
         control.send(message)
@@ -314,17 +314,15 @@ def main() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         _restore_signal_handling()
-        _load(settings)
+        _preload_modules(settings)
         confined = isolate(settings, child.PROGRAM)
         _check_can_serve()
         fix_random(_SEED)  # the same for every program, so that verdicts can be repeated
     except OSError as error:
-        _send_report(
-            control, f"{'short' if is_shortage(error) else 'failed'}: {shortage_remedy(error)}"[:4000].encode()
-        )
+        _report(control, f"{'short' if is_shortage(error) else 'failed'}: {remedy(error)}"[:4000].encode())
         return
     except Exception as error:
-        _send_report(control, f"failed: {error}"[:4000].encode())
+        _report(control, f"failed: {error}"[:4000].encode())
         return
     moved = os.dup2(control.detach(), _ABOVE_JOBS, inheritable=False)
     zygote = Zygote(_socket.socket(fileno=moved), confined, settings)
@@ -335,7 +333,7 @@ def main() -> None:
     os.closerange(0, _ABOVE_JOBS)
     os.closerange(_ABOVE_JOBS + 2, 1 << 16)  # so that a child finds all that it has to close below OPEN_FILES
     try:
-        if _send_report(zygote.control, b"ready"):
+        if _report(zygote.control, b"ready"):
             zygote.serve()
     except Exception as error:  # by now 2 is a program's standard error
         os.write(errors, f"sandbox: zygote: {type(error).__name__}: {error}\n".encode())
@@ -363,7 +361,7 @@ def _check_can_serve() -> None:
     os.waitpid(pid, 0)
 
 
-def _load(settings: dict[str, Any]) -> None:
+def _preload_modules(settings: dict[str, Any]) -> None:
     """Import what programs often use, once, and set up what they expect of an interpreter."""
     os.environ.clear()
     os.environ.update(PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")

@@ -156,7 +156,7 @@ class TextCodec(Codec):
         self.template_arguments = template_arguments
         # Sentencepiece drops a space where a text begins. A completion continues a prompt, so it is decoded
         # after a token that is then cut off: indentation keeps its first space.
-        self._anchor = self._ids("a")
+        self._anchor = self._tokenize("a")
         self._anchor_bytes = len(token_byte_spans(tokenizer, self._anchor)[0].encode())
         self._frames: dict[tuple[str, ...], TurnFrame] = {}
         spelled = sorted(filter(None, special_tokens(tokenizer)), key=len, reverse=True)
@@ -177,9 +177,9 @@ class TextCodec(Codec):
         message spells out is text.
         """
         if isinstance(prompt, str):
-            return tuple(self._ids(prompt, begins=True))
+            return tuple(self._tokenize(prompt, begins=True))
         said: list[Message] = [{**message, "content": self.escape_text(message["content"])} for message in prompt]
-        return tuple(self._ids(render(self.tokenizer, said, self.template_arguments)))
+        return tuple(self._tokenize(render(self.tokenizer, said, self.template_arguments)))
 
     def escape_text(self, text: str) -> str:
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
@@ -196,10 +196,10 @@ class TextCodec(Codec):
         """
         written = _MARKED.sub(r"\1", text)
         for before in ("", "\n", "a"):
-            ids = self._ids(before + text)[len(self._ids(before)) if before else 0 :]
+            ids = self._tokenize(before + text)[len(self._tokenize(before)) if before else 0 :]
             if self.decode(ids, StopReason.LENGTH, ())[0] == written:
                 return tuple(ids)
-        return tuple(self._ids(text))
+        return tuple(self._tokenize(text))
 
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
         body = ids[:-1] if reason is StopReason.EOS else ids
@@ -236,23 +236,23 @@ class TextCodec(Codec):
         message = self.escape_text(message)
         if isinstance(problem.prompt, str):
             return self.encode_text(message)
-        frame = self._frame(problem)
+        frame = self._frame_of_message(problem)
         if not frame.end_token:
             return self.encode_text(frame.wrap(message))
         # Encoded with the end token before it: what follows a special token is split as in the whole conversation.
-        added = self._ids(frame.wrap(message))
+        added = self._tokenize(frame.wrap(message))
         closed = bool(ids) and ids[-1] == added[0]
         return tuple(added[1:] if closed else added)
 
     def require_extendable(self, problem: Problem) -> None:
         if not isinstance(problem.prompt, str):
-            self._frame(problem)
+            self._frame_of_message(problem)
 
     def truncate_middle(self, text: str, max_tokens: int) -> str:
-        ids = self._ids(self.escape_text(text))
+        ids = self._tokenize(self.escape_text(text))
         if len(ids) <= max_tokens:
             return text
-        kept = max_tokens - len(self._ids(_LEFT_OUT))
+        kept = max_tokens - len(self._tokenize(_LEFT_OUT))
         raw, spans = token_byte_spans(self.tokenizer, ids)
         whole = raw.encode()
         while kept >= 0:
@@ -260,13 +260,13 @@ class TextCodec(Codec):
             begin = whole[: spans[head - 1][1] if head else 0].decode(errors="ignore")
             end = whole[spans[-tail][0] if tail else len(whole) :].decode(errors="ignore")
             shorter = begin + _LEFT_OUT + end
-            excess = len(self._ids(self.escape_text(shorter))) - max_tokens
+            excess = len(self._tokenize(self.escape_text(shorter))) - max_tokens
             if excess <= 0:
                 return shorter
             kept -= excess  # tokens at the borders may be split differently
-        raise ArgumentError("max_message_tokens", f"at least {2 * len(self._ids(_LEFT_OUT))}", str(max_tokens))
+        raise ArgumentError("max_message_tokens", f"at least {2 * len(self._tokenize(_LEFT_OUT))}", str(max_tokens))
 
-    def _frame(self, problem: Problem) -> TurnFrame:
+    def _frame_of_message(self, problem: Problem) -> TurnFrame:
         """Return the template's text around a message, found once for each way in which conversations begin."""
         self._require_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
@@ -282,7 +282,7 @@ class TextCodec(Codec):
                 "use the task's completion form or a chat model"
             )
 
-    def _ids(self, text: str, begins: bool = False) -> list[int]:
+    def _tokenize(self, text: str, begins: bool = False) -> list[int]:
         """Ids of a text in which special tokens count, but for those that :meth:`escape_text` marked."""
         first, *others = _MARKED.split(text)
         ids: list[int] = list(self.tokenizer(first, add_special_tokens=begins)["input_ids"])

@@ -88,10 +88,10 @@ def one_line_load_errors(kind: str, source: str, key: str) -> Iterator[None]:
     except Exception as error:
         if "out of memory" in str(error):
             raise
-        raise UsageError(_failure(kind, source, key, error)) from error
+        raise UsageError(_load_failure(kind, source, key, error)) from error
 
 
-def _failure(kind: str, source: str, key: str, error: Exception) -> str:
+def _load_failure(kind: str, source: str, key: str, error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     plainly = next((text for words, text in _PLAINLY.items() if words in str(error)), None)
     said = plainly or (lines[0][:200].rstrip(".") if lines else type(error).__name__)

@@ -37,7 +37,7 @@ def commonest_failure(last: LastRollout, settings: RunSettings) -> tuple[str, st
     verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
     alike = [judgement for judgement in rollout.judgements if judgement.outcome.verdict is verdict]
-    return f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, rollout, settings)
+    return f"{count / rows:.0%} end as {verdict}", _advice_for_verdict(verdict, alike, rollout, settings)
 
 
 def causes_of_truncation(last: LastRollout, settings: RunSettings) -> str:
@@ -56,7 +56,7 @@ def causes_of_truncation(last: LastRollout, settings: RunSettings) -> str:
     return f"likely {limit}, or {endless}"
 
 
-def _advice(verdict: Verdict, alike: Sequence[Judgement], rollout: Rollout, settings: RunSettings) -> str:
+def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: Rollout, settings: RunSettings) -> str:
     show, check_data = f"`{settings.show}`", f"`{settings.check_data}`"
     if verdict is Verdict.NO_PROGRAM:
         return (

@@ -145,8 +145,8 @@ class MetricHistory:
 
     def add(self, rollout: int, metrics: Mapping[str, float]) -> None:
         """Add the metrics of a rollout."""
-        if self.has_enough_rollouts:
-            levels = {name: level for name in self.latest if (level := self.level(name)) is not None}
+        if self.is_ready:
+            levels = {name: level for name in self.latest if (level := self.mean_with_error(name)) is not None}
             self.first = levels | self.first
             self.best |= {name: max(level, self.best.get(name, level)) for name, level in levels.items()}
         self.rollout = rollout
@@ -163,7 +163,7 @@ class MetricHistory:
         self.validations.append((self.rollout, dict(measured)))
 
     @property
-    def has_enough_rollouts(self) -> bool:
+    def is_ready(self) -> bool:
         """True if there were enough rollouts to judge by."""
         return len(self.recent) == self.patience
 
@@ -171,7 +171,7 @@ class MetricHistory:
         """A metric in those of the last rollouts that logged it."""
         return [metrics[name] for metrics in self.recent if name in metrics]
 
-    def level(self, name: str) -> MeanWithError | None:
+    def mean_with_error(self, name: str) -> MeanWithError | None:
         """Mean and standard error over those of the last rollouts that logged it; ``None`` if none did."""
         values = self.values(name)
         if not values:
@@ -182,7 +182,7 @@ class MetricHistory:
 
     def mean(self, name: str) -> float:
         """Mean over those of the last rollouts that logged it; 0 if none did."""
-        level = self.level(name)
+        level = self.mean_with_error(name)
         return 0.0 if level is None else level.mean
 
     @property
@@ -211,7 +211,7 @@ class MetricHistory:
         return not lucky and peak.get(REWARD, 0.0) - self.lowest_reward > 3 * error
 
     @property
-    def num_rollouts_without_reward(self) -> int:
+    def num_unrewarded(self) -> int:
         """Number of the last rollouts in a row that earned next to nothing, if an earlier one did earn something."""
         nothing = self.lowest_reward + 0.05 * (self.peak[1].get(REWARD, 0.0) - self.lowest_reward)
         rewards = reversed(self.values(REWARD))

@@ -205,7 +205,7 @@ def still_weights(metrics: MetricHistory, last: LastRollout, settings: RunSettin
 
 def reward_hacking(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The reward rises while fewer problems are solved, in training or in validation."""
-    passed, earned = metrics.level(PASSED), metrics.level(REWARD)
+    passed, earned = metrics.mean_with_error(PASSED), metrics.mean_with_error(REWARD)
     if earned is None:
         return ""
     measured, first, reward = "", metrics.first.get(PASSED), metrics.first.get(REWARD)
@@ -266,7 +266,7 @@ def exploding_kl(metrics: MetricHistory, last: LastRollout, settings: RunSetting
 
 def useless_critic(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """After 30 rollouts the critic predicts returns no better than their mean would."""
-    explained = metrics.level("critic/explained_variance")
+    explained = metrics.mean_with_error("critic/explained_variance")
     if explained is None or explained.mean > 0 or metrics.rollout <= 30 or metrics.is_solved:
         return ""
     return format_diagnosis(
@@ -279,7 +279,7 @@ def useless_critic(metrics: MetricHistory, last: LastRollout, settings: RunSetti
 
 def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The reward has fallen to nothing, or has lost more than half of the way from the floor to its best mean."""
-    now, lost = metrics.level(REWARD), metrics.num_rollouts_without_reward
+    now, lost = metrics.mean_with_error(REWARD), metrics.num_unrewarded
     if now is None or not metrics.has_earned:
         return ""
     known = (metrics.best.get(REWARD, now), metrics.first_reward)
@@ -301,13 +301,7 @@ def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -
 def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The entropy is below a tenth of what it was, most groups have equal rewards, and the task is not solved."""
     first, entropy, trained = metrics.first.get(_ENTROPY), metrics.latest.get(_ENTROPY), "update/trained_fraction"
-    if (
-        first is None
-        or entropy is None
-        or entropy >= 0.1 * first.mean
-        or metrics.num_rollouts_without_reward
-        or metrics.is_solved
-    ):
+    if first is None or entropy is None or entropy >= 0.1 * first.mean or metrics.num_unrewarded or metrics.is_solved:
         return ""
     passes = max(metrics.mean(PASSED), metrics.recent[-1].get(PASSED, 0.0)) >= 0.9
     untrained = metrics.highest.get(trained, 1.0) == 0  # then it differs by noise alone
@@ -328,10 +322,8 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
     """Rewards are equal in nearly all groups, or in all rows, and the task was not learned."""
     means, spreads = metrics.values(REWARD), metrics.values("reward/std")
     all_equal = bool(means) and max([max(means) - min(means), *spreads]) <= 1e-6
-    flat, teacher_mask = metrics.mean(_FLAT), "teacher/gap" in metrics.latest  # a teacher needs no rewards
-    if metrics.is_solved or not (
-        all_equal or (flat > 0.95 and not teacher_mask and not metrics.num_rollouts_without_reward)
-    ):
+    flat, has_teacher = metrics.mean(_FLAT), "teacher/gap" in metrics.latest  # a teacher needs no rewards
+    if metrics.is_solved or not (all_equal or (flat > 0.95 and not has_teacher and not metrics.num_unrewarded)):
         return ""
     reward, passed = metrics.mean(REWARD), metrics.mean(PASSED)
     measured = f"{flat:.0%} of the groups have equal rewards, so nothing is learned"
@@ -366,12 +358,12 @@ def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSetti
     """Fewer and fewer completions have a program in them."""
     kinds = {"completion/format_rate": "with a program in a fenced block", "completion/program_rate": "with a program"}
     for name, kind in kinds.items():
-        best, share = metrics.best.get(name, MeanWithError(0.0)).mean, metrics.level(name)
-        if share is None or best - share.mean <= 0.2 or metrics.num_rollouts_without_reward:
+        best, share = metrics.best.get(name, MeanWithError(0.0)).mean, metrics.mean_with_error(name)
+        if share is None or best - share.mean <= 0.2 or metrics.num_unrewarded:
             continue
         measured = f"completions {kind} fell from {best:.0%} to {share.mean:.0%}"
         cause = settings.smaller_rate_hint(metrics.learning_rate)
-        reward, now = metrics.first.get(REWARD), metrics.level(REWARD)
+        reward, now = metrics.first.get(REWARD), metrics.mean_with_error(REWARD)
         if reward is not None and now is not None and now.exceeds(reward):
             measured += f" while the reward rose to {now.mean:.3g}"
             cause = ("a term that pays for answers without one", settings.show)
@@ -383,7 +375,7 @@ def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSetti
 def truncated(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """More than half of the completions are cut by the token limit, or a stop string cuts many programs that fail."""
     share, cut, failed = metrics.mean(_TRUNCATED), metrics.mean(CUT), 1 - metrics.mean(PASSED)
-    if metrics.num_rollouts_without_reward:
+    if metrics.num_unrewarded:
         return ""
     if share > 0.5:
         return (

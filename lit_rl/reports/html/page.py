@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, line_chart, stacked_areas
-from lit_rl.reports.improvement import learning_verdict, validation_changes, with_interval
+from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, chart, stacked_areas
+from lit_rl.reports.improvement import format_with_interval, learning_verdict, validation_changes
 from lit_rl.reports.runs import Run, groups_of
 from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
 from lit_rl.run_files.row_text import KINDS, describe_outcome, stop_text, token_values
@@ -91,13 +91,13 @@ def render_page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> st
                     "name": run.name,
                     "recorded": run.num_recorded,
                     "judged": run.name in shares,
-                    "rollouts": [_rollout(one) for one in run.shown],
+                    "rollouts": [_rollout_data(one) for one in run.shown],
                 }
                 for run in runs
                 if run.shown
             ],
         },
-        **_curves(runs, metrics),
+        **_curve_panels(runs, metrics),
     )
 
 
@@ -129,13 +129,13 @@ def _validation_table(run: Run) -> list[tuple[str, ...]]:
             passed = "" if tasks is None or measure != "pass@1" else f"{last * tasks:.4g} of {tasks:.0f}"
             at_best = f"{best[1]:.3f} ({run.clock} {best[0]})"
             count = tasks if measure == "pass@1" else None
-            ends = (with_interval(value, count) for value in (first, last))
+            ends = (format_with_interval(value, count) for value in (first, last))
             numbers = (next(ends), at_best, next(ends), passed, "" if tokens is None else f"{tokens:.1f}")
         rows.append((*what, sampling, measure, length, *numbers))
     return rows
 
 
-def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
+def _curve_panels(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
     """Panels of the overview, of the terms of the reward, and of all other numbers."""
     groups = groups_of(runs)
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(groups)}
@@ -154,9 +154,7 @@ def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any
 
     def panel(name: str) -> Panel:
         found = {label: [run.curves[name] for run in alike if name in run.curves] for label, alike in groups.items()}
-        return line_chart(
-            name, [Line(label, colours[label], curves) for label, curves in found.items() if curves], clock
-        )
+        return chart(name, [Line(label, colours[label], curves) for label, curves in found.items() if curves], clock)
 
     return {
         "colours": colours,
@@ -178,20 +176,20 @@ def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
 # -- rollouts -------------------------------------------------------------------------------------------------
 
 
-def _rollout(rollout: RecordedRollout) -> dict[str, Any]:
+def _rollout_data(rollout: RecordedRollout) -> dict[str, Any]:
     groups = [rollout.group(number) for number in sorted({row.group for row in rollout.rows})]
     return {
         "number": rollout.number,
         "rows": rollout.num_rows,
         "seconds": dict(rollout.seconds),
         "groups": [
-            {"task": rows[0].task_id, "prompt": rows[0].prompt_text, "rows": [_row(row) for row in rows]}
+            {"task": rows[0].task_id, "prompt": rows[0].prompt_text, "rows": [_row_data(row) for row in rows]}
             for rows in groups
         ],
     }
 
 
-def _row(row: RecordedRow) -> dict[str, Any]:
+def _row_data(row: RecordedRow) -> dict[str, Any]:
     values = {kind: token_values(row, kind) for kind in KINDS}
     return {
         "row": row.row,
@@ -203,7 +201,7 @@ def _row(row: RecordedRow) -> dict[str, Any]:
         "turns": [
             {
                 "start": turn.start,
-                "pieces": turn.pieces() or [turn.text],
+                "pieces": turn.token_texts() or [turn.text],
                 "message": turn.message,
                 "verdict": str(turn.outcome["verdict"]),
                 "stop": turn.stop_reason,
@@ -216,13 +214,11 @@ def _row(row: RecordedRow) -> dict[str, Any]:
             if row.failing and start < row.failing[1] and end > row.failing[0]
         ],
         "values": {
-            kind: [_format_value(found.get(i)) for i in range(max(found) + 1)]
-            for kind, found in values.items()
-            if found
+            kind: [_text(found.get(i)) for i in range(max(found) + 1)] for kind, found in values.items() if found
         },
     }
 
 
-def _format_value(value: float | None) -> float | None:
+def _text(value: float | None) -> float | None:
     """A value with as many digits as are recorded."""
     return None if value is None else float(f"{value:.4g}")

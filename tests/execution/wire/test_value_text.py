@@ -12,7 +12,7 @@ import time
 import pytest
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, call_text, lines_of, shortened, value_text
+from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, call_text, lines_of, shorten_text, value_text
 
 Point = collections.namedtuple("Point", ["x", "y"])
 
@@ -61,7 +61,7 @@ def test_what_is_long_is_cut():
     assert text.startswith("'aaa") and text.endswith("b'") and " ... " in text and len(text) <= MAX_SHOWN_LENGTH
     text = value_text([1] * 300)
     assert text.startswith("[1, 1") and text.endswith("1, 1]") and len(text) == MAX_SHOWN_LENGTH
-    assert shortened("x" * 501) != "x" * 501 == shortened("x" * 501, 501)
+    assert shorten_text("x" * 501) != "x" * 501 == shorten_text("x" * 501, 501)
     assert lines_of("a\n  b\n  c\nd", 2, 3) == "b\n  c"
     assert call_text("f", [1, "a"], {"key": [2]}) == "f(1, 'a', key=[2])"
     assert len(call_text("f", ["x" * 10**6] * 10**6, {})) == MAX_SHOWN_LENGTH

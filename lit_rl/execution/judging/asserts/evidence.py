@@ -51,17 +51,17 @@ class Evidence(ast.NodeTransformer):
         if _is_runner(node):
             return ast.copy_location(ast.Pass(), node)
         _expect_stopped(node.value)
-        return [node, self._note(node)] if _asserts(node) else node
+        return [node, self._note(node)] if _can_assert(node) else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         """``if not right: raise ...``, ``if a != b: assert near(a, b)``: getting past it counts as a check."""
-        raises = _raises([*node.body, *node.orelse]) or (_is_negated_comparison(node.test) and can_fail(node))
+        raises = _always_raises([*node.body, *node.orelse]) or (_is_negated_comparison(node.test) and can_fail(node))
         self._guard(node)
         return [node, self._note(node)] if raises else [node]
 
     def visit_Try(self, node: ast.Try) -> list[ast.stmt]:
         """``try: f() ... except ValueError: pass ... else: raise``."""
-        raises = _raises([*node.body, *node.orelse])
+        raises = _always_raises([*node.body, *node.orelse])
         self._guard(node)
         return [node, self._note(node)] if raises else [node]
 
@@ -70,7 +70,7 @@ class Evidence(ast.NodeTransformer):
         for item in node.items:
             _expect_stopped(item.context_expr)
         expects = any(called_name(item.context_expr) in _EXPECTING for item in node.items)
-        if expects or _raises(node.body):
+        if expects or _always_raises(node.body):
             self._guard(node)
         else:
             node.body = self._block(node.body)
@@ -113,10 +113,10 @@ class Evidence(ast.NodeTransformer):
         return step
 
 
-def can_fail(tree: ast.AST, passive: frozenset[str] = frozenset()) -> bool:
+def can_fail(tree: ast.AST, mute: frozenset[str] = frozenset()) -> bool:
     """Return whether a test has an assert, or anything else that fails it when something is wrong."""
     for node in statements(tree):
-        asserts = isinstance(node, ast.Expr) and _asserts(node) and called_name(node.value) not in passive
+        asserts = isinstance(node, ast.Expr) and _can_assert(node) and called_name(node.value) not in mute
         if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not truth_of(node.test)):
             return True
         if isinstance(node, ast.With) and any(called_name(item.context_expr) in _EXPECTING for item in node.items):
@@ -124,7 +124,7 @@ def can_fail(tree: ast.AST, passive: frozenset[str] = frozenset()) -> bool:
     return False
 
 
-def _asserts(node: ast.Expr) -> bool:
+def _can_assert(node: ast.Expr) -> bool:
     """Return whether a statement calls an ``assert...`` function that may fail, judged by its arguments."""
     called = called_name(node.value)
     first, *more = node.value.args if isinstance(node.value, ast.Call) and node.value.args else [None]
@@ -263,11 +263,11 @@ def _is_negated_comparison(test: ast.expr) -> bool:
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
-def _raises(body: list[ast.stmt]) -> bool:
+def _always_raises(body: list[ast.stmt]) -> bool:
     for statement in body:
         never = isinstance(statement, ast.Assert) and truth_of(statement.test) is False
         failing = isinstance(statement, ast.Expr) and called_name(statement.value) in ("fail", "exit")
-        inner = isinstance(statement, ast.If) and _raises([*statement.body, *statement.orelse])
+        inner = isinstance(statement, ast.If) and _always_raises([*statement.body, *statement.orelse])
         if never or failing or inner or isinstance(statement, ast.Raise):
             return True
     return False

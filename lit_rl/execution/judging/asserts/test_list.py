@@ -82,21 +82,21 @@ class TestList:
 
     def _bodies(self) -> Iterator[tuple[Body, int]]:
         """Every body of which each statement may be a test, and how often it runs."""
-        yield from self._within(self._tree.body, 1)
+        yield from self._guard_body(self._tree.body, 1)
         for name, function in self._listed.items():
             marks = [mark.args[1] for mark in function.decorator_list if isinstance(mark, ast.Call)]
             times = max(1, self._times[name]) * math.prod(self._length(cases) or 1 for cases in marks)
-            yield from self._within(function.body, times)
+            yield from self._guard_body(function.body, times)
 
-    def _within(self, body: Body, times: int) -> Iterator[tuple[Body, int]]:
+    def _guard_body(self, body: Body, times: int) -> Iterator[tuple[Body, int]]:
         yield body, times
         for statement in body:
             if _is_main(statement):
-                yield from self._within(statement.body, times)
-            elif (rounds := self._rounds(statement)) is not None and isinstance(statement, ast.For):
-                yield from self._within(statement.body, times * rounds)
+                yield from self._guard_body(statement.body, times)
+            elif (rounds := self._num_rounds(statement)) is not None and isinstance(statement, ast.For):
+                yield from self._guard_body(statement.body, times * rounds)
 
-    def _rounds(self, statement: ast.stmt) -> int | None:
+    def _num_rounds(self, statement: ast.stmt) -> int | None:
         """Rounds of a loop that always makes all of them, if its length is written out."""
         if not isinstance(statement, ast.For) or statement.orelse:
             return None
@@ -104,7 +104,7 @@ class TestList:
         return None if leaves else self._length(statement.iter)
 
     def _is_test(self, statement: ast.stmt, note: ast.stmt | None) -> bool:
-        if isinstance(statement, _DEFINITIONS) or _is_main(statement) or self._rounds(statement) is not None:
+        if isinstance(statement, _DEFINITIONS) or _is_main(statement) or self._num_rounds(statement) is not None:
             return False
         called = called_name(statement.value) if isinstance(statement, ast.Expr) else ""
         return called not in self._listed and (note is not None or called in self._helpers or _holds_note(statement))
