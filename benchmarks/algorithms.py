@@ -35,12 +35,12 @@ import lightning.pytorch as pl
 import torch
 from bare_trainer import bare_trainer
 
-from lit_rl.advantages import BatchMean
 from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, PreferencePairs
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox
-from lit_rl.losses import Clipped
+from lit_rl.math.advantages import BatchMean
+from lit_rl.math.losses import Clipped
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import (
     DPO,
@@ -48,15 +48,15 @@ from lit_rl.modules import (
     PPO,
     REINFORCE,
     SFT,
-    CriticUpdate,
-    Evaluate,
+    CriticConfig,
+    EvaluationConfig,
     Objective,
     Optimization,
     PolicyModule,
-    Update,
+    UpdateConfig,
 )
 from lit_rl.rewards import RewardTerm, TestsReward
-from lit_rl.rewards.places import Credit
+from lit_rl.rewards.token_credit import Credit
 from lit_rl.types import Sampling
 
 TOKENIZER = "package:lit_rl.data/basics/tokenizer"
@@ -192,7 +192,7 @@ def rollout_module(
     shared: dict[str, Any] = {
         "sampling": Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         "rewards": [TestsReward()],
-        "update": Update(optimizer=adamw(4e-4), lr_scheduler=falling(rollouts), **update),
+        "update": UpdateConfig(optimizer=adamw(4e-4), lr_scheduler=falling(rollouts), **update),
         "max_rollouts": rollouts,
         "sandbox": Sandbox,
         "seed": seed,
@@ -210,7 +210,7 @@ def rollout_module(
         policy,
         critic=SeparateCritic(),
         credit=PPO_CREDIT[name],
-        critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=5),
+        critic_update=CriticConfig(learning_rate=1e-3, warmup_rollouts=5),
         **shared,
     )
 
@@ -218,7 +218,7 @@ def rollout_module(
 def make_pairs(path: Path, start: str, data: Basics, rewards: list[RewardTerm], problems: int, **options: Any) -> float:
     """Write pairs from eight completions of each problem; ``options`` are the writer's. Returns CPU seconds."""
     sampling = Sampling(num_samples=8, max_tokens=options.pop("max_tokens"))
-    evaluation = Evaluate(predict=sampling)
+    evaluation = EvaluationConfig(predict=sampling)
     module = DPO(CausalLM(start), rewards=rewards, sandbox=Sandbox, seed=data.seed, evaluate=evaluation)
     data.max_train_problems = problems
     started = time.process_time()
@@ -231,7 +231,7 @@ def measure(module: PolicyModule, seed: int, folder: Path) -> Numbers:
     policy: Any = module.policy
     folder = folder / "done"
     policy.save_pretrained(folder)
-    fresh = SFT(CausalLM(str(folder)), sandbox=Sandbox, seed=seed, evaluate=Evaluate(sampling=SAMPLED))
+    fresh = SFT(CausalLM(str(folder)), sandbox=Sandbox, seed=seed, evaluate=EvaluationConfig(sampling=SAMPLED))
     metrics = trainer(folder, [ExecutionEvaluation()], every=1).validate(fresh, task(seed), verbose=False)[0]
     found: Numbers = {name: float(metrics[f"val/{name}/pass@1"]) for name in SAMPLED}
     return found | {"length": float(metrics["val/greedy/completion/length"])}
@@ -257,7 +257,7 @@ def run(name: str, precision: str, seed: int, folder: Path, options: argparse.Na
             sandbox=Sandbox,
             seed=seed,
             update=Optimization(optimizer=adamw(options.dpo_lr), lr_scheduler=falling(options.dpo_updates)),
-            evaluate=Evaluate(sampling={"greedy": SAMPLED["greedy"]}),
+            evaluate=EvaluationConfig(sampling={"greedy": SAMPLED["greedy"]}),
         )
         data: TaskDataModule = PreferencePairs(str(pairs), batch_size=32, seed=seed, validation_tasks=[task(seed)])
         trainer(folder, [*callbacks, watch], every=50, precision=of_trainer).fit(module, data)

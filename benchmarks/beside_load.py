@@ -34,7 +34,7 @@ while os.getppid() == parent:
     for _ in range(10**6):
         pass
 """
-MOST_OTHERS = 0.2
+MAX_OTHERS = 0.2
 """Cores that others may keep busy on a machine that is called idle."""
 
 
@@ -133,7 +133,7 @@ def report(table: dict[str, list[Used]], busy: int) -> None:
     if len(middle) < 2:
         return
     idle, beside = middle["idle"], middle["beside"]
-    if idle.others > MOST_OTHERS:
+    if idle.others > MAX_OTHERS:
         print("others were busy in what is called idle: wall seconds say little, CPU seconds count")
     fair = idle.wall * max(1.0, (idle.cpu / idle.wall + busy) / (os.cpu_count() or 1))
     print(f"CPU beside / idle: {beside.cpu / idle.cpu:.2f}")

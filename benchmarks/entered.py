@@ -20,7 +20,7 @@ import lightning.pytorch as pl
 import torch
 
 import lit_rl
-from lit_rl import GRPO, Basics, CausalLM, Sampling, Sandbox, TestsReward, Trainer, Update
+from lit_rl import GRPO, Basics, CausalLM, Sampling, Sandbox, TestsReward, Trainer, UpdateConfig
 
 HOME = str(Path(lit_rl.__file__).parent)
 TINY = {
@@ -64,7 +64,7 @@ def main() -> None:
         [TestsReward()],
         sandbox=partial(Sandbox, num_workers=1),
         sampling=Sampling(num_samples=4, max_tokens=16),
-        update=Update(optimizer=partial(torch.optim.AdamW, lr=1e-3)),
+        update=UpdateConfig(optimizer=partial(torch.optim.AdamW, lr=1e-3)),
         max_rollouts=2,
     )
     trainer = Trainer(accelerator="cpu", logger=False, callbacks=[entered], limit_val_batches=0)

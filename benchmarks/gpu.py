@@ -77,11 +77,11 @@ def run_part(given: argparse.Namespace) -> None:
     from on_gpu.sampling import sampling_part
     from on_gpu.update import update_part
 
-    from lit_rl.trainer import quiet
+    from lit_rl.trainer import silence_lightning
 
     limit = PARTS[given.part] * given.patience - 3
     faulthandler.dump_traceback_later(limit, exit=True)  # says where a part was when its time was over
-    quiet()
+    silence_lightning()
     given.device = torch.device(given.device)
     parts: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
         "device": device_part,

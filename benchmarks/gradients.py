@@ -22,12 +22,12 @@ from on_gpu.measuring import as_markdown
 from on_gpu.ratios import distances, read
 from torch import Tensor
 
-from lit_rl import Basics, CausalLM, Sampling, Sandbox, Update
+from lit_rl import Basics, CausalLM, Sampling, Sandbox, UpdateConfig
 from lit_rl.engines import InProcess
-from lit_rl.functional import kl_estimate, kl_penalised_rewards
+from lit_rl.math import kl_estimate, kl_penalised_rewards
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.minibatches import all_microbatches, deal, microbatches_of
-from lit_rl.rollout import write_rows
+from lit_rl.modules.minibatches import all_microbatches, make_minibatches, microbatches_of
+from lit_rl.rollout import sample_rows
 
 
 def of_logits(logits: Tensor, objective: Callable[[Tensor], Tensor]) -> Tensor:
@@ -88,10 +88,10 @@ def first_ratios(model: str, dtype: str) -> list[dict[str, object]]:
     problems = Basics(form="instruct", num_train_problems=64).problems("train")[:4]
     with torch.no_grad(), Sandbox(num_workers=1) as sandbox:
         sampling = Sampling(num_samples=8, max_tokens=64)
-        rows = write_rows(policy, InProcess(), sandbox, problems, sampling, StreamKey(0, "ratio", 0)).completions()
+        rows = sample_rows(policy, InProcess(), sandbox, problems, sampling, StreamKey(0, "ratio", 0)).completions()
     count, shares = len(rows), policy.shares_prompts
-    update = Update(minibatches=4, microbatch_size=16)
-    dealt = all_microbatches(deal(rows, torch.ones(count, dtype=torch.bool), update, shares, seed=0))
+    update = UpdateConfig(minibatches=4, microbatch_size=16)
+    dealt = all_microbatches(make_minibatches(rows, torch.ones(count, dtype=torch.bool), update, shares, seed=0))
     whole = microbatches_of(rows, torch.arange(count), 16, None, shares)
     learned = read(policy, rows, dealt, with_gradient=True)
     table = []

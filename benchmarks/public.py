@@ -28,12 +28,24 @@ import torch
 from bare_trainer import bare_trainer
 from on_gpu.measuring import as_markdown
 
-from lit_rl import GRPO, SFT, CausalLM, LoRA, Objective, Optimization, Sampling, Sandbox, TestsReward, Update, evaluate
+from lit_rl import (
+    GRPO,
+    SFT,
+    CausalLM,
+    LoRA,
+    Objective,
+    Optimization,
+    Sampling,
+    Sandbox,
+    TestsReward,
+    UpdateConfig,
+    evaluate,
+)
 from lit_rl.callbacks import Checkpointing
 from lit_rl.data import MBPP, HumanEval, MBPPPlus
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.losses import Clipped
-from lit_rl.models.loading.checkpoints import write_model
+from lit_rl.math.losses import Clipped
+from lit_rl.models.loading.export import write_model
 from lit_rl.rewards import LintReward
 from lit_rl.types import Problem
 
@@ -120,7 +132,7 @@ def fit(
     )
     trainer.fit(module, data, ckpt_path=saving.prepare(trainer))
     if saving.exit_status:
-        raise SystemExit(saving.how_to_go_on())
+        raise SystemExit(saving.resume_hint())
     write_model(module.policy, folder / "model", merge=False, overwrite=True)
     return spent.spent
 
@@ -157,7 +169,7 @@ def grpo(given: argparse.Namespace, folder: Path) -> Cell:
         sampling=Sampling(num_samples=SAMPLES, max_tokens=MAX_TOKENS),
         decouple_terms=with_lint,
         objective=Objective(loss=Clipped(clip_high=0.28), kl_coef=KL),
-        update=Update(
+        update=UpdateConfig(
             optimizer=partial(torch.optim.AdamW, lr=RATE, betas=(0.9, 0.95), weight_decay=0.0),
             minibatches=4,
             microbatch_size=given.microbatch,

@@ -30,7 +30,7 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.cli.main import Cli
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
-from lit_rl.models.loading.checkpoints import write_model
+from lit_rl.models.loading.export import write_model
 
 IMITATION = "configs/real/sft_lora.yaml"
 START = Path("runs/real/sft_lora/model")
@@ -132,7 +132,7 @@ def on(cli: Cli, sandbox: Sandbox) -> Measured:
         cli.datamodule.problems("validation"),
         sampling=cli.model.evaluate.sampling["greedy"],
         sandbox=sandbox,
-        engine=cli.model.sampler.engine,
+        engine=cli.model.collector.engine,
         batch_size=cli.datamodule.validation_batch_size,
     )
     judgements = [judgement for rollout in evaluation.rollouts for judgement in rollout.judgements]

@@ -34,7 +34,7 @@ from sandbox_garbage import HONEST, garbage_program
 
 from lit_rl.execution import AssertTests, CallTests, Outcome, Sandbox, StdioTests, Verdict
 
-MOST_MEGABYTES = 300
+MAX_MEGABYTES = 300
 Item = tuple[str, Any, Verdict | None]
 """A program, its check and its verdict; ``None``: any but a pass."""
 
@@ -214,7 +214,7 @@ def run(
     minutes: float,
     num_workers: int = 2,
     tier: int | None = None,
-    most_rounds: int | None = None,
+    max_rounds: int | None = None,
     kill_seconds: float = 0.5,
 ) -> Found:
     """Judge rounds until the time is up."""
@@ -228,7 +228,7 @@ def run(
         with Sandbox(num_workers, 256 << 20, 4 << 20, tier=tier, temporary_folder=folder) as sandbox:
             if work == "kills":
                 killer.start()
-            while time.monotonic() - began < 60 * minutes and found.rounds != most_rounds:
+            while time.monotonic() - began < 60 * minutes and found.rounds != max_rounds:
                 rng = random.Random(f"{seed}/{found.rounds}")
                 at = {"seed": seed, "round": found.rounds}
                 if work == "garbage":
@@ -254,7 +254,7 @@ def run(
         after = state(folder, supervisors)
     found.killed = killer.killed
     found.faults += [{"fault": f"{k}: {before[k]} before, {after[k]} after"} for k in after if after[k] != before[k]]
-    if found.peak > MOST_MEGABYTES:
+    if found.peak > MAX_MEGABYTES:
         found.faults.append({"fault": f"a supervisor took {found.peak} MB"})
     if third := len(points) // 3:
         for index, (name, slack) in enumerate((("KiB", 4096), ("descriptors", 2))):

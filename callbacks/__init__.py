@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 
 if __name__ != "lit_rl.callbacks":
     raise ImportError(f"import lit_rl.callbacks, not {__name__}: one file under two names makes two classes")
@@ -19,4 +19,4 @@ if TYPE_CHECKING:
     from lit_rl.callbacks.stage_scores import StageScores as StageScores
     from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout as TensorBoardLayout
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -22,14 +22,13 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
-from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution import SandboxError
-from lit_rl.models.loading.sources import ADAPTER_CONFIG
-from lit_rl.reports.run_files.settings import changes_on_resume, settings_of
+from lit_rl.run_files.settings import changes_on_resume, settings_of
 from lit_rl.signature_check import PositiveFloat, PositiveInt, TypedArguments
+from lit_rl.training.checkpoints import RunFolder, holds_model, remove_path
+from lit_rl.training.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.training.ranks import gather_over_ranks
 
 
@@ -71,7 +70,7 @@ class Checkpointing(Checkpoint, TypedArguments):
     ) -> None:
         self._run: RunFolder | None = None
         if folder is not None:
-            self.keep_in(folder)
+            self.set_folder(folder)
         self.every_n_rollouts, self.every_minutes, self.monitor = every_n_rollouts, every_minutes, monitor
         self.mode, self.keep, self.resume = mode, keep, resume
         self.best_value: float | None = None
@@ -95,12 +94,12 @@ class Checkpointing(Checkpoint, TypedArguments):
             raise UsageError("Checkpointing has no folder: give it one, or give the trainer or command line run_dir")
         return self._run
 
-    def keep_in(self, folder: str) -> None:
+    def set_folder(self, folder: str) -> None:
         """Set the run's folder, unless it was given."""
         if self._run is not None:
             return
         self._run = RunFolder(folder)
-        if any((self._run.path / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
+        if holds_model(self._run.path):
             raise ArgumentError("Checkpointing.folder", "a folder of the run's own", f"{folder}, which holds a model")
 
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
@@ -114,7 +113,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         newest = self.run.newest_whole()
         self._start = "" if newest is None else newest.name
         if trainer.is_global_zero:
-            self.run.tidy()
+            self.run.remove_incomplete()
         if newest is not None and not self.resume:
             raise FileExistsError(
                 f"{self.run.path} holds checkpoints (the newest is {newest.name}) and resume is off: "
@@ -261,10 +260,10 @@ class Checkpointing(Checkpoint, TypedArguments):
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # or the real run would resume from it
             return True
         count = pl_module.clock.count
-        part, final = self.run.place(f"{pl_module.clock.unit}_{count:06d}")
-        if (not final.exists() or count != self._saved) and (fault := self._write(trainer, part, final)):
+        part, final = self.run.paths_for(f"{pl_module.clock.unit}_{count:06d}")
+        if (not final.exists() or count != self._saved) and (fault := self._write_checkpoint(trainer, part, final)):
             if trainer.is_global_zero:
-                remove(part)
+                remove_path(part)
             kept = "".join(f"; the last one, {one.name}, stays" for one in self.run.checkpoints()[-1:])
             message = f"the checkpoint of rollout {count} could not be saved in {self.run.path} ({fault}){kept}"
             if last_chance or trainer.should_stop:
@@ -280,11 +279,11 @@ class Checkpointing(Checkpoint, TypedArguments):
             self.run.prune(self.keep)
         return True
 
-    def _write(self, trainer: pl.Trainer, part: Path, final: Path) -> str:
+    def _write_checkpoint(self, trainer: pl.Trainer, part: Path, final: Path) -> str:
         """Write a checkpoint and give it its name; all ranks take part. Return the error of any."""
         fault = ""
         if trainer.is_global_zero:
-            remove(part)
+            remove_path(part)
         trainer.strategy.barrier("checkpoint")
         checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
         try:
@@ -297,13 +296,13 @@ class Checkpointing(Checkpoint, TypedArguments):
             fault = str(next(iter(error.failures.values()))[0])
         except (OSError, RuntimeError) as error:
             fault = str(error).partition("\n")[0]
-        fault = _agree(trainer, fault)
+        fault = _raise_if_any_rank_failed(trainer, fault)
         if not fault and trainer.is_global_zero:
             try:
                 self.run.publish(part, final)
             except OSError as error:
                 fault = str(error)
-        return _agree(trainer, fault)
+        return _raise_if_any_rank_failed(trainer, fault)
 
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
@@ -335,7 +334,7 @@ class Checkpointing(Checkpoint, TypedArguments):
             return INTERRUPT_STATUS
         return REQUEUE_STATUS if self.preempted or self._flag.is_set else 0
 
-    def how_to_go_on(self) -> str:
+    def resume_hint(self) -> str:
         """Say where a stopped run is saved, and how to resume it."""
         last = self.run.target("last")
         return (
@@ -343,7 +342,7 @@ class Checkpointing(Checkpoint, TypedArguments):
         )
 
 
-def savers_of(trainer: Any) -> list[Checkpointing]:
+def checkpointing_of(trainer: Any) -> list[Checkpointing]:
     """The callbacks that save the run."""
     return [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
 
@@ -364,11 +363,11 @@ def raise_if_stopped(trainer: pl.Trainer) -> Iterator[None]:
         if isinstance(left.__context__, KeyboardInterrupt):
             raise left.__context__ from None
         raise
-    for saver in savers_of(trainer) if trainer.state.fn == TrainerFn.FITTING else ():
+    for saver in checkpointing_of(trainer) if trainer.state.fn == TrainerFn.FITTING else ():
         if saver.exit_status == INTERRUPT_STATUS:
-            raise KeyboardInterrupt(saver.how_to_go_on())
+            raise KeyboardInterrupt(saver.resume_hint())
         if saver.exit_status or terminated:
-            print(saver.how_to_go_on(), file=sys.stderr)
+            print(saver.resume_hint(), file=sys.stderr)
             raise SystemExit(REQUEUE_STATUS)
     if terminated or trainer.received_sigterm:
         raise SystemExit(128 + signal.SIGTERM)
@@ -396,7 +395,7 @@ def _validate(trainer: pl.Trainer) -> None:
     connector._first_loop_iter = is_first
 
 
-def _agree(trainer: pl.Trainer, fault: str) -> str:
+def _raise_if_any_rank_failed(trainer: pl.Trainer, fault: str) -> str:
     """Make a fault of any rank a fault of all, or the others would wait forever."""
     failed = trainer.strategy.reduce_boolean_decision(bool(fault), all=False)
     return fault or "another rank could not write" if failed else ""

@@ -9,9 +9,10 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 
 from lit_rl.reports.diagnosis.history import Decode
+from lit_rl.reports.recorded_rows import environment_message
 from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.signature_check import TypedArguments
-from lit_rl.types import Completions, Judgement, StopReason
+from lit_rl.types import Completions, Judgement
 
 
 class CompletionLog(pl.Callback, TypedArguments):
@@ -27,38 +28,38 @@ class CompletionLog(pl.Callback, TypedArguments):
 
     def __init__(self, num_problems: int = 4, num_samples: int = 1) -> None:
         self.num_problems, self.num_samples = num_problems, num_samples
-        self._shown: dict[int, int] = {}
+        self._num_logged: dict[int, int] = {}
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._shown = {}
+        self._num_logged = {}
 
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        wanted = self.num_problems - self._shown.get(dataloader_idx, 0)
+        wanted = self.num_problems - self._num_logged.get(dataloader_idx, 0)
         if not trainer.is_global_zero or wanted <= 0 or not trainer.loggers:
             return
         evaluated: Evaluated = outputs
-        self._shown[dataloader_idx] = self._shown.get(dataloader_idx, 0) + min(wanted, len(batch))
+        self._num_logged[dataloader_idx] = self._num_logged.get(dataloader_idx, 0) + min(wanted, len(batch))
         decode, step = pl_module.policy.codec.decode, pl_module.clock.count
         for name, rollout in evaluated.rollouts.items():
             groups = list(rollout.completions.groups().values())[:wanted]
             rows = [(sample, row) for of_group in groups for sample, row in enumerate(of_group[: self.num_samples])]
             for logger in trainer.loggers:
-                _write(logger, name, rollout, rows, decode, step)
+                _log_completions(logger, name, rollout, rows, decode, step)
 
 
-def _write(
+def _log_completions(
     logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode, step: int
 ) -> None:
     """Write rows and their numbers within their groups: a page each for TensorBoard, one table for W&B."""
     cells = []
     for sample, row in rows:
-        judgement, said = rollout.judgements[row], conversation(rollout.completions, row, decode)
+        judgement, messages = rollout.judgements[row], conversation(rollout.completions, row, decode)
         task_id = judgement.problem.task_id
-        cells.append([task_id, str(judgement.outcome.verdict), "\n".join(text for _, text in said)])
+        cells.append([task_id, str(judgement.outcome.verdict), "\n".join(text for _, text in messages)])
         if isinstance(logger, TensorBoardLogger):
-            text = as_markdown(judgement, said)
+            text = row_as_markdown(judgement, messages)
             logger.experiment.add_text(f"completions/{name}/{task_id}/{sample}", text, step)
     if isinstance(logger, WandbLogger):
         logger.log_table(f"completions/{name}", ["task", "verdict", "completion"], cells, step=step)
@@ -69,33 +70,26 @@ def conversation(completions: Completions, row: int, decode: Decode | None = Non
     turns = completions.turns[row]
     if len(turns) == 1:
         return [("completion", turns[0].text)]
-    said = [("turn 1", turns[0].text)]
+    messages = [("turn 1", turns[0].text)]
     for number, turn in enumerate(turns[1:], 2):
-        message = message_after(completions, row, number - 2, decode)
-        said += [("environment", message), (f"turn {number}", turn.text)]
-    return said
+        message = environment_message(completions, row, number - 2, decode)
+        messages += [("environment", message), (f"turn {number}", turn.text)]
+    return messages
 
 
-def message_after(completions: Completions, row: int, number: int, decode: Decode | None) -> str:
-    """The environment's message after a turn, counted from 0; the number of its tokens where nothing decodes them."""
-    turns = completions.turns[row]
-    ids: list[int] = completions.completion_ids[row, turns[number].end : turns[number + 1].start].tolist()
-    return f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
-
-
-def as_markdown(judgement: Judgement, said: Sequence[tuple[str, str]]) -> str:
+def row_as_markdown(judgement: Judgement, messages: Sequence[tuple[str, str]]) -> str:
     """Prompt, completion and verdict of one row as Markdown; fences inside cannot break out."""
     problem, outcome = judgement.problem, judgement.outcome
     where = "" if outcome.line is None else f", line {outcome.line}"
     cause = "" if outcome.exception_type is None else f" ({outcome.exception_type}{where})"
-    parts = [f"**{outcome.verdict}**{cause}", "prompt:", _indented(problem.prompt_text)]
-    for heading, text in said:
-        parts += [f"{heading}:", _indented(text)]
+    parts = [f"**{outcome.verdict}**{cause}", "prompt:", _indent_as_code(problem.prompt_text)]
+    for heading, text in messages:
+        parts += [f"{heading}:", _indent_as_code(text)]
     if outcome.stderr:
-        parts += ["stderr:", _indented(outcome.stderr[-1000:])]
+        parts += ["stderr:", _indent_as_code(outcome.stderr[-1000:])]
     return "\n\n".join(parts)
 
 
-def _indented(text: str) -> str:
+def _indent_as_code(text: str) -> str:
     """A Markdown code block by indentation."""
     return "\n".join(f"    {line}" for line in text.splitlines()) or "    (empty)"

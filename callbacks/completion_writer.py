@@ -16,12 +16,12 @@ import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.callbacks.recorded_rows import append_parts, part_of, recorded_rows
-from lit_rl.callbacks.run_record import folder_of
+from lit_rl.callbacks.run_record import run_folder
 from lit_rl.errors import ArgumentError
-from lit_rl.reports.run_files.files import COMPLETIONS_FILE, cut_after, read_rollouts, to_json
-from lit_rl.reports.run_files.records import RecordedRollout, RecordedRow
+from lit_rl.reports.recorded_rows import append_rank_parts, rank_part, recorded_rows
 from lit_rl.rollout import Evaluated
+from lit_rl.run_files.files import COMPLETIONS_FILE, read_rollouts, to_json, truncate_after
+from lit_rl.run_files.records import RecordedRollout, RecordedRow
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Sampling
@@ -58,22 +58,22 @@ class CompletionWriter(pl.Callback, TypedArguments):
     # -- what an earlier start wrote -----------------------------------------------------------------------
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._begin(trainer, pl_module, {f"validation/{n}": one for n, one in pl_module.validation_sampling.items()})
+        self._open(trainer, pl_module, {f"validation/{n}": one for n, one in pl_module.validation_sampling.items()})
 
     on_test_start = on_validation_start
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._begin(trainer, pl_module, {"predict": pl_module.evaluate.predict})
+        self._open(trainer, pl_module, {"predict": pl_module.evaluate.predict})
 
-    def _begin(self, trainer: pl.Trainer, module: Any, samplings: Mapping[str, Sampling]) -> None:
+    def _open(self, trainer: pl.Trainer, module: Any, samplings: Mapping[str, Sampling]) -> None:
         self._file, self._known, self._made_of = None, {}, {}
         if trainer.state.fn == TrainerFn.FITTING:
             return
-        environment = module.sampler.environment
+        environment = module.collector.environment
         plain = {name: one for name, one in vars(environment).items() if isinstance(one, str | int | float | None)}
         made_of = {
             "verb": str(trainer.state.fn.value) if trainer.state.fn else "",
-            "weights": _digest(module.policy),
+            "weights": _weights_digest(module.policy),
             "seed": module.seed,
             "environment": {"class": type(environment).__name__, **plain},
             "sampling": {name: asdict(sampling) for name, sampling in samplings.items()},
@@ -81,15 +81,15 @@ class CompletionWriter(pl.Callback, TypedArguments):
         self._made_of = json.loads(to_json(made_of))
         found: list[RecordedRollout] = []
         if trainer.is_global_zero:
-            self._file = Path(self.path).expanduser() if self.path else folder_of(trainer) / COMPLETIONS_FILE
-            found = self._take_up(self._file)
+            self._file = Path(self.path).expanduser() if self.path else run_folder(trainer) / COMPLETIONS_FILE
+            found = self._resume_from(self._file)
         for rollout in trainer.strategy.broadcast(found):
             for row in rollout.rows:
                 self._known.setdefault((rollout.loader, rollout.sampled_for, row.task_id), []).append(row)
         self._frames = len(found)
-        self._count = _counted([row for rows in self._known.values() for row in rows])
+        self._count = _count_samples([row for rows in self._known.values() for row in rows])
 
-    def _take_up(self, file: Path) -> list[RecordedRollout]:
+    def _resume_from(self, file: Path) -> list[RecordedRollout]:
         """The file's rows if they are of this evaluation; else another's file is moved out of the way."""
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists():
@@ -98,11 +98,11 @@ class CompletionWriter(pl.Callback, TypedArguments):
         before = found[0].made_of if found else {}
         changed = [name for name, value in self._made_of.items() if before.get(name) != value]
         if found and not changed:
-            cut_after(file, sys.maxsize)
+            truncate_after(file, sys.maxsize)
             num_rows = sum(len(rollout.rows) for rollout in found)
             rank_zero_info(f"{file}: {num_rows} completions are taken from it, and judged again")
             return found
-        cut_after(file, 0)
+        truncate_after(file, 0)
         of = f"of another run ({', '.join(changed)} differ)" if found else "not readable"
         rank_zero_info(f"{file} was {of}: renamed to {file.name}.old")
         return []
@@ -114,7 +114,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
         for (loader, purpose, _), rows in self._known.items():
             if loader == dataloader_idx:
                 known.setdefault(purpose, []).extend(row.as_sampled(number) for number, row in enumerate(rows))
-        pl_module.sampler.known_rows = known
+        pl_module.collector.known_rows = known
 
     on_test_batch_start = on_validation_batch_start
     on_predict_batch_start = on_validation_batch_start
@@ -124,7 +124,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
     def on_validation_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        pl_module.sampler.known_rows = {}
+        pl_module.collector.known_rows = {}
         if not self._made_of:
             return
         evaluated: Evaluated = outputs
@@ -137,7 +137,7 @@ class CompletionWriter(pl.Callback, TypedArguments):
             ]
             decode = pl_module.policy.codec.decode
             recorded = list(recorded_rows(rollout, evaluated.rewards.get(name), rows, 0, decode))
-            parts = gather_over_ranks(part_of(rollout, recorded, [rollout.judgements[row] for row in rows]))
+            parts = gather_over_ranks(rank_part(rollout, recorded, [rollout.judgements[row] for row in rows]))
             num_kept = sum(len(part["rows"]) for part in parts)
             if self._file is not None and num_kept:
                 self._frames += 1
@@ -146,8 +146,8 @@ class CompletionWriter(pl.Callback, TypedArguments):
                     "loader": dataloader_idx,
                     "made_of": self._made_of,
                 }
-                append_parts(self._file, parts, rollout=self._frames, num_rows=num_kept, seconds={}, **head)
-                self._count += sum((_counted(part["rows"]) for part in parts), Counter[str]())
+                append_rank_parts(self._file, parts, rollout=self._frames, num_rows=num_kept, seconds={}, **head)
+                self._count += sum((_count_samples(part["rows"]) for part in parts), Counter[str]())
 
     on_test_batch_end = on_validation_batch_end
     on_predict_batch_end = on_validation_batch_end
@@ -164,12 +164,12 @@ class CompletionWriter(pl.Callback, TypedArguments):
     on_predict_end = on_validation_end
 
 
-def _counted(rows: Sequence[RecordedRow]) -> Counter[str]:
+def _count_samples(rows: Sequence[RecordedRow]) -> Counter[str]:
     tokens, passed = sum(row.num_tokens for row in rows), sum(row.verdict == "passed" for row in rows)
     return Counter(rows=len(rows), passed=passed, tokens=tokens)
 
 
-def _digest(policy: torch.nn.Module) -> list[int]:
+def _weights_digest(policy: torch.nn.Module) -> list[int]:
     """A checksum of each rank's weights, equal ones once; all ranks call."""
     checksum = 0
     for parameter in policy.parameters():

@@ -14,10 +14,10 @@ from lightning.pytorch.cli import SaveConfigCallback
 from torch import Tensor
 
 from lit_rl.callbacks.checkpointing import validation_metrics
-from lit_rl.callbacks.tensorboard_layout import boards_of
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, Rule, RunSettings
-from lit_rl.reports.diagnosis.failures import cut_rows
+from lit_rl.reports.diagnosis.failures import rows_cut_by_stop
 from lit_rl.reports.diagnosis.history import CUT, GROUPS, HIGHEST, LAG, LOWEST, MOVED, REWARD, ROWS, WEIGHT_SIZE
+from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.rollout import FinishedRollout
 from lit_rl.signature_check import PositiveInt, TypedArguments
 
@@ -43,9 +43,9 @@ class Diagnostics(pl.Callback, TypedArguments):
     def __init__(self, patience: PositiveInt = 10, rules: Sequence[Rule] = (), leave_out: Sequence[str] = ()) -> None:
         self.patience = patience
         self.rules = {rule.__name__: rule for rule in (*RULES, *rules) if rule.__name__ not in leave_out}
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self.found: list[Diagnosis] = []
         self._metrics = MetricHistory(self.patience)
         self._held: dict[str, int] = {}  # by reported rule, the last rollout in which its condition held
@@ -60,64 +60,64 @@ class Diagnostics(pl.Callback, TypedArguments):
         return [one for one in self.found if one.rule in self._held and one is last[one.rule]]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._settings, self._weights = settings_of(trainer, pl_module), some_weights(pl_module)
+        self._settings, self._weights = run_settings(trainer, pl_module), sample_weights(pl_module)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         rollout, experience = finished.rollout, finished.experience
         rows, num_rows = rollout.completions, len(rollout.completions)
-        numbers = {ROWS: num_rows, GROUPS: len(rows.groups()), CUT: len(cut_rows(rollout)) / max(1, num_rows)}
+        numbers = {ROWS: num_rows, GROUPS: len(rows.groups()), CUT: len(rows_cut_by_stop(rollout)) / max(1, num_rows)}
         known = finished.rewards.rewards[finished.rewards.valid].tolist()
         if known:
             numbers |= {HIGHEST: max(known), LOWEST: min(known)}
         due = self._version or 0
         numbers[LAG] = sum(max(0, due - one) for one in rows.weights_versions) / max(1, num_rows)
-        before, self._weights, self._version = self._weights, some_weights(module), module.policy.version
+        before, self._weights, self._version = self._weights, sample_weights(module), module.policy.version
         if len(before):
-            numbers |= {WEIGHT_SIZE: _size(self._weights), MOVED: _size(self._weights - before)}
+            numbers |= {WEIGHT_SIZE: _root_mean_square(self._weights), MOVED: _root_mean_square(self._weights - before)}
         self._metrics.add(module.clock.count, {**finished.metrics, **numbers})
-        logprobs = module.trace.found.get("logprobs") if experience.old_logprobs is None else experience.old_logprobs
+        logprobs = module.trace.recorded.get("logprobs") if experience.old_logprobs is None else experience.old_logprobs
         self._last = LastRollout(rollout, finished.rewards, logprobs, module.policy.codec.decode)
-        self._look(trainer, self._last)
+        self._apply_rules(trainer, self._last)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        reward = self._metrics.level(REWARD)
+        reward = self._metrics.mean_with_error(REWARD)
         if trainer.state.fn == "fit" and self._last is not None and reward is not None:
             earned = {REWARD: reward.mean, "reward/error": reward.error}
             self._metrics.add_validation(validation_metrics(trainer) | earned)
-            self._look(trainer, self._last)
+            self._apply_rules(trainer, self._last)
 
-    def _look(self, trainer: pl.Trainer, last: LastRollout) -> None:
+    def _apply_rules(self, trainer: pl.Trainer, last: LastRollout) -> None:
         if not trainer.is_global_zero:
             return
         metrics = self._metrics
-        rules = self.rules if metrics.is_known else {n: rule for n, rule in self.rules.items() if n == "not_finite"}
+        rules = self.rules if metrics.is_ready else {n: rule for n, rule in self.rules.items() if n == "not_finite"}
         found = {name: text for name, rule in rules.items() if (text := rule(metrics, last, self._settings))}
         self._held |= dict.fromkeys(found.keys() & self._held.keys(), metrics.rollout)
         for name in [one for one, held in self._held.items() if metrics.rollout - held >= self.patience]:
             del self._held[name]
-            for record in records_of(trainer):
+            for record in run_records(trainer):
                 record.on_diagnosis_end(metrics.rollout, name)
         name = next((one for one in rules if one in found or one in self._held), "")
         if name in found and name not in self._held:
             self._held[name] = metrics.rollout
-            self._report(trainer, name, found[name])
+            self._report_diagnosis(trainer, name, found[name])
 
-    def _report(self, trainer: pl.Trainer, name: str, text: str) -> None:
+    def _report_diagnosis(self, trainer: pl.Trainer, name: str, text: str) -> None:
         message, _, details = text.partition("\n")
         if self.rules[name] in RULES:
             message += f" (lit-rl docs monitoring#{name})"
         diagnosis = Diagnosis(self._metrics.rollout, name, message, details)
         self.found.append(diagnosis)
         _log.warning("rollout %d: %s", diagnosis.rollout, "\n".join(filter(None, [message, details])))
-        for logger in boards_of(trainer):
+        for logger in tensorboard_loggers(trainer):
             shown = f"{message}\n\n```\n{details}\n```" if details else message
             logger.experiment.add_text(f"diagnosis/{name}", shown, diagnosis.rollout)
-        for record in records_of(trainer):
+        for record in run_records(trainer):
             record.on_diagnosis(diagnosis)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         if stage == "fit":
-            self._begin()
+            self._reset()
 
     def state_dict(self) -> dict[str, Any]:
         found = [tuple(one) for one in self.found]
@@ -134,15 +134,15 @@ def open_diagnoses(trainer: Any) -> list[Diagnosis]:
     return [one for callback in trainer.callbacks if isinstance(callback, Diagnostics) for one in callback.open]
 
 
-def records_of(trainer: Any) -> list[Any]:
+def run_records(trainer: Any) -> list[Any]:
     """Return the callbacks that write the run's plain files, :class:`RunRecord`."""
     return [callback for callback in trainer.callbacks if hasattr(callback, "on_diagnosis")]
 
 
-def settings_of(trainer: Any, module: Any) -> RunSettings:
+def run_settings(trainer: Any, module: Any) -> RunSettings:
     """Settings that rules compare, and commands that messages name; all ranks call."""
     logs, task, commands = trainer.log_dir, getattr(trainer, "datamodule", None), dict[str, str]()
-    folder = next((one.folder or logs for one in records_of(trainer)), None)
+    folder = next((one.folder or logs for one in run_records(trainer)), None)
     if folder:
         commands["show"] = f"lit-rl show {shlex.quote(str(folder))}"
     config = f"--config {shlex.quote(str(Path(logs or '.') / 'config.yaml'))}"
@@ -161,7 +161,7 @@ def settings_of(trainer: Any, module: Any) -> RunSettings:
     model, codec = getattr(module.policy, "model", None), module.policy.codec
     options = vars(getattr(model, "config", object)) if model is not None else {}
     tokens = getattr(getattr(codec, "tokenizer", None), "added_tokens_decoder", {})
-    collect, sampling, rewards = module.sampler.settings, module.sampling, getattr(module, "rewards", None)
+    collect, sampling, rewards = module.collector.settings, module.sampling, getattr(module, "rewards", None)
     return RunSettings(
         **commands,
         optimizer={name: value for name, value in groups[0].items() if name != "params"},
@@ -177,7 +177,7 @@ def settings_of(trainer: Any, module: Any) -> RunSettings:
     )
 
 
-def some_weights(module: Any) -> Tensor:
+def sample_weights(module: Any) -> Tensor:
     """[W] some of this rank's weights that learn, copied to the CPU: enough to see how far they move.
 
     Of matrices where there are any: the weights of norms are about 1, and would hide how far the others move.
@@ -192,6 +192,6 @@ def some_weights(module: Any) -> Tensor:
     return torch.cat(chosen) if chosen else torch.zeros(0, dtype=torch.float64)
 
 
-def _size(weights: Tensor) -> float:
+def _root_mean_square(weights: Tensor) -> float:
     """Root mean square."""
     return float(weights.square().mean().sqrt())

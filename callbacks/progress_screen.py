@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.callbacks.checkpointing import validation_metrics
-from lit_rl.callbacks.run_summary import Rows, head_of, short_name, summary_of, validation_summary
+from lit_rl.callbacks.checkpointing import checkpointing_of, validation_metrics
+from lit_rl.callbacks.diagnostics import open_diagnoses
+from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.tensorboard_layout import headline
-from lit_rl.reports.run_files.row_text import clock_text
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.reports.run_summary import (
+    Rows,
+    log_folder_rows,
+    quoted_path,
+    relative_path,
+    run_header,
+    short_name,
+    validation_summary,
+)
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
+from lit_rl.run_files.row_text import clock_text
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.progress import Progress
 
@@ -60,9 +71,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._last_line = self._last_print = 0.0
         self._shows = False
         self._is_over = threading.Event()
-        self._begin(Progress(), "rollout", 0, None)
+        self._reset_counters(Progress(), "rollout", 0, None)
 
-    def _begin(self, progress: Progress, unit: str, done: int, total: int | None) -> None:
+    def _reset_counters(self, progress: Progress, unit: str, done: int, total: int | None) -> None:
         """Count from here; ``done`` of ``total`` rollouts, updates or batches were done before."""
         self.progress, self.unit, self.done, self.total, self._first = progress, unit, done, total, done
         self.metrics: Mapping[str, float] = {}
@@ -71,9 +82,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         self._is_over.set()
-        if trainer.is_global_zero and not self._draws():
+        if trainer.is_global_zero and not self._uses_live_screen():
             self._is_over, self._last_print = threading.Event(), time.monotonic()
-            threading.Thread(target=self._beat_until, args=[self._is_over], daemon=True).start()
+            threading.Thread(target=self._print_heartbeats_until, args=[self._is_over], daemon=True).start()
 
     # -- training ------------------------------------------------------------------------------------------
 
@@ -84,8 +95,8 @@ class ProgressScreen(pl.Callback, TypedArguments):
             total = epochs * batches
         elif total is None and trainer.max_steps > 0 and clock.unit == "update":
             total = trainer.max_steps
-        self._begin(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
-        self._start(trainer, head_of(trainer, pl_module))
+        self._reset_counters(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
+        self._start_screen(trainer, run_header(trainer, pl_module))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         self.done, self.metrics = module.clock.count, finished.metrics
@@ -95,18 +106,18 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if is_update and self._shows:
             self.done = pl_module.clock.count
             self.metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        self._line(self.line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
+        self._print_line(self.step_line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._stop()
+        self._stop_screen()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if self._shows:
             whole = self.total is None or self.done >= self.total
             in_all = f", {self.done} of {self.total} in all" if self._first or not whole else ""
-            text = f"{self.done - self._first} {self.unit}s in {clock_text(self._seconds())}{in_all}"
-            rows = [("done" if whole else "stopped", text), *self.measured()]
-            _print([*rows, *summary_of(trainer, pl_module)])
+            text = f"{self.done - self._first} {self.unit}s in {clock_text(self._seconds_per_step())}{in_all}"
+            rows = [("done" if whole else "stopped", text), *self.validation_rows()]
+            _print_rows([*rows, *end_summary(trainer, pl_module)])
         self.validations = []
 
     # -- validation, test, prediction ----------------------------------------------------------------------
@@ -114,9 +125,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn != "fit":
             self.validations = []
-            self._begin(pl_module.progress, "batch", 0, None)
-            self._start(trainer, [])
-        self.validating = _doing(trainer)
+            self._reset_counters(pl_module.progress, "batch", 0, None)
+            self._start_screen(trainer, [])
+        self.validating = _stage_name(trainer)
 
     on_test_start = on_predict_start = on_validation_start
 
@@ -124,9 +135,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         purpose = self.progress.purpose.partition("/")[2]
-        self.validating = " ".join(filter(None, [_doing(trainer), purpose, f"batch {batch_idx + 1}"]))
+        self.validating = " ".join(filter(None, [_stage_name(trainer), purpose, f"batch {batch_idx + 1}"]))
         if self.unit == "batch":
-            self._line(self.validating, _SECONDS_BETWEEN_BATCHES)
+            self._print_line(self.validating, _SECONDS_BETWEEN_BATCHES)
 
     on_test_batch_start = on_predict_batch_start = on_validation_batch_start
 
@@ -137,41 +148,41 @@ class ProgressScreen(pl.Callback, TypedArguments):
             self.on_test_end(trainer, pl_module)
         elif found := "  ".join(f"{short_name(name)} {metrics[name]:.3f}" for name in headline(metrics)[:4]):
             when = f"after {self.unit} {self.done}" if self.done else "before training"
-            self._line(f"validation {when}: {found}")
+            self._print_line(f"validation {when}: {found}")
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._stop()
+        self._stop_screen()
         if self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-            _print(validation_summary(trainer, pl_module, metrics))
+            _print_rows(validation_summary(trainer, pl_module, metrics))
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self._stop()
+        self._stop_screen()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
         if self._shows and self.total != self.done:
-            self._stop()
-            print(f"ended in {self.unit} {self.done + 1}, {self.now()}", flush=True)
+            self._stop_screen()
+            print(f"ended in {self.unit} {self.done + 1}, {self.activity()}", flush=True)
         self.teardown(trainer, pl_module, "exception")
 
     def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         self._is_over.set()
-        self._stop()
+        self._stop_screen()
         self._shows = False
 
     # -- text ----------------------------------------------------------------------------------------------
 
-    def line(self) -> str:
+    def step_line(self) -> str:
         """One plain line of the last rollout or update."""
-        left = self._left()
-        parts = [f"{self.unit} {self.done}" + (f"/{self.total}" if self.total else ""), self.numbers()]
+        left = self._time_left()
+        parts = [f"{self.unit} {self.done}" + (f"/{self.total}" if self.total else ""), self.metrics_text()]
         return "  ".join(filter(None, [*parts, f"left {left}" if left else ""]))
 
-    def numbers(self) -> str:
+    def metrics_text(self) -> str:
         """Reward, pass rate, length and speed of the last rollout, or the loss of the last update."""
         return "  ".join(t.format(self.metrics[name]) for name, t in _LINE.items() if name in self.metrics)
 
-    def measured(self) -> Rows:
+    def validation_rows(self) -> Rows:
         """First and last value of what validation measures."""
         rows = []
         for name in headline(self.validations[-1]) if self.validations else []:
@@ -179,7 +190,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             rows.append((short_name(name), " -> ".join(values[:1] + values[1:][-1:])))
         return rows
 
-    def now(self) -> str:
+    def activity(self) -> str:
         """Describe the current activity."""
         progress, doing = self.progress, f"{self.validating}: " if self.validating else ""
         if progress.phase == "waiting":
@@ -187,25 +198,25 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if progress.phase == "sampling":
             seconds = progress.elapsed
             speed = f", {progress.tokens / seconds:,.0f} tokens/s" if progress.tokens and seconds > 0 else ""
-            sampled = f"sampling {progress.sampled} of {progress.rows} rows, {progress.judged} judged{speed}"
+            sampled = f"sampling {progress.num_sampled} of {progress.rows} rows, {progress.num_judged} judged{speed}"
             return f"{doing}{sampled}, step {progress.steps}"
         if progress.phase == "judging":
-            return f"{doing}judging {progress.judged} of {progress.turns} programs"
+            return f"{doing}judging {progress.num_judged} of {progress.turns} programs"
         if progress.phase == "updating" and progress.updates:
             number = min(progress.update + 1, progress.updates)
             part = f", part {min(progress.part + 1, progress.parts)} of {progress.parts}" if progress.parts > 1 else ""
             return f"update {number} of {progress.updates}{part}"
         return doing + {"preparing": "log-probabilities and advantages"}.get(progress.phase, progress.phase)
 
-    def moment(self) -> str:
+    def activity_line(self) -> str:
         """One plain line of what is done now."""
         if self.unit == "batch":
-            return self.now()
+            return self.activity()
         total = f"/{self.total}" if self.total else ""
         number = self.done if self.validating or self.done == self.total else self.done + 1
-        return f"{self.unit} {number}{total}  {self.now()}  {clock_text(self._seconds())} elapsed"
+        return f"{self.unit} {number}{total}  {self.activity()}  {clock_text(self._seconds_per_step())} elapsed"
 
-    def frame(self) -> RenderableType:
+    def render(self) -> RenderableType:
         """The screen as rich draws it, labels in a column of their own."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -214,52 +225,52 @@ class ProgressScreen(pl.Callback, TypedArguments):
         table = Table.grid(padding=(0, 1))
         table.add_column(no_wrap=True, min_width=9, style="cyan")
         table.add_column()
-        of, left = f" of {self.total}" if self.total else "", self._left()
-        elapsed = f"{clock_text(self._seconds())} elapsed" + (f", {left} left" if left else "")
+        of, left = f" of {self.total}" if self.total else "", self._time_left()
+        elapsed = f"{clock_text(self._seconds_per_step())} elapsed" + (f", {left} left" if left else "")
         table.add_row(self.unit, Text(f"{self.done}{of}   {elapsed}"))
         if self.total:
             table.add_row("", ProgressBar(total=self.total, completed=self.done, width=60))
-        validated = "   ".join(f"{name} {text}" for name, text in self.measured()[:2])
-        for label, text in (("now", self.now()), ("last", self.numbers()), ("validated", validated)):
+        validated = "   ".join(f"{name} {text}" for name, text in self.validation_rows()[:2])
+        for label, text in (("now", self.activity()), ("last", self.metrics_text()), ("validated", validated)):
             if text:
                 table.add_row(label, Text(text))
         return table
 
-    def _seconds(self) -> float:
+    def _seconds_per_step(self) -> float:
         return time.monotonic() - self._started
 
-    def _left(self) -> str:
+    def _time_left(self) -> str:
         """Time until the end at the current pace; empty if unknown."""
         finished = self.done - self._first
         if self.total is None or finished < 1:
             return ""
-        return clock_text(self._seconds() / finished * max(0, self.total - self.done))
+        return clock_text(self._seconds_per_step() / finished * max(0, self.total - self.done))
 
     # -- drawing -------------------------------------------------------------------------------------------
 
-    def _start(self, trainer: pl.Trainer, head: Rows) -> None:
+    def _start_screen(self, trainer: pl.Trainer, head: Rows) -> None:
         self._shows = trainer.is_global_zero
         if not self._shows:
             return
         self._last_line, self._last_print = 0.0, time.monotonic()
-        _print(head)
-        if self._draws():
+        _print_rows(head)
+        if self._uses_live_screen():
             from rich.live import Live
 
             over = self.unit == "batch"  # a validation's results follow as lines
-            self._drawing = Live(console=_console(), get_renderable=self.frame, refresh_per_second=1, transient=over)
+            self._drawing = Live(console=_console(), get_renderable=self.render, refresh_per_second=1, transient=over)
             self._drawing.start()
 
-    def _draws(self) -> bool:
+    def _uses_live_screen(self) -> bool:
         console = _console()
         return console.is_terminal and not console.is_dumb_terminal if self.live is None else self.live
 
-    def _stop(self) -> None:
+    def _stop_screen(self) -> None:
         if self._drawing is not None:
             self._drawing.stop()
             self._drawing = None
 
-    def _line(self, text: str, seconds_between: float = 0.0) -> None:
+    def _print_line(self, text: str, seconds_between: float = 0.0) -> None:
         """Print a plain line if there is no screen, unless the last one was printed just now."""
         now = time.monotonic()
         if not text or not self._shows or self._drawing is not None:
@@ -268,17 +279,17 @@ class ProgressScreen(pl.Callback, TypedArguments):
             self._last_line = self._last_print = now
             print(text, flush=True)
 
-    def _beat_until(self, is_over: threading.Event) -> None:
+    def _print_heartbeats_until(self, is_over: threading.Event) -> None:
         """Break each silence of a minute, from a thread of its own: a single batch may take many."""
         while not is_over.wait(max(0.0, self._last_print + _SECONDS_OF_SILENCE - time.monotonic())):
-            self.beat()
+            self.print_heartbeat()
 
-    def beat(self) -> None:
+    def print_heartbeat(self) -> None:
         """Print what is done now, unless something was printed within the last minute."""
         now = time.monotonic()
         if now - self._last_print >= _SECONDS_OF_SILENCE:
             self._last_print = now
-            text = self.moment() if self._shows else "setting up"
+            text = self.activity_line() if self._shows else "setting up"
             sys.stdout.write(f"{text}\n")  # in one piece, since the run may print too
             sys.stdout.flush()
 
@@ -289,12 +300,30 @@ def _console() -> Console:
     return Console()
 
 
-def _print(rows: Rows) -> None:
+def _print_rows(rows: Rows) -> None:
     width = max((len(label) for label, _ in rows), default=0)
     for label, text in rows:
         print(f"{label:<{width}}   {text}")
     sys.stdout.flush()
 
 
-def _doing(trainer: pl.Trainer) -> str:
+def _stage_name(trainer: pl.Trainer) -> str:
     return "testing" if trainer.testing else "predicting" if trainer.predicting else "validating"
+
+
+def end_summary(trainer: pl.Trainer, module: TrainedModule) -> Rows:
+    """The last lines of a run: diagnoses, best and last checkpoint, and commands that use them."""
+    rows = [("diagnosis", one.line()) for one in open_diagnoses(trainer)]
+    commands = []
+    for record in trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(record, RunRecord) and record.path is not None:
+            verbs = ("show", "report") if module.clock.unit == "rollout" else ("report",)
+            commands += [f"lit-rl {verb} {quoted_path(record.path)}" for verb in verbs]
+    for saver in checkpointing_of(trainer)[:1]:
+        value = "" if saver.best_value is None else f"   {saver.monitor} {saver.best_value:.3f}"
+        kept = [(name, saver.run.target(name), more) for name, more in (("best", value), ("last", ""))]
+        rows += [(name, f"{relative_path(saver.run.path / path.name)}{more}") for name, path, more in kept if path]
+        whole = isinstance(module.policy, CausalLM) and bool(saver.config or module.policy.arguments())
+        if whole and saver.run.target("last") is not None:  # a checkpoint that an export can do with alone
+            commands.append(f"lit-rl export {quoted_path(saver.run.path)} {quoted_path(saver.run.path / 'model')}")
+    return [*rows, *log_folder_rows(trainer), *(("" if i else "next", command) for i, command in enumerate(commands))]

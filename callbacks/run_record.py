@@ -9,16 +9,16 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from lit_rl.callbacks.checkpointing import savers_of, validation_metrics
+from lit_rl.callbacks.checkpointing import checkpointing_of, validation_metrics
 from lit_rl.callbacks.diagnostics import Diagnostics, open_diagnoses
-from lit_rl.callbacks.recorded_rows import append_parts, choose_rows, part_of, recorded_rows
 from lit_rl.errors import UsageError
-from lit_rl.reports.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
-from lit_rl.reports.run_files.records import Diagnosis, finite
-from lit_rl.reports.run_files.settings import settings_of
-from lit_rl.reports.summary import with_programs
+from lit_rl.reports.recorded_rows import append_rank_parts, choose_rows, rank_part, recorded_rows
+from lit_rl.reports.summary import judgements_of_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
+from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, read_metrics
+from lit_rl.run_files.records import Diagnosis, finite_or_none
+from lit_rl.run_files.settings import settings_of
 from lit_rl.signature_check import NonNegativeFloat, NonNegativeInt, PositiveInt, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
 
@@ -75,8 +75,8 @@ class RunRecord(pl.Callback, TypedArguments):
         if not trainer.is_global_zero:
             return
         count = pl_module.clock.count
-        self._writer = RunWriter(folder_of(trainer, self.folder), pl_module.clock.unit, count)
-        self._writer.append_start(count, description(trainer, pl_module))
+        self._writer = RunWriter(run_folder(trainer, self.folder), pl_module.clock.unit, count)
+        self._writer.append_start(count, describe_run(trainer, pl_module))
         # Diagnoses in the checkpoint are missing from the file where a run resumes in another folder.
         known = {one.rule for one in read_metrics(self._writer.folder).open_diagnoses}
         for diagnosis in open_diagnoses(trainer):
@@ -84,7 +84,7 @@ class RunRecord(pl.Callback, TypedArguments):
                 self._writer.append_diagnosis(diagnosis)
         validated, measured = self._before
         if not count and validated is pl_module:
-            self._write(pl_module, measured)
+            self._write_metrics(pl_module, measured)
         self._before = (None, {})
 
     # -- numbers -------------------------------------------------------------------------------------------
@@ -92,16 +92,16 @@ class RunRecord(pl.Callback, TypedArguments):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if pl_module.clock.unit == "update":
             logged = trainer.logged_metrics
-            self._write(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
+            self._write_metrics(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn == "validate":
             self._before = (pl_module, validation_metrics(trainer))
         elif not trainer.sanity_checking:
             measured = {k: float(v) for k, v in trainer.logged_metrics.items() if k.startswith("val")}
-            self._write(pl_module, measured)
+            self._write_metrics(pl_module, measured)
 
-    def _write(self, module: TrainedModule, values: Mapping[str, Any]) -> None:
+    def _write_metrics(self, module: TrainedModule, values: Mapping[str, Any]) -> None:
         if self._writer is not None and values:
             self._writer.append_metrics(module.clock.count, values)
 
@@ -118,28 +118,28 @@ class RunRecord(pl.Callback, TypedArguments):
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        self._write(module, finished.metrics)
+        self._write_metrics(module, finished.metrics)
         count = module.clock.count
         if count % self.every_n_rollouts or not self.max_bytes:
             return
-        parts = gather_over_ranks(self._part(module, finished))
+        parts = gather_over_ranks(self._rank_part(module, finished))
         if self._writer is not None:
             seconds = {
                 name.removeprefix("time/").removesuffix("_seconds"): round(value, 4)
                 for name, value in finished.metrics.items()
-                if name.startswith("time/") and name.endswith("_seconds") and finite(value) is not None
+                if name.startswith("time/") and name.endswith("_seconds") and finite_or_none(value) is not None
             }
             file = self._writer.folder / ROLLOUTS_FILE
             has_room = not file.exists() or file.stat().st_size < self.max_bytes
-            append_parts(file, parts, has_room, rollout=count, seconds=seconds)
+            append_rank_parts(file, parts, has_room, rollout=count, seconds=seconds)
 
-    def _part(self, module: Any, finished: FinishedRollout) -> dict[str, Any]:
+    def _rank_part(self, module: Any, finished: FinishedRollout) -> dict[str, Any]:
         """This rank's part of a rollout's record."""
         rollout, rewards, count = finished.rollout, finished.rewards, module.clock.count
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=count)
-        experience, traced = finished.experience, module.trace.found
+        experience, traced = finished.experience, module.trace.recorded
         values = {
             "credit": rewards.credit,
             "advantage": experience.advantages,
@@ -150,15 +150,15 @@ class RunRecord(pl.Callback, TypedArguments):
             "entropy": traced.get("entropy"),
         }
         kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
-        return part_of(rollout, kept, with_programs(rollout.judgements))
+        return rank_part(rollout, kept, judgements_of_programs(rollout.judgements))
 
 
-def has_folder(trainer: Any) -> bool:
+def has_run_folder(trainer: Any) -> bool:
     """Return whether a run has a folder: a logger's, or that of Checkpointing."""
-    return bool(trainer.loggers or savers_of(trainer))
+    return bool(trainer.loggers or checkpointing_of(trainer))
 
 
-def folder_of(trainer: Any, given: str | None = None) -> Path:
+def run_folder(trainer: Any, given: str | None = None) -> Path:
     """Return the folder of a run's plain files; call on rank 0 only."""
     if given is not None:
         return Path(given).expanduser()
@@ -168,12 +168,12 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
     if logger is not None:
         parts = [part for part in (logger.name, logger.version) if part is not None]
         return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
-    for saver in savers_of(trainer):
+    for saver in checkpointing_of(trainer):
         return saver.run.path
     raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")
 
 
-def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:
+def describe_run(trainer: Any, module: TrainedModule) -> dict[str, Any]:
     """Return the fields that describe the run in tables: method, model, task and main settings."""
     policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), module.sampling
     lora = getattr(policy, "lora", None)

@@ -42,10 +42,10 @@ class StageScores(pl.Callback):
         for index, (name, rollout) in enumerate(evaluated.rollouts.items()):
             for judgement in rollout.judgements:
                 if judgement.problem.check.stages:
-                    self._add("" if index == 0 else f"{name}/", judgement.problem, judgement.outcome)
+                    self._add_stage_scores("" if index == 0 else f"{name}/", judgement.problem, judgement.outcome)
         for problem in batch:
-            if problem.task_id in evaluated.silence:
-                self._add("empty/", problem, evaluated.silence[problem.task_id])
+            if problem.task_id in evaluated.empty_outcomes:
+                self._add_stage_scores("empty/", problem, evaluated.empty_outcomes[problem.task_id])
 
     on_test_batch_end = on_validation_batch_end
 
@@ -55,7 +55,7 @@ class StageScores(pl.Callback):
 
     on_test_epoch_end = on_validation_epoch_end
 
-    def _add(self, start: str, problem: Problem, outcome: Outcome) -> None:
+    def _add_stage_scores(self, start: str, problem: Problem, outcome: Outcome) -> None:
         if outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
             for stage in problem.check.stages:
                 self._means.add_sum(f"{start}{stage}", outcome.scores.get(stage, 0.0), 1)

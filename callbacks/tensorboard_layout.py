@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
-from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.execution.interface import Verdict
-from lit_rl.reports.run_files.settings import values_of
+from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
+from lit_rl.run_files.settings import setting_values
 from lit_rl.signature_check import NonNegativeInt, TypedArguments
 from lit_rl.types import Experience
 
@@ -25,7 +25,7 @@ def headline(metrics: Mapping[str, float]) -> list[str]:
     return passes or [name for name in metrics if name.endswith(("reward/mean", "/loss"))]
 
 
-def _lines(*tags: str) -> list[Any]:
+def _line_chart(*tags: str) -> list[Any]:
     """A chart with a line for each metric whose whole name matches one of these patterns."""
     return ["Multiline", [f"^{tag}$" for tag in tags]]
 
@@ -35,39 +35,39 @@ _PHASES = ("sampling", "judging", "rewarding", "preparing", "updating", "idle")
 
 OVERVIEW: dict[str, dict[str, list[Any]]] = {
     "is it learning": {
-        "reward of training: mean and standard deviation": _lines("reward/mean", "reward/std"),
-        "pass@1 on validation problems": _lines("val/([^/]+/)*pass@1"),
-        "reward terms": _lines("reward/(?!p10|p90|std|invalid).*"),
-        "how programs end": _lines(*_VERDICTS),
-        "loss on given texts": _lines("(sft|dpo)/loss", "val/([^/]+/)*loss"),
+        "reward of training: mean and standard deviation": _line_chart("reward/mean", "reward/std"),
+        "pass@1 on validation problems": _line_chart("val/([^/]+/)*pass@1"),
+        "reward terms": _line_chart("reward/(?!p10|p90|std|invalid).*"),
+        "how programs end": _line_chart(*_VERDICTS),
+        "loss on given texts": _line_chart("(sft|dpo)/loss", "val/([^/]+/)*loss"),
     },
     "if not, why": {
-        "groups that teach nothing, rows that train": _lines(
+        "groups that teach nothing, rows that train": _line_chart(
             "group/zero_advantage_fraction", "update/trained_fraction"
         ),
-        "cut by the token limit, no program found, no reward": _lines(
+        "cut by the token limit, no program found, no reward": _line_chart(
             "completion/truncated_fraction", "reward/invalid_fraction", "completion/program_rate"
         ),
-        "length (tokens)": _lines("completion/length", "length/.*"),
-        "entropy (nats a token)": _lines("policy/entropy"),
-        "KL (nats a token)": _lines("policy/kl_to_reference", "policy/approximate_kl"),
-        "ratio to the old policy": _lines("policy/ratio_max", "policy/ratio_min"),
-        "tokens whose gradient was clipped away": _lines("policy/clip_fraction"),
-        "gap between sampler and trainer (nats)": _lines("sampling/logprob_gap/mean", "sampling/logprob_gap/max"),
-        "norm of the gradient": _lines("(policy|critic)/gradient_norm"),
-        "learning rate": _lines("optimizer/learning_rate"),
-        "critic": _lines("critic/explained_variance", "critic/value_loss"),
+        "length (tokens)": _line_chart("completion/length", "length/.*"),
+        "entropy (nats a token)": _line_chart("policy/entropy"),
+        "KL (nats a token)": _line_chart("policy/kl_to_reference", "policy/approximate_kl"),
+        "ratio to the old policy": _line_chart("policy/ratio_max", "policy/ratio_min"),
+        "tokens whose gradient was clipped away": _line_chart("policy/clip_fraction"),
+        "gap between sampler and trainer (nats)": _line_chart("sampling/logprob_gap/mean", "sampling/logprob_gap/max"),
+        "norm of the gradient": _line_chart("(policy|critic)/gradient_norm"),
+        "learning rate": _line_chart("optimizer/learning_rate"),
+        "critic": _line_chart("critic/explained_variance", "critic/value_loss"),
     },
     "where the time goes": {
-        "seconds of a rollout": _lines(*(f"time/{phase}_seconds" for phase in _PHASES)),
-        "tokens a second": _lines("time/tokens_per_second"),
-        "programs: seconds to run, and in the queue": _lines("sandbox/.*seconds.*"),
-        "memory (GB)": _lines("memory/peak_gigabytes"),
+        "seconds of a rollout": _line_chart(*(f"time/{phase}_seconds" for phase in _PHASES)),
+        "tokens a second": _line_chart("time/tokens_per_second"),
+        "programs: seconds to run, and in the queue": _line_chart("sandbox/.*seconds.*"),
+        "memory (GB)": _line_chart("memory/peak_gigabytes"),
     },
 }
 """Charts of the overview by heading; TensorBoard shows those that can have a line under CUSTOM SCALARS."""
 
-_OF_TEXTS = ("loss on given texts", "pass@1 on validation problems", "norm of the gradient", "tokens a second")
+_TEXT_CHARTS = ("loss on given texts", "pass@1 on validation problems", "norm of the gradient", "tokens a second")
 
 
 class TensorBoardLayout(pl.Callback, TypedArguments):
@@ -89,7 +89,7 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._has_settings = False
-        for logger in boards_of(trainer) if trainer.is_global_zero else ():
+        for logger in tensorboard_loggers(trainer) if trainer.is_global_zero else ():
             logger.experiment.add_custom_scalars(overview_of(pl_module))
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -105,19 +105,19 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
         from torch.utils.tensorboard import summary
 
         self._has_settings = True
-        settings = values_of(module.settings()) | {"seed": module.seed, "ranks": trainer.world_size}
+        settings = setting_values(module.settings()) | {"seed": module.seed, "ranks": trainer.world_size}
         known = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
         trained = f"{module.metric_prefix}/loss" if module.metric_prefix else "reward/mean"
         hparams: Any = summary.hparams
         for one in hparams(known, dict.fromkeys([*measured, trained], 0.0)):
-            for logger in boards_of(trainer) if trainer.is_global_zero else ():
+            for logger in tensorboard_loggers(trainer) if trainer.is_global_zero else ():
                 logger.experiment._get_file_writer().add_summary(one)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         if not trainer.is_global_zero or not self.histograms_every or module.clock.count % self.histograms_every:
             return
-        values = distributions(finished.rewards, finished.experience, module.trace.found)
-        for logger in boards_of(trainer):
+        values = histogram_values(finished.rewards, finished.experience, module.trace.recorded)
+        for logger in tensorboard_loggers(trainer):
             for name, value in values.items():
                 logger.experiment.add_histogram(name, value, module.clock.count)
 
@@ -126,16 +126,18 @@ def overview_of(module: TrainedModule) -> dict[str, dict[str, list[Any]]]:
     """The overview without charts that stay empty: of a loss on texts, or of rollouts, or of a critic."""
     learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.parameter_groups()
 
-    def fits(chart: str) -> bool:
+    def applies(chart: str) -> bool:
         if learns_texts:
-            return chart in _OF_TEXTS
-        return chart != _OF_TEXTS[0] and (has_critic or chart != "critic")
+            return chart in _TEXT_CHARTS
+        return chart != _TEXT_CHARTS[0] and (has_critic or chart != "critic")
 
-    found = {heading: {name: one for name, one in charts.items() if fits(name)} for heading, charts in OVERVIEW.items()}
+    found = {
+        heading: {name: one for name, one in charts.items() if applies(name)} for heading, charts in OVERVIEW.items()
+    }
     return {heading: charts for heading, charts in found.items() if charts}
 
 
-def distributions(rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def histogram_values(rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Values of rows and tokens that count, by name, on the CPU; names without a finite value are left out."""
     mask = experience.loss_mask
     found = {
@@ -148,8 +150,3 @@ def distributions(rewards: RewardOutput, experience: Experience, seen: Mapping[s
         found["distribution/log_ratio_to_sampler"] = (seen["logprobs"] - sampler)[mask]
     finite = {name: value.float()[value.isfinite()].cpu() for name, value in found.items()}
     return {name: value for name, value in finite.items() if len(value)}
-
-
-def boards_of(trainer: pl.Trainer) -> list[TensorBoardLogger]:
-    """The run's TensorBoard loggers."""
-    return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]

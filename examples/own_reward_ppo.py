@@ -12,7 +12,7 @@ from typing import Any
 
 from lightning.pytorch.loggers import TensorBoardLogger
 from lit_rl import PPO, Basics, CausalLM, Checkpointing, Sampling, Sandbox, SeparateCritic, TestsReward, Trainer
-from lit_rl.modules import CriticUpdate, Update
+from lit_rl.modules import CriticConfig, UpdateConfig
 from lit_rl.rewards import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement
 from torch.optim import AdamW
@@ -43,8 +43,8 @@ def main(model: str, rollouts: int = 100, max_tokens: int = 40, folder: str = "r
         rewards=[TestsReward(), NoPrinting(weight=0.2)],
         sandbox=Sandbox,
         max_rollouts=rollouts,
-        critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=2),
-        update=Update(optimizer=partial(AdamW, lr=4e-4)),
+        critic_update=CriticConfig(learning_rate=1e-3, warmup_rollouts=2),
+        update=UpdateConfig(optimizer=partial(AdamW, lr=4e-4)),
     )
     data = Basics(**{"batch_size": 16, "num_validation_problems": 52, **task})
     logger = TensorBoardLogger(folder, name=None)  # beside the checkpoints

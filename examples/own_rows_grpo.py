@@ -9,8 +9,19 @@ import argparse
 from functools import partial
 from typing import Any
 
-from lit_rl import GRPO, AssertTests, CausalLM, Problem, Sampling, Sandbox, TaskDataModule, TestsReward, Trainer, Update
-from lit_rl.data.prompts import chat
+from lit_rl import (
+    GRPO,
+    AssertTests,
+    CausalLM,
+    Problem,
+    Sampling,
+    Sandbox,
+    TaskDataModule,
+    TestsReward,
+    Trainer,
+    UpdateConfig,
+)
+from lit_rl.data.prompts import chat_messages
 from torch.optim import AdamW
 
 ROWS = [
@@ -33,7 +44,7 @@ class MyRows(TaskDataModule):
     def problem(self, row: dict[str, str]) -> Problem:
         """One row: what the policy reads, and how its program is judged."""
         question = f"Write a Python function `{row['function']}` that returns {row['task']}."
-        prompt = chat(f"{question} Answer with one fenced block.")
+        prompt = chat_messages(f"{question} Answer with one fenced block.")
         return Problem(row["function"], prompt, AssertTests(row["test"]))
 
 
@@ -45,7 +56,7 @@ def main(model: str, rollouts: int = 50, max_tokens: int = 128, **policy: Any) -
         rewards=[TestsReward(mode="fraction")],
         sandbox=Sandbox,
         max_rollouts=rollouts,
-        update=Update(optimizer=partial(AdamW, lr=1e-5)),
+        update=UpdateConfig(optimizer=partial(AdamW, lr=1e-5)),
     )
     Trainer(val_check_interval=10).fit(module, MyRows(batch_size=4))
     return module

@@ -9,7 +9,19 @@ import argparse
 from functools import partial
 from typing import Any
 
-from lit_rl import GRPO, Basics, CausalLM, Collect, Repair, Sampling, Sandbox, TestsReward, Trainer, Update, evaluate
+from lit_rl import (
+    GRPO,
+    Basics,
+    CausalLM,
+    Repair,
+    RolloutConfig,
+    Sampling,
+    Sandbox,
+    TestsReward,
+    Trainer,
+    UpdateConfig,
+    evaluate,
+)
 from lit_rl.callbacks.completion_log import conversation
 from lit_rl.evaluation import Evaluation
 from torch.optim import AdamW
@@ -26,8 +38,8 @@ def main(model: str, rollouts: int = 60, max_tokens: int = 40, **task: Any) -> E
         rewards=[TestsReward()],
         sandbox=Sandbox,
         max_rollouts=rollouts,
-        collect=Collect(environment=repair),
-        update=Update(optimizer=partial(AdamW, lr=4e-4)),
+        collect=RolloutConfig(environment=repair),
+        update=UpdateConfig(optimizer=partial(AdamW, lr=4e-4)),
     )
     Trainer(accelerator="cpu", logger=False, limit_val_batches=0).fit(module, data)
     greedy = Sampling(temperature=0.0, max_tokens=max_tokens)

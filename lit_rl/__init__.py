@@ -5,7 +5,7 @@ What a Python user types is here, loaded when it is first named: ``from lit_rl i
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 from lit_rl.training.threads import wait_passively
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lit_rl.execution import CallTests as CallTests
     from lit_rl.execution import Sandbox as Sandbox
     from lit_rl.execution import StdioTests as StdioTests
-    from lit_rl.losses import Loss as Loss
+    from lit_rl.math.losses import Loss as Loss
     from lit_rl.models import CausalLM as CausalLM
     from lit_rl.models import LoRA as LoRA
     from lit_rl.models import SeparateCritic as SeparateCritic
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from lit_rl.modules import PPO as PPO
     from lit_rl.modules import REINFORCE as REINFORCE
     from lit_rl.modules import SFT as SFT
-    from lit_rl.modules import Collect as Collect
-    from lit_rl.modules import CriticUpdate as CriticUpdate
-    from lit_rl.modules import Evaluate as Evaluate
+    from lit_rl.modules import CriticConfig as CriticConfig
+    from lit_rl.modules import EvaluationConfig as EvaluationConfig
     from lit_rl.modules import Objective as Objective
     from lit_rl.modules import Optimization as Optimization
+    from lit_rl.modules import RolloutConfig as RolloutConfig
     from lit_rl.modules import RolloutModule as RolloutModule
-    from lit_rl.modules import Update as Update
+    from lit_rl.modules import UpdateConfig as UpdateConfig
     from lit_rl.rewards import FormatReward as FormatReward
     from lit_rl.rewards import LengthPenalty as LengthPenalty
     from lit_rl.rewards import RewardTerm as RewardTerm
@@ -59,4 +59,4 @@ __version__ = "1.0.0"
 
 wait_passively()  # before anything below this package loads torch
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

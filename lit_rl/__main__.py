@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from lit_rl import __version__
-from lit_rl.cli.messages import fail, in_one_line, no_verb
+from lit_rl.cli.messages import exit_with_error, shorten_parser_message, unknown_verb_message
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS, print_help
 
-LIGHT = ("configs", "docs", "report", "show")
+VERBS_WITHOUT_TORCH = ("configs", "docs", "report", "show")
 """Verbs that are answered without torch."""
 
 
@@ -24,8 +24,8 @@ def main(args: Sequence[str] | None = None) -> None:
     if arguments in (["--help"], ["-h"]):
         print_help()
         return
-    if arguments and arguments[0] in LIGHT:
-        light(arguments[0], arguments[1:])
+    if arguments and arguments[0] in VERBS_WITHOUT_TORCH:
+        answer_without_torch(arguments[0], arguments[1:])
         return
     if arguments and answer_early(arguments):
         return
@@ -36,7 +36,7 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         from lit_rl.cli.main import main as run
     except KeyboardInterrupt:
-        fail("interrupted before anything began", status=130)
+        exit_with_error("interrupted before anything began", status=130)
     gc.freeze()
     gc.enable()
     run(arguments)
@@ -48,26 +48,26 @@ def answer_early(arguments: Sequence[str]) -> bool:
     Returns:
         True if nothing is left to do.
     """
-    from lit_rl.cli.config_files import check_file, files_of
-    from lit_rl.cli.shipped_configs import with_paths
+    from lit_rl.cli.config_files import check_file, config_files_of
+    from lit_rl.cli.shipped_configs import replace_config_names
 
     verb = arguments[0]
     if not verb.startswith("-") and verb not in RUNS | AROUND_A_RUN:
-        fail(no_verb(verb), status=2)
+        exit_with_error(unknown_verb_message(verb), status=2)
     if verb in AROUND_A_RUN and {"-h", "--help"} & {*arguments[1:]}:
         from lit_rl.cli.options import OPTIONS
 
         OPTIONS[verb]().print_help()
         return True
     try:
-        for file in files_of(with_paths(arguments)):
+        for file in config_files_of(replace_config_names(arguments)):
             check_file(file)
     except (OSError, ValueError) as error:
-        fail(str(error), status=2)
+        exit_with_error(str(error), status=2)
     return False
 
 
-def light(verb: str, arguments: Sequence[str]) -> None:
+def answer_without_torch(verb: str, arguments: Sequence[str]) -> None:
     """Answer a verb that loads neither torch nor Lightning."""
     from jsonargparse import ArgumentError
 
@@ -80,13 +80,13 @@ def light(verb: str, arguments: Sequence[str]) -> None:
     try:
         verbs[verb](arguments)
     except KeyboardInterrupt:
-        fail("interrupted", status=130)
+        exit_with_error("interrupted", status=130)
     except ArgumentError as error:
-        fail(in_one_line(str(error)), status=2)
+        exit_with_error(shorten_parser_message(str(error)), status=2)
     except BrokenPipeError:  # `lit-rl show RUN | head`: who read has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:
-        fail(str(error), status=1)
+        exit_with_error(str(error), status=1)
 
 
 if __name__ == "__main__":

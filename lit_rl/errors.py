@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _ENVIRONMENT_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_MOST_NAMES = 24
+_MAX_NAMES = 24
 
 
 class LitRLError(Exception):
@@ -52,10 +52,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name.lower(), names, n=1)
     if near:
         return f"did you mean {names[near[0]]}?"
-    return f"there are {', '.join(names.values())}" if 0 < len(names) <= _MOST_NAMES else ""
+    return f"there are {', '.join(names.values())}" if 0 < len(names) <= _MAX_NAMES else ""
 
 
-def shown(value: object, longest: int = 80) -> str:
+def short_repr(value: object, longest: int = 80) -> str:
     """The beginning of a value's ``repr`` on one line, for messages."""
     text = " ".join(f"{value!r:.300}".split())
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
@@ -66,7 +66,7 @@ def seed_or_global(seed: int | None) -> int:
     return int(os.environ.get("PL_GLOBAL_SEED", 0)) if seed is None else seed
 
 
-def with_variables(text: str) -> str:
+def expand_variables(text: str) -> str:
     """Expand the environment variables in a path."""
     expanded = os.path.expandvars(text)
     if unset := _ENVIRONMENT_VARIABLE.search(expanded):

@@ -14,11 +14,11 @@ from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import PassAtK, with_programs
-from lit_rl.rollout import Environment, Rollout, write_rows
+from lit_rl.reports.summary import PassAtK, judgements_of_programs
+from lit_rl.rollout import Environment, Rollout, sample_rows
 from lit_rl.signature_check import PositiveInt, typed_arguments
-from lit_rl.training.fixed_costs import keep_freed_memory
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.host_memory import keep_freed_memory
+from lit_rl.training.ranks import eval_mode
 from lit_rl.training.threads import threads_of_run
 from lit_rl.types import Problem, Sampling
 
@@ -79,7 +79,7 @@ def evaluate(
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
     if sandbox is None and any(problem.check.runs_program for problem in problems):
         raise UsageError("evaluate has no sandbox, and the problems have programs to run: give sandbox=Sandbox()")
-    refused = [environment.refusal(problem) for problem in problems] if environment is not None else []
+    refused = [environment.reason_unplayable(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):
         raise UsageError(refused[0])
     if engine is not None:
@@ -89,13 +89,13 @@ def evaluate(
     key = StreamKey(seed, "evaluate", 0)
     rollouts = []
     passes = PassAtK(ks, 1 if environment is None else environment.max_turns, sync_on_compute=False)
-    with torch.no_grad(), evaluating(policy), threads_of_run(policy, policy.device):
+    with torch.no_grad(), eval_mode(policy), threads_of_run(policy, policy.device):
         for first in range(0, len(problems), batch_size):
             batch = problems[first : first + batch_size]
-            pending = write_rows(policy, engine or InProcess(), sandbox, batch, sampling, key, environment)
+            pending = sample_rows(policy, engine or InProcess(), sandbox, batch, sampling, key, environment)
             rollouts.append(pending.finish())
             passes.update(rollouts[-1])
     pass_at_turn = passes.compute()
-    judged = with_programs([judgement for rollout in rollouts for judgement in rollout.judgements])
+    judged = judgements_of_programs([judgement for rollout in rollouts for judgement in rollout.judgements])
     verdicts = Counter(judgement.outcome.verdict for judgement in judged)
     return Evaluation(pass_at_turn[-1], verdicts, tuple(rollouts), pass_at_turn)

@@ -16,8 +16,8 @@ import yaml
 from lit_rl.errors import UsageError
 
 _FREE_BYTES = 64 << 20
-_MOST_TIMES = 50
-_MOST_VALUES = 1 << 20
+_MAX_TIMES = 50
+_MAX_VALUES = 1 << 20
 
 
 def require_regular(path: Path) -> None:
@@ -32,15 +32,15 @@ def open_regular(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def most_unpacked(packed_bytes: int) -> int:
+def max_unpacked_bytes(packed_bytes: int) -> int:
     """Return the number of bytes to which so many bytes of gzip may expand: 64 MiB, and 50 times their size."""
-    return _FREE_BYTES + _MOST_TIMES * packed_bytes
+    return _FREE_BYTES + _MAX_TIMES * packed_bytes
 
 
 def too_large(path: Path) -> UsageError:
     """The error for a file that expands to more."""
     return UsageError(
-        f"{path} expands to more than {_FREE_BYTES >> 20} MiB and {_MOST_TIMES} times its size, as files do that are "
+        f"{path} expands to more than {_FREE_BYTES >> 20} MiB and {_MAX_TIMES} times its size, as files do that are "
         "made to fill the memory: unpack it with gunzip if you trust it"
     )
 
@@ -54,8 +54,8 @@ def open_text(path: Path, encoding: str) -> TextIO:
 def load_yaml(text: str) -> Any:
     """Return what YAML holds, unless its aliases repeat parts of it until there are millions of values."""
     value = yaml.safe_load(text)
-    if _count(value, {}) > _MOST_VALUES:
-        raise UsageError(f"YAML with aliases holds more than {_MOST_VALUES:,} values: write them out, or fewer")
+    if _count(value, {}) > _MAX_VALUES:
+        raise UsageError(f"YAML with aliases holds more than {_MAX_VALUES:,} values: write them out, or fewer")
     return value
 
 
@@ -72,7 +72,7 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path, self._packed = path, file
         self._file = gzip.GzipFile(fileobj=file, mode="rb")
-        self._left = most_unpacked(path.stat().st_size)
+        self._left = max_unpacked_bytes(path.stat().st_size)
 
     def readable(self) -> bool:
         return True

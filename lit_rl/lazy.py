@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 
-def load_when_used(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, read from the imports in its source.
 
     Imports under ``if TYPE_CHECKING:`` happen when their name is first used, all others as they stand.

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from lit_rl.errors import ArgumentError, UnknownArgumentError, UsageError, did_you_mean, shown
+from lit_rl.errors import ArgumentError, UnknownArgumentError, UsageError, did_you_mean, short_repr
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -41,13 +41,13 @@ OTHER_NAMES = {
 }
 """Names that people bring along from other libraries, and their places in an algorithm here."""
 
-_ELSEWHERE = {
+_REDIRECT_HINTS = {
     "stop": "write data.stop_strings, in Python stop_strings=[...] of the task",
     "max_rollouts": "write model.max_rollouts, in Python max_rollouts=... of the algorithm",
     "resume_from_checkpoint": "the same command resumes by itself where Checkpointing keeps the run",
     "timeout": "write timeout_seconds of the check, such as AssertTests(..., timeout_seconds=2.0)",
 }
-_SHORTHANDS = {"Policy": ("lit_rl.models.CausalLM", "model")}
+_TEXT_SHORTHANDS = {"Policy": ("lit_rl.models.CausalLM", "model")}
 """Classes in whose place a text stands for an object of another class with this argument."""
 
 _SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
@@ -102,12 +102,12 @@ class TypedArguments:
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls) and cls.__module__.startswith("lit_rl."):
-            cls.__init__ = _checked(vars(cls)["__init__"], cls)  # type: ignore[method-assign]
+            cls.__init__ = _with_checks(vars(cls)["__init__"], cls)  # type: ignore[method-assign]
 
     def __new__(cls, *args: Any, **given: Any) -> Self:
         """Check a dataclass, whose constructor is made after its class."""
         if is_dataclass(cls) and not hasattr(cls.__init__, "__wrapped__") and (args or given):
-            cls.__init__ = _checked(cls.__init__, cls)
+            cls.__init__ = _with_checks(cls.__init__, cls)
         return super().__new__(cls)
 
 
@@ -116,30 +116,30 @@ def typed_group(cls: type[Group]) -> type[Group]:
 
     With a base that is no dataclass the parser of configurations would ask for a ``class_path``.
     """
-    cls.__init__ = _checked(cls.__init__, cls)  # type: ignore[method-assign]
+    cls.__init__ = _with_checks(cls.__init__, cls)  # type: ignore[method-assign]
     return cls
 
 
-def _checked(construct: Any, of: type) -> Any:
+def _with_checks(construct: Any, of: type) -> Any:
     own = inspect.signature(construct).parameters
 
     @wraps(construct)
     def checked(self: Any, *args: Any, **given: Any) -> None:
         kind: Any = type(self)
-        known = arguments_of(of)
+        known = constructor_parameters(of)
         names = [name for name, one in own.items() if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD][1:]
         for name in given.keys() - own.keys() if not any(one.kind in _VARIABLE for one in own.values()) else ():
             raise UnknownArgumentError(
-                f"{kind.__name__} has no argument {name}{_meant(name, given[name], arguments_of(kind))}"
+                f"{kind.__name__} has no argument {name}{_suggestion(name, given[name], constructor_parameters(kind))}"
             )
-        values = [_argument(kind, name, value, known) for name, value in zip(names, args, strict=False)]
-        given = {name: _argument(kind, name, value, known) for name, value in given.items()}
+        values = [_check_argument(kind, name, value, known) for name, value in zip(names, args, strict=False)]
+        given = {name: _check_argument(kind, name, value, known) for name, value in given.items()}
         construct(self, *values, *args[len(values) :], **given)
 
     return checked
 
 
-def _argument(kind: type, name: str, value: Any, known: Mapping[str, inspect.Parameter]) -> Any:
+def _check_argument(kind: type, name: str, value: Any, known: Mapping[str, inspect.Parameter]) -> Any:
     if name not in known or value is known[name].default:
         return value
     return check(value, known[name].annotation, f"{kind.__name__}.{name}")
@@ -151,7 +151,7 @@ def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Paramete
 
     @wraps(function)
     def checked(*args: Parameters.args, **given: Parameters.kwargs) -> Result:
-        hints, bound = _hints_of(function), signature.bind(*args, **given)
+        hints, bound = _type_hints(function), signature.bind(*args, **given)
         for name, value in bound.arguments.items():
             bound.arguments[name] = check(value, hints.get(name, Any), name)
         return function(*bound.args, **bound.kwargs)
@@ -160,13 +160,13 @@ def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Paramete
 
 
 @cache
-def arguments_of(cls: Any) -> Mapping[str, inspect.Parameter]:
+def constructor_parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
     """The arguments of a class with their types, and those of its bases to which its ``**kwargs`` go."""
     known: dict[str, inspect.Parameter] = {}
     for base in inspect.getmro(cls):
         if "__init__" in vars(base):
             own = inspect.signature(vars(base)["__init__"]).parameters
-            hints = _hints_of(base if is_dataclass(base) else vars(base)["__init__"])
+            hints = _type_hints(base if is_dataclass(base) else vars(base)["__init__"])
             for name, one in own.items():
                 if one.kind not in _VARIABLE and name != "self":
                     known.setdefault(name, one.replace(annotation=hints.get(name, Any)))
@@ -176,7 +176,7 @@ def arguments_of(cls: Any) -> Mapping[str, inspect.Parameter]:
 
 
 @cache
-def _hints_of(what: Any) -> dict[str, Any]:
+def _type_hints(what: Any) -> dict[str, Any]:
     """Return the types of arguments; none where a name is imported for type checkers only."""
     try:
         return get_type_hints(what, include_extras=True)
@@ -198,22 +198,22 @@ def check(value: Any, hint: Any, path: str, *, config: bool = False, default: An
     words = [kind for kind in kinds if str(get_origin(kind)) == str(Literal)]  # first: a word is no hub id
     for kind in [*words, *(kind for kind in kinds if kind not in words)]:
         try:
-            return _as(value, kind, path, config, default)
-        except _Misfit as misfit:
-            remedies += misfit.args
+            return _as_type(value, kind, path, config, default)
+        except _TypeMismatch as mismatch:
+            remedies += mismatch.args
         except UsageError as error:
             reasons.append(error)
     if reasons and not any(remedies):
         raise max(reasons, key=lambda one: len(str(getattr(one, "key", path))))
-    expected = " or ".join(dict.fromkeys(map(_described, kinds)))
-    raise ArgumentError(path, expected, shown(value), next(filter(None, remedies), ""))
+    expected = " or ".join(dict.fromkeys(map(_hint_text, kinds)))
+    raise ArgumentError(path, expected, short_repr(value), next(filter(None, remedies), ""))
 
 
-class _Misfit(Exception):
+class _TypeMismatch(Exception):
     """A value is of another type; the argument says what to do, if that is known."""
 
 
-def fits(value: Any, hint: Any) -> bool:
+def has_type(value: Any, hint: Any) -> bool:
     """Return whether a value is of the annotated type."""
     try:
         return check(value, hint, "") is value
@@ -230,7 +230,7 @@ def alternatives(hint: Any) -> Iterator[Any]:
         yield hint
 
 
-def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
+def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
     """Return a value as one type wants it."""
     home, inner, remedy = get_origin(kind) or kind, get_args(kind), ""
     if isinstance(value, Typed) and kind is not str:
@@ -238,10 +238,10 @@ def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
     if kind is Any:
         return value
     if home is Annotated:
-        found = _as(value, inner[0], path, config, default)
+        found = _as_type(value, inner[0], path, config, default)
         for limit in inner[1:]:
             if isinstance(limit, Limit) and not limit.takes(float(found) if inner[0] is float else found):
-                raise ArgumentError(path, limit.words, shown(found), limit.remedy)
+                raise ArgumentError(path, limit.words, short_repr(found), limit.remedy)
         return found
     if value is None or kind in (None, NoneType):
         if value is None and kind in (None, NoneType):
@@ -265,9 +265,9 @@ def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
         if isinstance(value, str) and value.strip("+-").replace(".", "", 1).isdigit():
             remedy = f"write {value} without quotes"
     elif home is Callable:
-        return _function(value, kind, path) if config else _callable(value, kind)
+        return _check_factory_config(value, kind, path) if config else _check_callable(value, kind)
     elif home in _LISTS:
-        return _list(value, home, inner, path, config)
+        return _check_list(value, home, inner, path, config)
     elif home in (dict, Mapping):
         if isinstance(value, Mapping):
             of = inner[1] if inner else Any
@@ -278,34 +278,34 @@ def _as(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
     elif is_dataclass(home) and isinstance(value, Mapping) and (not config or "class_path" not in value):
         given = check_keys(home, value, path, config=config)
         return given if config else home(**given)
-    elif home.__name__ in _SHORTHANDS and _is_source(value, home):
-        class_path, argument = _SHORTHANDS[home.__name__]
+    elif home.__name__ in _TEXT_SHORTHANDS and _is_model_source(value, home):
+        class_path, argument = _TEXT_SHORTHANDS[home.__name__]
         if config:
             return {"class_path": class_path, argument: str(value)}
         module, _, name = class_path.rpartition(".")
         return getattr(import_module(module), name)(str(value))
     elif config and isinstance(value, str | Mapping) and home not in (bool, bytes) and home.__module__ != "torch":
-        return _object(value, home, path, default)
+        return _check_class_config(value, home, path, default)
     elif isinstance(value, type) and issubclass(value, home):
         remedy = f"give an object of the class, {value.__name__}(...)"
-    raise _Misfit(remedy)
+    raise _TypeMismatch(remedy)
 
 
-def _list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool) -> Any:
+def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool) -> Any:
     """Check several values; a generator becomes a list."""
     if isinstance(value, Iterator) and home is not Iterable:
         value = list(value)
     if isinstance(value, Mapping | str | bytes) or not isinstance(value, Iterable if home is Iterable else Sequence):
         item = inner[0] if inner else Any
         name = value.get("class_path") if isinstance(value, Mapping) else value
-        named = short_names().get(str(name).rpartition(".")[2], object) if config else object
-        is_item = item is not Any and (fits(value, item) or (isinstance(item, type) and issubclass(named, item)))
-        raise _Misfit("put it into a list" if is_item else "")
+        named = classes_by_name().get(str(name).rpartition(".")[2], object) if config else object
+        is_item = item is not Any and (has_type(value, item) or (isinstance(item, type) and issubclass(named, item)))
+        raise _TypeMismatch("put it into a list" if is_item else "")
     if not inner or not isinstance(value, Sequence):
         return value
     if home is tuple and inner[-1] is not ...:
         if len(value) != len(inner):
-            raise ArgumentError(path, f"a list of {len(inner)}", shown(value))
+            raise ArgumentError(path, f"a list of {len(inner)}", short_repr(value))
         found = [
             check(one, of, f"{path}[{at}]", config=config)
             for at, (one, of) in enumerate(zip(value, inner, strict=True))
@@ -317,14 +317,14 @@ def _list(value: Any, home: Any, inner: Sequence[Any], path: str, config: bool) 
     return value if all(a is b for a, b in zip(value, found, strict=True)) else found
 
 
-def _callable(value: Any, kind: Any) -> Any:
+def _check_callable(value: Any, kind: Any) -> Any:
     if callable(value):
         return value
-    is_optimizer = isinstance(value, str) and "Optimizer" in _described(kind)
-    raise _Misfit(f"write functools.partial(torch.optim.{value}, lr=1e-6)" if is_optimizer else "")
+    is_optimizer = isinstance(value, str) and "Optimizer" in _hint_text(kind)
+    raise _TypeMismatch(f"write functools.partial(torch.optim.{value}, lr=1e-6)" if is_optimizer else "")
 
 
-def _is_source(value: Any, home: type) -> bool:
+def _is_model_source(value: Any, home: type) -> bool:
     """Return whether a text is a hub id or a folder, and no name of a class."""
     if isinstance(value, PathLike):
         return True
@@ -332,7 +332,7 @@ def _is_source(value: Any, home: type) -> bool:
         return False
     if "/" in value or Path(value).is_dir():
         return True
-    known = {one.__name__ for one in _classes(home)}
+    known = {one.__name__ for one in _subclasses_of(home)}
     return "." not in value and value not in known and "did you mean" not in did_you_mean(value, known)
 
 
@@ -352,33 +352,33 @@ def check_keys(
         of: what the class is one of: others of its kind may have an argument that this one lacks.
         skip: the first arguments that come from elsewhere.
     """
-    known = dict(list(arguments_of(cls).items())[skip:])
+    known = dict(list(constructor_parameters(cls).items())[skip:])
     found: dict[str, Any] = {}
     for key, value in given.items():
         if key == "class_path":
             continue
         if not isinstance(key, str):
-            raise ArgumentError(path, "names as keys", shown(key), f"a number has a point: 0.{key}, not 0,{key}")
+            raise ArgumentError(path, "names as keys", short_repr(key), f"a number has a point: 0.{key}, not 0,{key}")
         if key in known:
             one = known[key]
             found[key] = check(value, one.annotation, f"{path}.{key}", config=config, default=one.default)
         elif not config:
-            raise UnknownArgumentError(f"{path} has no argument {key}{_meant(key, value, known)}")
-        elif not _takes_any(cls):
-            if _names_class(key):
+            raise UnknownArgumentError(f"{path} has no argument {key}{_suggestion(key, value, known)}")
+        elif not _accepts_any_keyword(cls):
+            if _is_class_name(key):
                 raise UsageError(f"{path}: {key} is a class: write class_path: {key}, and its arguments in init_args")
             place = OTHER_NAMES.get(key, "").partition(".")[0]
             others = (
                 []
                 if place in known
-                else [one.__name__ for one in _classes(of or object) if of and key in arguments_of(one)]
+                else [one.__name__ for one in _subclasses_of(of or object) if of and key in constructor_parameters(one)]
             )
             who = f"; it is an argument of {' and '.join(sorted(others)[:3])}" if others else ""
-            raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{who or _meant(key, value, known, path)}")
+            raise UsageError(f"{path}.{key} is unknown to {cls.__name__}{who or _suggestion(key, value, known, path)}")
     return found
 
 
-def _meant(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
+def _suggestion(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: str = "") -> str:
     """Return what to write in place of an argument that is unknown, to append to a message.
 
     With a path it is a key as a configuration has it, without one an argument as Python has it.
@@ -387,17 +387,21 @@ def _meant(name: str, value: Any, known: Mapping[str, inspect.Parameter], path: 
     place = OTHER_NAMES.get(name) or next((f"{group}.{name}" for group in groups if name in groups[group]), "")
     group, _, inside = place.partition(".")
     if group not in known:
-        return f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else f"; {did_you_mean(name, known)}"
+        return f": {_REDIRECT_HINTS[name]}" if name in _REDIRECT_HINTS else f"; {did_you_mean(name, known)}"
     if path:
         return f": write {path}.{place}"
-    text = f"partial(torch.optim.{value}, lr=1e-6)" if isinstance(value, str) and name == "optimizer" else shown(value)
+    text = (
+        f"partial(torch.optim.{value}, lr=1e-6)"
+        if isinstance(value, str) and name == "optimizer"
+        else short_repr(value)
+    )
     if inside == "optimizer.lr":
         inside, text = "optimizer", f"partial(torch.optim.AdamW, lr={text})"
     first, _, rest = inside.partition(".")
     return f": write {group}=dict({first}={f'Clipped({rest}={text})' if rest else text})"
 
 
-def _object(value: str | Mapping[Any, Any], home: type, path: str, default: Any) -> Any:
+def _check_class_config(value: str | Mapping[Any, Any], home: type, path: str, default: Any) -> Any:
     """Check a class that a configuration describes, and its arguments."""
     if isinstance(value, str):
         value = {"class_path": value}
@@ -406,16 +410,16 @@ def _object(value: str | Mapping[Any, Any], home: type, path: str, default: Any)
         cls = type(default) if isinstance(default, home) else home
         if inspect.isabstract(home) and cls is home:
             key = next(iter(value), "")
-            if isinstance(key, str) and _names_class(key):
+            if isinstance(key, str) and _is_class_name(key):
                 raise UsageError(f"{path}: {key} is a class: write class_path: {key}, and its arguments in init_args")
-            raise ArgumentError(path, "a class", shown(value), "give class_path, and the keys under init_args")
+            raise ArgumentError(path, "a class", short_repr(value), "give class_path, and the keys under init_args")
     else:
         cls = find_class(str(name), home, path)
     found = check_keys(cls, value, path, of=home)
     return found if name is None else {"class_path": name, **found}
 
 
-def _function(value: Any, kind: Any, path: str) -> Any:
+def _check_factory_config(value: Any, kind: Any, path: str) -> Any:
     """Check what a configuration gives for a function: a class whose first arguments come later, or a function."""
     taken, made = get_args(kind) or ((), Any)
     homes = [one for one in alternatives(made) if isinstance(one, type) and one is not NoneType]
@@ -441,37 +445,37 @@ def find_class(name: str, home: type, path: str) -> Any:
     """Return the class that a configuration names by its path, or by its short name as a kind of ``home``."""
     module, _, short = name.rpartition(".")
     if not all(part.isidentifier() for part in name.split(".")) or Path(name).is_file():
-        raise ArgumentError(path, f"a {home.__name__}", name, _examples(home))
+        raise ArgumentError(path, f"a {home.__name__}", name, _example_names(home))
     if module:
         try:
             home_of = import_module(module)
         except Exception as error:
-            raise UsageError(f"{path}: {module} cannot be imported: {_cause(error)}") from error
+            raise UsageError(f"{path}: {module} cannot be imported: {_import_fault(error)}") from error
         found = getattr(home_of, short, None)
         known = [one for one in dir(home_of) if isinstance(getattr(home_of, one), type)]
         missing = f"{module} has no {short}"
     else:
-        found = next((one for one in _classes(home) if one.__name__ == name), None) or short_names().get(name)
-        known = [one.__name__ for one in _classes(home) if one.__module__.startswith(_KNOWN)]
+        found = next((one for one in _subclasses_of(home) if one.__name__ == name), None) or classes_by_name().get(name)
+        known = [one.__name__ for one in _subclasses_of(home) if one.__module__.startswith(_KNOWN)]
         missing = f"there is no class {name}"
     if found is None:
         raise UsageError(f"{path}: {missing}; {did_you_mean(short, known)}".rstrip("; "))
     if isinstance(found, type) and not issubclass(found, home):
-        raise UsageError(f"{path}: {name} is no {home.__name__}; {_examples(home)}".rstrip("; "))
+        raise UsageError(f"{path}: {name} is no {home.__name__}; {_example_names(home)}".rstrip("; "))
     if inspect.isabstract(found):
-        raise UsageError(f"{path}: {name} is abstract; {_examples(home)}".rstrip("; "))
+        raise UsageError(f"{path}: {name} is abstract; {_example_names(home)}".rstrip("; "))
     return found
 
 
 _KNOWN = ("lit_rl.", "lightning.", "torch.")
-_HOMES = (
-    "advantages",
+_PUBLIC_MODULES = (
     "callbacks",
     "data",
-    "divergences",
     "engines",
     "execution",
-    "losses",
+    "math.advantages",
+    "math.divergences",
+    "math.losses",
     "models",
     "modules",
     "rewards",
@@ -479,7 +483,7 @@ _HOMES = (
 )
 
 
-def _cause(error: BaseException) -> str:
+def _import_fault(error: BaseException) -> str:
     """Return an error of an import with the file and line of the user's that it is about."""
     where, trace = "", error.__traceback__
     while trace is not None:
@@ -491,36 +495,36 @@ def _cause(error: BaseException) -> str:
 
 
 @cache
-def short_names() -> Mapping[str, type]:
+def classes_by_name() -> Mapping[str, type]:
     """The public classes of this package by name."""
     found: dict[str, type] = {}
-    for home in _HOMES:
+    for home in _PUBLIC_MODULES:
         module = import_module(f"lit_rl.{home}")
         public = (getattr(module, name) for name in getattr(module, "__all__", dir(module)))
         found |= {one.__name__: one for one in public if isinstance(one, type)}
     return found
 
 
-def _names_class(value: Any) -> bool:
+def _is_class_name(value: Any) -> bool:
     name = value.get("class_path") if isinstance(value, Mapping) else value
-    return isinstance(name, str) and name.rpartition(".")[2] in short_names()
+    return isinstance(name, str) and name.rpartition(".")[2] in classes_by_name()
 
 
-def _classes(home: type) -> Iterator[type]:
+def _subclasses_of(home: type) -> Iterator[type]:
     """Yield a class and all that are derived from it."""
     yield home
     one: type
     for one in type.__subclasses__(home):
-        yield from _classes(one)
+        yield from _subclasses_of(one)
 
 
-def _examples(home: type) -> str:
-    ours = [one for one in _classes(home) if one.__name__ in short_names() and not inspect.isabstract(one)]
+def _example_names(home: type) -> str:
+    ours = [one for one in _subclasses_of(home) if one.__name__ in classes_by_name() and not inspect.isabstract(one)]
     names = dict.fromkeys(one.__name__ for one in ours if not one.__name__.endswith("Module"))
     return f"give {' or '.join([*names][:3])}" if names else ""
 
 
-def _takes_any(cls: Any) -> bool:
+def _accepts_any_keyword(cls: Any) -> bool:
     """Return whether a class hands on keyword arguments that no base of it names."""
     constructors = [vars(base)["__init__"] for base in inspect.getmro(cls) if "__init__" in vars(base)]
     for one in constructors:
@@ -529,19 +533,19 @@ def _takes_any(cls: Any) -> bool:
     return True
 
 
-def _described(hint: Any) -> str:
+def _hint_text(hint: Any) -> str:
     """Return an annotation in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _described(inner[0])
+        return _hint_text(inner[0])
     if origin is Literal:
         return f"one of {', '.join(map(repr, inner))}"
     if hint is None or hint is NoneType:
         return "None"
     if origin in _LISTS:
-        return f"a list of {' or '.join(map(_described, alternatives(inner[0])))}"
+        return f"a list of {' or '.join(map(_hint_text, alternatives(inner[0])))}"
     if origin in (dict, Mapping):
-        return f"a dict of {_described(inner[1])} by name"
+        return f"a dict of {_hint_text(inner[1])} by name"
     if origin is Callable:
-        return f"a function that returns {' or '.join(map(_described, alternatives(inner[1])))}"
+        return f"a function that returns {' or '.join(map(_hint_text, alternatives(inner[1])))}"
     return str(getattr(hint, "__name__", hint))

@@ -19,22 +19,25 @@ from lightning.pytorch.callbacks import (
 )
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 
-from lit_rl.callbacks.checkpointing import Checkpointing, raise_if_stopped, savers_of
+from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_of, raise_if_stopped
 from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.completion_writer import CompletionWriter
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import resolve, warn_of_weights
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.callbacks.run_record import RunRecord, has_folder
-from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout, boards_of
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.callbacks.run_record import RunRecord, has_run_folder
+from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout
+from lit_rl.errors import ArgumentError, UsageError, short_repr
+from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.modules.setup_check import fault_of_precision
+from lit_rl.modules.setup_check import precision_fault
+from lit_rl.reports.run_summary import tensorboard_loggers
 from lit_rl.signature_check import check_keys
+from lit_rl.training.checkpoints import checkpoint_in, require_checkpoint
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem
 
@@ -57,7 +60,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 _RECORDERS = (TensorBoardLayout, CompletionWriter, RunRecord)
 
 
-def _as_lightnings(method: Any) -> Callable[[Any], Any]:
+def _with_lightning_signature(method: Any) -> Callable[[Any], Any]:
     """Give a method the signature and the description of Lightning's, which the command line reads."""
     return wraps(method)
 
@@ -83,28 +86,28 @@ class Trainer(pl.Trainer):
         **settings: settings of ``lightning.pytorch.Trainer``; each replaces the default.
     """
 
-    @_as_lightnings(pl.Trainer.__init__)
+    @_with_lightning_signature(pl.Trainer.__init__)
     def __init__(self, *, run_dir: str | None = None, **settings: Any) -> None:
-        quiet()
+        silence_lightning()
         settings = check_keys(pl.Trainer, settings, "Trainer", config=False)
         check_settings(settings)
-        settings = {**TRAINER_DEFAULTS, **settings, **({} if run_dir is None else settings_in(run_dir, settings))}
+        settings = {**TRAINER_DEFAULTS, **settings, **({} if run_dir is None else run_dir_settings(run_dir, settings))}
         super().__init__(**{**settings, **dependent_settings(settings)})
         if not self.fast_dev_run:  # type: ignore[attr-defined]
-            kinds: list[type[pl.Callback]] = [TensorBoardLayout] if boards_of(self) else []
-            kinds += [CompletionWriter, RunRecord] if has_folder(self) else []
+            kinds: list[type[pl.Callback]] = [TensorBoardLayout] if tensorboard_loggers(self) else []
+            kinds += [CompletionWriter, RunRecord] if has_run_folder(self) else []
             self._add_unless_listed(*kinds, *([CompletionLog] if self.loggers else []))
 
-    def _has(self, kind: type[pl.Callback]) -> bool:
+    def _has_callback(self, kind: type[pl.Callback]) -> bool:
         return any(isinstance(one, kind) for one in self.callbacks)  # type: ignore[attr-defined]
 
     def _add_unless_listed(self, *kinds: type[pl.Callback]) -> None:
         """Add a callback of each kind of which there is none, after those that record and before those that save."""
         callbacks: list[pl.Callback] = self.callbacks  # type: ignore[attr-defined]
         place = max((at for at, one in enumerate(callbacks, 1) if isinstance(one, _RECORDERS)), default=0)
-        callbacks[place:place] = [kind() for kind in kinds if not self._has(kind)]
+        callbacks[place:place] = [kind() for kind in kinds if not self._has_callback(kind)]
 
-    @_as_lightnings(pl.Trainer.fit)
+    @_with_lightning_signature(pl.Trainer.fit)
     def fit(
         self,
         model: pl.LightningModule,
@@ -118,27 +121,28 @@ class Trainer(pl.Trainer):
         model = getattr(model, "_orig_mod", model)  # of torch.compile: rollouts are no graph
         require_pair("fit", model, train_dataloaders if datamodule is None else datamodule)
         if isinstance(model, PolicyModule):
-            is_diagnosed = isinstance(model, RolloutModule) and self._has(RunRecord)
+            is_diagnosed = isinstance(model, RolloutModule) and self._has_callback(RunRecord)
             self._add_unless_listed(ExecutionEvaluation, *([Diagnostics] if is_diagnosed else []))
-        start = self.where_to_start(ckpt_path)
+        start = self.start_checkpoint(ckpt_path)
         with raise_if_stopped(self):
             super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
 
-    def where_to_start(self, ckpt_path: Any) -> Any:
+    def start_checkpoint(self, ckpt_path: Any) -> Any:
         """Return the checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for.
 
         The folder is claimed; a second call returns what the first one did.
         """
-        savers = savers_of(self)
+        savers = checkpointing_of(self)
         if any(saver.is_prepared for saver in savers):
             return ckpt_path
         if not any(saver.run.checkpoints() for saver in savers):
-            ckpt_path = resolve(ckpt_path, self)  # before the folder is claimed, which a refusal would leave claimed
+            # Before the folder is claimed, which an error would leave claimed.
+            ckpt_path = resolve_checkpoint(ckpt_path, self)
         for saver in savers:
             ckpt_path = saver.prepare(self, ckpt_path)
-        return resolve(ckpt_path, self)
+        return resolve_checkpoint(ckpt_path, self)
 
-    @_as_lightnings(pl.Trainer.validate)
+    @_with_lightning_signature(pl.Trainer.validate)
     def validate(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
         """Measure on validation problems; arguments as in ``lightning.pytorch.Trainer.validate``.
 
@@ -146,12 +150,12 @@ class Trainer(pl.Trainer):
         """
         return self._measure("validate", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 
-    @_as_lightnings(pl.Trainer.test)
+    @_with_lightning_signature(pl.Trainer.test)
     def test(self, model: Any = None, dataloaders: Any = None, ckpt_path: Any = None, **options: Any) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
         return self._measure("test", model, ckpt_path, {"verbose": False, **options}, dataloaders)
 
-    @_as_lightnings(pl.Trainer.predict)
+    @_with_lightning_signature(pl.Trainer.predict)
     def predict(self, model: Any = None, dataloaders: Any = None, datamodule: Any = None, **options: Any) -> Any:
         """Sample training problems and judge what is written; arguments as in ``lightning.pytorch.Trainer.predict``.
 
@@ -175,16 +179,16 @@ class Trainer(pl.Trainer):
             if verb != "predict":
                 self._add_unless_listed(ExecutionEvaluation)
             if ckpt_path is None:
-                warn_of_weights(self, model)
+                warn_about_untrained_weights(self, model)
         run = getattr(super(), verb)
         with raise_if_stopped(self):
-            return run(model, dataloaders, ckpt_path=resolve(ckpt_path, self), **options)
+            return run(model, dataloaders, ckpt_path=resolve_checkpoint(ckpt_path, self), **options)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Refuse settings of Lightning's that do nothing with manual optimization, or do it wrong."""
     check_strategy(settings.get("strategy", "auto"))
-    if fault := fault_of_precision(settings.get("precision")):  # Lightning takes another one on a CPU
+    if fault := precision_fault(settings.get("precision")):  # Lightning takes another one on a CPU
         raise UsageError(fault)
     if settings.get("gradient_clip_val"):
         raise UsageError(
@@ -198,19 +202,19 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         )
 
 
-def settings_in(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def run_dir_settings(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Trainer settings that follow from the folder of a run: checkpoints in it, logs in a version below it."""
     callbacks = _callbacks_in(settings)
     savers = [one for one in callbacks if isinstance(one, Checkpointing)]
     if not savers and settings.get("enable_checkpointing") is not False:
         callbacks += (savers := [Checkpointing()])
     for saver in savers:
-        saver.keep_in(run_dir)
-    logger = _board_below(Path(run_dir)) if settings.get("logger") in (None, True) else settings["logger"]
+        saver.set_folder(run_dir)
+    logger = _logger_below(Path(run_dir)) if settings.get("logger") in (None, True) else settings["logger"]
     return {"callbacks": callbacks, "logger": logger, "default_root_dir": run_dir}
 
 
-def _board_below(folder: Path) -> TensorBoardLogger:
+def _logger_below(folder: Path) -> TensorBoardLogger:
     """A logger to a version below the folder of a run."""
     return TensorBoardLogger(str(folder.parent), name=folder.name)
 
@@ -236,7 +240,7 @@ def dependent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("logger") in (None, True) and root in (None, TRAINER_DEFAULTS["default_root_dir"]):
         folders = [one.run.path for one in callbacks if isinstance(one, Checkpointing)]
         if folders:
-            changed["logger"] = _board_below(folders[0])
+            changed["logger"] = _logger_below(folders[0])
     if not any(isinstance(one, ProgressBar) for one in callbacks):
         if not any(isinstance(one, ProgressScreen) for one in callbacks):
             callbacks.append(ProgressScreen(live=False if settings.get("enable_progress_bar") is False else None))
@@ -258,11 +262,11 @@ def require_pair(verb: str, model: Any, data: Any) -> None:
     if model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module)):
         remedy = "swap the two" if isinstance(data, torch.nn.Module) else ""
         remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy
-        raise ArgumentError(verb, "a module first, such as GRPO(...), then a task", shown(model), remedy)
+        raise ArgumentError(verb, "a module first, such as GRPO(...), then a task", short_repr(model), remedy)
     is_list = isinstance(data, list) and all(isinstance(one, Problem) for one in data)
     is_missing = data is None and model is not None and not is_overridden(_LOADERS[verb], model)
     if isinstance(data, type | torch.nn.Module) or is_list or is_missing:
-        raise ArgumentError(verb, "a task, such as datamodule=Basics()", shown(data))
+        raise ArgumentError(verb, "a task, such as datamodule=Basics()", short_repr(data))
 
 
 _WARNINGS = (
@@ -302,11 +306,11 @@ _LOGGERS = (
 _LIBRARIES = "lightning|torch|transformers|peft|jsonargparse|tensorboard"
 """Beginnings of the names of modules whose warnings stay warnings under ``-W error``: a user cannot mend them."""
 
-_TOLD: set[tuple[str, str]] = set()
+_SEEN_WARNINGS: set[tuple[str, str]] = set()
 """Packages and the warnings that they gave."""
 
 
-def quiet() -> None:
+def silence_lightning() -> None:
     """Silence these messages and warnings; all others are kept."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if any(action == "error" and module is None for action, _, _, module, _ in warnings.filters):
@@ -314,14 +318,14 @@ def quiet() -> None:
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=_LIBRARIES)
     for text in _WARNINGS:
         warnings.filterwarnings("ignore", message=text)
-    warnings.formatwarning = _in_one_line
+    warnings.formatwarning = _one_line_warning
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         if _is_wanted not in logger.filters:
             logger.addFilter(_is_wanted)
 
 
-def _in_one_line(
+def _one_line_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
     """A warning with the package that gives it; another package's is shown once, even where filters are reset."""
@@ -330,9 +334,9 @@ def _in_one_line(
     package, text = _package_that_warns(), " ".join(str(message).split())
     if package == "lit_rl":
         return f"lit-rl: warning: {text}\n"
-    told = (package, text) in _TOLD
-    _TOLD.add((package, text))
-    return "" if told else f"{package}: warning: {text}\n"
+    is_repeated = (package, text) in _SEEN_WARNINGS
+    _SEEN_WARNINGS.add((package, text))
+    return "" if is_repeated else f"{package}: warning: {text}\n"
 
 
 def _package_that_warns() -> str:
@@ -346,3 +350,39 @@ def _package_that_warns() -> str:
 
 def _is_wanted(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_MESSAGES)
+
+
+def resolve_checkpoint(name: Any, trainer: Any) -> Any:
+    """Return the checkpoint asked for: a path, the last of a run's folder, or ``last`` or ``best`` of this run.
+
+    ``None``, remote paths and the names of Lightning's own checkpoints stay as they are.
+    """
+    if name in (None, "hpc", "registry") or "://" in str(name):
+        return name
+    if name not in ("last", "best"):
+        found = checkpoint_in(Path(name))
+    elif savers := checkpointing_of(trainer):
+        found = checkpoint_in(savers[0].run.path, name)
+    elif name == "best" or any(getattr(one, "save_last", False) for one in trainer.checkpoint_callbacks):
+        return name
+    else:  # Lightning would train from the start
+        raise UsageError(
+            f"ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
+            "give a path or the folder of a run"
+        )
+    require_checkpoint(str(found))
+    if found != Path(name):
+        rank_zero_info(f"{name} is the checkpoint {found}")
+    return str(found)
+
+
+def warn_about_untrained_weights(trainer: Any, module: Any) -> None:
+    """Warn where a measurement without a checkpoint is of weights that no run trained."""
+    if module.clock.count:
+        return
+    newest = [path for saver in checkpointing_of(trainer) for path in saver.run.checkpoints()[-1:]]
+    policy = module.policy
+    if newest:
+        rank_zero_warn(f"this measures the initial policy, not {newest[0]}: to measure that, add --ckpt_path last")
+    elif isinstance(policy, CausalLM) and policy.config is not None and policy.model is None:
+        rank_zero_warn("this measures random weights: give --ckpt_path or model.policy.model to measure others")

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
@@ -75,7 +75,7 @@ class Problem:
         }
         for name, (wanted, fits) in faults.items():
             if not fits:
-                raise ArgumentError(f"Problem.{name}", wanted, shown(getattr(self, name)))
+                raise ArgumentError(f"Problem.{name}", wanted, short_repr(getattr(self, name)))
 
     @property
     def prompt_text(self) -> str:
@@ -221,7 +221,7 @@ class ByteSpans(Sequence[ByteSpan]):
         """The given pairs."""
         if isinstance(spans, ByteSpans):
             return spans
-        pairs = integers(chain.from_iterable(spans)).view(-1, 2)
+        pairs = to_int64(chain.from_iterable(spans)).view(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1])
 
     def within(self, start: int, size: int) -> ByteSpans:
@@ -262,7 +262,7 @@ class ByteSpans(Sequence[ByteSpan]):
         return f"ByteSpans.of({list(self)})"
 
 
-def integers(numbers: Iterable[int]) -> Tensor:
+def to_int64(numbers: Iterable[int]) -> Tensor:
     """[T] int64 of numbers, several times faster than ``torch.tensor`` of a list."""
     held = array("q", numbers)
     return torch.frombuffer(held, dtype=torch.int64) if held else torch.zeros(0, dtype=torch.int64)
@@ -435,9 +435,9 @@ class Completions:
     def select(self, rows: Sequence[int] | Tensor) -> Completions:
         """The given rows, in the given order, on the same device."""
         index = torch.as_tensor(rows, dtype=torch.long)
-        chosen = _select(self, index)
+        chosen = _select_rows(self, index)
         if self.on_host is not self:
-            chosen.__dict__["on_host"] = _select(self.on_host, index)
+            chosen.__dict__["on_host"] = _select_rows(self.on_host, index)
         return chosen
 
 
@@ -488,8 +488,8 @@ class Experience:
         token_rewards: [N, T] credit plus KL penalty (actor-critic).
         old_values: [N, T] critic's values before the update, reward units.
         returns: [N, T] the critic's target, reward units.
-        taught: [N, T] bool, tokens that a teacher corrects.
-        teacher_view: the same N rows as the teacher reads them: with prompts that may tell more.
+        teacher_mask: [N, T] bool, tokens that a teacher corrects.
+        teacher_inputs: the same N rows as the teacher reads them: with prompts that may tell more.
     """
 
     completions: Completions
@@ -501,8 +501,8 @@ class Experience:
     token_rewards: Tensor | None = None
     old_values: Tensor | None = None
     returns: Tensor | None = None
-    taught: Tensor | None = None
-    teacher_view: Completions | None = None
+    teacher_mask: Tensor | None = None
+    teacher_inputs: Completions | None = None
 
     def __len__(self) -> int:
         return len(self.completions)
@@ -526,10 +526,10 @@ class Experience:
     def select(self, rows: Sequence[int] | Tensor) -> Experience:
         """The given rows, in the given order."""
         index = torch.as_tensor(rows, dtype=torch.long)
-        return _select(self, index)
+        return _select_rows(self, index)
 
 
-def _select(batch: Rows, index: Tensor) -> Rows:
+def _select_rows(batch: Rows, index: Tensor) -> Rows:
     """Rows of every field: tensors and tuples are indexed, what is empty stays so."""
     chosen: dict[str, Any] = {}
     for item in fields(batch):

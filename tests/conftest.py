@@ -42,7 +42,7 @@ def pytest_collection_finish() -> None:
     """
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
-    if costs := sys.modules.get("lit_rl.training.fixed_costs"):
+    if costs := sys.modules.get("lit_rl.training.host_memory"):
         costs.gc = SimpleNamespace(collect=int, freeze=gc.freeze, unfreeze=gc.unfreeze)  # type: ignore[attr-defined]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import lit_rl.cli.main
 from lit_rl.cli.check_data import check_task
-from lit_rl.cli.checked_data import Findings
+from lit_rl.cli.checked_data import CheckResult
 from lit_rl.data.rows import Row, RowError, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
@@ -47,7 +47,7 @@ def sandbox() -> Any:
         yield running
 
 
-def report_of(sandbox: Sandbox, num_examples: int = 3, **given: Sequence[Problem]) -> tuple[Findings, list[str]]:
+def report_of(sandbox: Sandbox, num_examples: int = 3, **given: Sequence[Problem]) -> tuple[CheckResult, list[str]]:
     findings = check_task(Given(**given), sandbox)
     return findings, findings.report(num_examples).splitlines()
 
@@ -55,7 +55,7 @@ def report_of(sandbox: Sandbox, num_examples: int = 3, **given: Sequence[Problem
 def test_the_verdict_and_the_counts_of_each_split_come_first(sandbox: Sandbox) -> None:
     held_out = [replace(several(1)[0], task_id="held_out"), replace(several(1, reference=None)[0], task_id="bare")]
     findings, report = report_of(sandbox, train=several(3), validation=held_out)
-    assert findings.fine
+    assert findings.is_fine
     assert report[:4] == [
         "nothing wrong found: 4 of 4 references pass",
         "  train: 3 problems, 3 references pass, 0 without a reference that runs, 0 rows unread",
@@ -64,7 +64,7 @@ def test_the_verdict_and_the_counts_of_each_split_come_first(sandbox: Sandbox) -
     ]
     assert report[-1] == "calibrated time limit: 1 s per problem (5 x the slowest)"
     assert report_of(sandbox, train=several(2, reference=None))[1][0].endswith("nothing ran: no reference")
-    assert not report_of(sandbox)[0].fine, "no problem at all"
+    assert not report_of(sandbox)[0].is_fine, "no problem at all"
 
 
 CAUSES: dict[str, tuple[list[Problem], str, str]] = {
@@ -101,7 +101,7 @@ CAUSES: dict[str, tuple[list[Problem], str, str]] = {
 def test_failing_references_are_grouped_by_how_they_end(case: str, sandbox: Sandbox) -> None:
     problems, *told = CAUSES[case]
     findings, report = report_of(sandbox, train=problems)
-    assert not findings.fine
+    assert not findings.is_fine
     for line in told:
         assert line in report, "\n".join(report)
 
@@ -110,7 +110,7 @@ def test_a_reference_with_future_imports_runs_behind_the_prefix_of_its_problem(s
     solution = f"from __future__ import annotations\n{HEAD}{BODY}"
     right = several(1, prompt="Finish.", program_prefix="import math\n", reference=f"import math\n{solution}")
     findings, report = report_of(sandbox, train=right)
-    assert findings.fine, report
+    assert findings.is_fine, report
 
 
 ALWAYS = AssertTests("assert f(1) is not 0", "f")
@@ -150,7 +150,7 @@ def test_tests_that_accept_a_wrong_program_are_named(case: str, sandbox: Sandbox
     faulty = 1 if "another" in what else 2
     for one in what.split(" and "):
         assert f"the tests accept {one}: {faulty} problems" in report
-    assert not findings.fine
+    assert not findings.is_fine
     assert [one.accepts for one in findings.checked if one.faults] == [
         ["the reference of other"] if faulty == 1 else what.split(" and ")
     ] * faulty
@@ -161,7 +161,7 @@ def test_problems_that_ask_for_the_same_and_tests_that_fail_are_not_accused(sand
     same = [
         replace(one, reference=HEAD + body) for one, body in zip(several(2), (BODY, "    return 1 + x\n"), strict=True)
     ]
-    assert report_of(sandbox, train=same)[0].fine
+    assert report_of(sandbox, train=same)[0].is_fine
     _, report = report_of(
         sandbox, train=several(2, reference=HEAD + "    return x\n", check=AssertTests("assert f(1) != 1", "f"))
     )
@@ -193,7 +193,7 @@ def test_malformed_rows_are_counted_by_cause_and_split_and_the_others_are_checke
     (tmp_path / "validation.jsonl").write_text("\n".join([bad[1], good[2]]))
     findings = check_task(OwnRows(str(tmp_path)), sandbox)
     report = findings.report(1).splitlines()
-    assert not findings.fine
+    assert not findings.is_fine
     assert report[:3] == [
         "something is wrong: 0 of 3 problems have a fault, 6 rows make no problem; 3 of 3 references pass",
         "  train: 2 problems, 2 references pass, 0 without a reference that runs, 5 rows unread",

@@ -26,8 +26,8 @@ from lit_rl.cli.replay import replay
 from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.run_files.files import read_rollouts
-from lit_rl.signature_check import arguments_of, short_names
+from lit_rl.run_files.files import read_rollouts
+from lit_rl.signature_check import classes_by_name, constructor_parameters
 
 Metrics = dict[str, float]
 ROOT = Path(__file__).parents[1]
@@ -161,8 +161,8 @@ FEWER = {
 
 def task_arguments(path: str, rows: dict[str, str]) -> dict[str, Any]:
     """Small rows in place of the hub's that a task reads by default; none for another class."""
-    cls = short_names().get(path.rpartition(".")[2])
-    defaults = {name: one.default for name, one in (arguments_of(cls) if cls else {}).items()}
+    cls = classes_by_name().get(path.rpartition(".")[2])
+    defaults = {name: one.default for name, one in (constructor_parameters(cls) if cls else {}).items()}
     return {name: rows[given] for name, given in defaults.items() if isinstance(given, str) and given in rows}
 
 
@@ -170,7 +170,7 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
     """The same configuration with a tiny policy, small rows and short completions."""
     if isinstance(node, list):
         return [shrink(item, rows, tokenizer) for item in node]
-    if isinstance(node, str) and node in short_names():
+    if isinstance(node, str) and node in classes_by_name():
         return shrink({"class_path": node}, rows, tokenizer)
     if not isinstance(node, dict):
         return rows.get(node, node) if isinstance(node, str) else node

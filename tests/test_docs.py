@@ -33,7 +33,7 @@ from support.tiny_models import TINY_QWEN2
 
 import lit_rl.__main__
 import lit_rl.cli.main
-import lit_rl.functional
+import lit_rl.math
 import lit_rl.reports.diagnosis
 import lit_rl.rollout
 from lit_rl import CausalLM
@@ -311,7 +311,7 @@ OTHER_LIBRARIES = {"docs/peers.md": None, "docs/you_searched_for.md": None, "doc
 """Arguments that pages name and that are not ours; ``None`` for all."""
 
 
-def arguments_of(kind: type) -> set[str]:
+def constructor_parameters(kind: type) -> set[str]:
     """Arguments of the constructors of a class and its bases."""
     inits = [vars(base)["__init__"] for base in kind.__mro__ if inspect.isfunction(vars(base).get("__init__"))]
     fields = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", ())}
@@ -320,10 +320,10 @@ def arguments_of(kind: type) -> set[str]:
 
 def test_settings_in_the_text_are_arguments() -> None:
     """Such as ``staleness: 1``; the values are not looked at."""
-    packages = "modules losses advantages data data.task rewards rollout models engines callbacks"
+    packages = "modules math.losses math.advantages data data.task rewards rollout models engines callbacks"
     modules = [importlib.import_module(f"lit_rl.{name}") for name in packages.split()]
     classes = {value for one in modules for value in vars(one).values() if isinstance(value, type)}
-    known = set().union(*map(arguments_of, {*classes, lit_rl.Sampling, lightning.Trainer}))
+    known = set().union(*map(constructor_parameters, {*classes, lit_rl.Sampling, lightning.Trainer}))
     named = [
         (page, match[1])
         for page, name in NAMED

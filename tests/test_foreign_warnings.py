@@ -29,7 +29,7 @@ SCRIPT = """
     sys.path.append("site-packages")
     import caller, older, lit_rl.trainer
     from lightning_utilities.core.rank_zero import rank_zero_warn
-    lit_rl.trainer.quiet()
+    lit_rl.trainer.silence_lightning()
     ours = {"__name__": "lit_rl.ours", "f": older.f, "warn": rank_zero_warn}
     for line in ("f()", "warn('too long')"):
         exec(compile(line, "lit_rl/ours.py", "exec"), ours)

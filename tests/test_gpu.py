@@ -19,11 +19,11 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, write_pairs
 from lit_rl.engines import InProcess
 from lit_rl.execution import ReferenceText
-from lit_rl.losses import TruncatedWeights
+from lit_rl.math.losses import TruncatedWeights
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.sampling import RunningBatch, StreamKey
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule
-from lit_rl.rollout import write_rows
+from lit_rl.rollout import sample_rows
 from lit_rl.types import Completions, Problem, Sampling
 
 pytestmark = pytest.mark.gpu
@@ -48,7 +48,7 @@ def loaded(tokenizer: str, device: torch.device | str, **options: Any) -> Causal
 
 def rows(policy: CausalLM, sampling: Sampling) -> Completions:
     problems = Programs(batch_size=3).problems("train")[:5]
-    return write_rows(policy, InProcess(), Late(), problems, sampling, StreamKey(0, "train", 0)).completions()
+    return sample_rows(policy, InProcess(), Late(), problems, sampling, StreamKey(0, "train", 0)).completions()
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])

@@ -29,9 +29,9 @@ from lit_rl.errors import UsageError
 from lit_rl.foreign_files import load_yaml
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PolicyModule
-from lit_rl.reports.run_files.files import append_frame, append_line, read_metrics, read_rollouts
-from lit_rl.reports.run_files.settings import read_settings
 from lit_rl.rewards.term import RewardTerm
+from lit_rl.run_files.files import append_frame, append_line, read_metrics, read_rollouts
+from lit_rl.run_files.settings import read_settings
 
 TRAP = """
 from pathlib import Path

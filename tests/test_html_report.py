@@ -15,10 +15,10 @@ from support.recorded_runs import row, write_run
 from torch.utils.tensorboard import SummaryWriter
 
 from lit_rl.cli.report import report
-from lit_rl.reports.html.page import page
-from lit_rl.reports.learned import answer, wilson
-from lit_rl.reports.run_files.files import METRICS_FILE, append_line
+from lit_rl.reports.html.page import render_page
+from lit_rl.reports.improvement import learning_verdict, wilson_interval
 from lit_rl.reports.runs import read_curves, read_runs
+from lit_rl.run_files.files import METRICS_FILE, append_line
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
 FAILED = {
@@ -240,15 +240,15 @@ def passed(rollout: int, share: float) -> dict[str, float]:
 
 def told(folder: Path) -> str:
     (run,) = read_runs([str(folder)])
-    return answer(run)
+    return learning_verdict(run)
 
 
 def test_an_interval_of_a_share_is_wilsons() -> None:
     """Of 0 of n it is 0 to z² / (n + z²); of half it is symmetric; it mirrors."""
     z = 1.96**2
-    assert wilson(0.0, 240) == pytest.approx((0.0, z / (240 + z)))
-    assert wilson(1.0, 240) == pytest.approx((240 / (240 + z), 1.0))
-    low, high = wilson(0.5, 100)
+    assert wilson_interval(0.0, 240) == pytest.approx((0.0, z / (240 + z)))
+    assert wilson_interval(1.0, 240) == pytest.approx((240 / (240 + z), 1.0))
+    low, high = wilson_interval(0.5, 100)
     assert low + high == pytest.approx(1.0) and high - 0.5 == pytest.approx(1.96 / 2 / (100 + z) ** 0.5)
 
 
@@ -334,7 +334,7 @@ def test_a_diagnosis_that_came_again_is_one_row(tmp_path: Path) -> None:
         if rollout < 8:
             ended = {"rule": "collapse", "ended": True}
             append_line(folder / METRICS_FILE, {"rollout": rollout + 1, "time": 0.0, "diagnosis": ended})
-    text = page(read_runs([str(folder)]))
+    text = render_page(read_runs([str(folder)]))
     assert re.findall(r'data-title="diagnosis">(.*?)<', text) == ["collapse"]
     assert "3 times: rollouts 2 to 3, rollouts 5 to 6, since rollout 8" in text and "lost 8" in text
 

@@ -24,13 +24,13 @@ from lit_rl import (
     TaskDataModule,
     TestsReward,
     Trainer,
-    Update,
+    UpdateConfig,
 )
-from lit_rl.cli.config_files import checked
+from lit_rl.cli.config_files import check_layers
 from lit_rl.cli.main import Cli
 from lit_rl.data.task import TaskDataModule as Task
 from lit_rl.errors import ArgumentError
-from lit_rl.modules import Collect, Objective, PolicyModule
+from lit_rl.modules import Objective, PolicyModule, RolloutConfig
 from lit_rl.signature_check import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -39,9 +39,9 @@ from lit_rl.signature_check import (
     Seconds,
     Share,
     TypedArguments,
-    arguments_of,
     check,
-    fits,
+    constructor_parameters,
+    has_type,
 )
 
 TOKENIZER = "package:lit_rl/data/basics/tokenizer"
@@ -171,7 +171,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a name": (lambda: grpo(max_rollout=3), "GRPO has no argument max_rollout; did you mean max_rollouts?"),
     "lr": (lambda: grpo(lr=1e-5), "write update=dict(optimizer=partial(torch.optim.AdamW, lr=1e-05))"),
     "optimizer": (lambda: grpo(optimizer="AdamW"), "write update=dict(optimizer=partial(torch.optim.AdamW, lr=1e-6))"),
-    "a text for an optimizer": (lambda: Update(optimizer="AdamW"), "partial(torch.optim.AdamW, lr=1e-6)"),  # type: ignore[arg-type]
+    "a text for an optimizer": (lambda: UpdateConfig(optimizer="AdamW"), "partial(torch.optim.AdamW, lr=1e-6)"),  # type: ignore[arg-type]
     "num_generations": (lambda: grpo(num_generations=4), "write sampling=dict(num_samples=4)"),
     "stop": (lambda: grpo(stop=["x"]), "stop_strings=[...] of the task"),
     "a key of a group": (lambda: grpo(epochs=2), "write update=dict(epochs=2)"),
@@ -210,7 +210,7 @@ def test_a_configuration_takes_a_hub_id_for_a_policy_from_flags_and_files(folder
     (folder / "hub.yaml").write_text(yaml.safe_dump(other))
     given = f"--config={folder / 'base.yaml'}"
     for words in ([given, "--model.policy", "Qwen/Qwen2.5-0.5B"], [f"--config={folder / 'hub.yaml'}"]):
-        words = checked(words, {"model": PolicyModule, "data": Task}, Trainer)
+        words = check_layers(words, {"model": PolicyModule, "data": Task}, Trainer)
         policy = Cli([*words, "--model.policy.dtype=bfloat16"], run=False).model.policy
         assert (policy.source, policy.config, policy.dtype) == ("Qwen/Qwen2.5-0.5B", None, "bfloat16")
 
@@ -239,10 +239,16 @@ def test_every_argument_of_every_constructor_is_compared_with_its_type() -> None
     """A name that is imported for type checkers only would leave all arguments of a class unchecked."""
     ours = [cls for cls in below(TypedArguments) if cls.__module__.startswith("lit_rl.")]
     assert len(ours) > 60
-    for cls in [*(one for one in ours if not inspect.isabstract(one)), Sampling, Update, Objective, Collect]:
-        for name, one in arguments_of(cls).items():
+    for cls in [
+        *(one for one in ours if not inspect.isabstract(one)),
+        Sampling,
+        UpdateConfig,
+        Objective,
+        RolloutConfig,
+    ]:
+        for name, one in constructor_parameters(cls).items():
             assert one.annotation is not Any, (cls, name)
-            if not fits(object(), one.annotation):
+            if not has_type(object(), one.annotation):
                 with pytest.raises(ArgumentError) as refused:
                     cls(**{name: object()})
                 assert refused.value.key == f"{cls.__name__}.{name}"
@@ -256,7 +262,7 @@ def test_every_argument_of_every_constructor_is_compared_with_its_type() -> None
     ],
 )  # fmt: skip
 def test_what_is_of_another_type_fits_not(value: object, hint: Any) -> None:
-    assert not fits(value, hint)
+    assert not has_type(value, hint)
 
 
 def test_limits_hold_for_each_number_and_not_for_none() -> None:

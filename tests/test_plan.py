@@ -16,14 +16,14 @@ from support.small_runs import EvenBytes, fit
 from torch.profiler import ProfilerActivity, profile
 
 from lit_rl.cli.main import main
-from lit_rl.cli.plan import claimed_by, report
-from lit_rl.cli.trace import Job, Trace, job_of, trace
+from lit_rl.cli.plan import plan_text, vllm_bytes
+from lit_rl.cli.trace import Job, Trace, job_from, trace_update
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import VLLM, InProcess
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
-from lit_rl.modules import GRPO, PPO, Update
-from lit_rl.rollout import Collect
+from lit_rl.modules import GRPO, PPO, UpdateConfig
+from lit_rl.rollout import RolloutConfig
 from lit_rl.types import Problem, Sampling
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +73,7 @@ class LongPrompts(TaskDataModule):
 
 
 WIDE = SMALL | {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8}
-LARGE = {
+LARGE_MODEL_PARAMETERS = {
     "full": (WIDE, 512, 256),
     "lora": (WIDE, 512, 256),
     "ppo": (WIDE, 512, 256),
@@ -93,8 +93,8 @@ def small_run(kind: str, config: dict[str, Any] = SMALL, max_tokens: int = 64, m
     options: dict[str, Any] = {
         "sampling": Sampling(num_samples=4, max_tokens=max_tokens),
         "rewards": [EvenBytes()],
-        "collect": Collect(engine=InProcess(max_rows=max_rows)),
-        "update": Update(
+        "collect": RolloutConfig(engine=InProcess(max_rows=max_rows)),
+        "update": UpdateConfig(
             optimizer=lambda p: torch.optim.AdamW(p, lr=1e-4), microbatch_size=4 if kind == "two ranks" else 8
         ),
         "max_rollouts": 2,
@@ -133,7 +133,7 @@ def measured(kind: str, folder: Path, config: dict[str, Any], letters: int, max_
     """Peak of the second update on the first rank, and the job as planned."""
     module, peaks, ranks = small_run(kind, config, max_tokens), Peaks(), 2 if kind == "two ranks" else 1
     strategy: Any = FSDP2Strategy(timeout_minutes=2.0) if ranks > 1 else "auto"
-    job = job_of(module, strategy, 4 // ranks, ranks)
+    job = job_from(module, strategy, 4 // ranks, ranks)
     task = LongPrompts(batch_size=4 // ranks)
     task.letters = letters
     fit(module, folder, data=task, devices=ranks, strategy=strategy, callbacks=[peaks])
@@ -142,14 +142,14 @@ def measured(kind: str, folder: Path, config: dict[str, Any], letters: int, max_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", LARGE)
+@pytest.mark.parametrize("kind", LARGE_MODEL_PARAMETERS)
 def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: Path) -> None:
-    config, letters, max_tokens = LARGE[kind]
+    config, letters, max_tokens = LARGE_MODEL_PARAMETERS[kind]
     sizes = (tmp_path, config, letters, max_tokens)
     ranks: Any = on_ranks(measured, kind, *sizes, seconds=900) if kind == "two ranks" else [measured(kind, *sizes)]
     updated, job = ranks[0]
     strategy = FSDP2Strategy() if kind == "two ranks" else "auto"
-    traced = sum(trace(small_run(kind, config, max_tokens), strategy, job, on_cpu=True).updating.values())
+    traced = sum(trace_update(small_run(kind, config, max_tokens), strategy, job, on_cpu=True).updating.values())
     print(f"{kind}: traced {traced:,.0f}, measured {updated:,}, {traced / updated:.3f}")
     assert updated > 1e9
     assert traced == pytest.approx(updated, rel=0.1)
@@ -185,8 +185,8 @@ PARAMETERS = 2048 * 128 + 128 + 4 * (2 * 128**2 + 2 * 128 * 64 + 128 + 2 * 64 + 
 
 def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
     module = small_run("full")
-    job = replace(job_of(module, "auto", 4, 1), prompt_tokens=48)
-    traced = trace(module, "auto", job, on_cpu=True)
+    job = replace(job_from(module, "auto", 4, 1), prompt_tokens=48)
+    traced = trace_update(module, "auto", job, on_cpu=True)
     steps = 4 * (4 * 12 + 2)  # Adam's float32 step count of each parameter
     assert traced.parameters == traced.trained == PARAMETERS and traced.whole == 4 * PARAMETERS
     assert traced.sampling["moments"] == 8 * PARAMETERS + steps
@@ -195,22 +195,22 @@ def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
     assert traced.received == (0, 0)
     of_token = 2 * 4 * 64 * 4  # keys and values of four layers, float32
     assert traced.sampling["cache"] == of_token * (4 * 48 + 16 * 64)  # a prompt once for its four rows
-    assert trace(small_run("full", max_rows=4), "auto", job).sampling["cache"] == of_token * (48 + 4 * 64)
+    assert trace_update(small_run("full", max_rows=4), "auto", job).sampling["cache"] == of_token * (48 + 4 * 64)
 
 
 def test_adapters_alone_learn_and_whole_copies_sum_their_gradients() -> None:
     module = small_run("lora")
-    job = replace(job_of(module, "ddp", 4, 6, 3), prompt_tokens=48)
-    traced = trace(module, "ddp", job, on_cpu=True)
+    job = replace(job_from(module, "ddp", 4, 6, 3), prompt_tokens=48)
+    traced = trace_update(module, "ddp", job, on_cpu=True)
     assert traced.parameters == PARAMETERS and 0 < traced.trained < PARAMETERS / 4
     assert traced.received == (0, 2 * 5 * 4 * traced.trained // 6)  # a ring of six, once for both micro-batches
 
 
 def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
     module, strategy = small_run("two ranks"), FSDP2Strategy(replicas=2)
-    job = replace(job_of(module, strategy, 1, 8, 4), prompt_tokens=64)
+    job = replace(job_from(module, strategy, 1, 8, 4), prompt_tokens=64)
     try:
-        traced = trace(module, strategy, job)
+        traced = trace_update(module, strategy, job)
     except Exception as error:  # with torch 2.10
         if "without memory" not in str(error) or not torch.__version__.startswith("2.10."):
             raise
@@ -227,9 +227,9 @@ def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
 def test_what_is_more_than_the_device_has_is_said() -> None:
     job = Job(num_ranks=4, num_shards=2)
     traced = Trace(8_000_000_000, 40_000_000, 16e9, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
-    small, large = report(job, traced, "l40s"), report(job, traced, "h100")
+    small, large = plan_text(job, traced, "l40s"), plan_text(job, traced, "h100")
     assert "does not fit: 60.0 GB of 44.6" in small and "does not fit" not in large
     assert "2 ranks, 2 replicas" in large and "5.0 GB inside its node, 7.0 GB from other nodes" in large
-    assert claimed_by(VLLM(memory_share=0.5), 80e9, traced) == 40e9
-    assert claimed_by(VLLM(cache_gigabytes=2), 80e9, traced) == 2 * 2**30 + 16e9
-    assert "does not fit" in report(job, traced, "h100", engine=40e9)
+    assert vllm_bytes(VLLM(memory_share=0.5), 80e9, traced) == 40e9
+    assert vllm_bytes(VLLM(cache_gigabytes=2), 80e9, traced) == 2 * 2**30 + 16e9
+    assert "does not fit" in plan_text(job, traced, "h100", engine=40e9)

@@ -19,7 +19,7 @@ from lit_rl.cli.main import main
 DOCS = Path(__file__).parents[1] / "docs"
 API = DOCS / "api"
 ENTRY = re.compile(r"^::: (\S+)", re.MULTILINE)
-BASES = {"CutTask", "TranslatedTask"}
+BASES = {"SplitTask", "TranslatedTask"}
 """Parts that tasks of this package share; the parser offers every class that is derived from TaskDataModule."""
 
 
@@ -74,7 +74,7 @@ def test_every_package_that_exports_names_has_a_page_in_the_overview_and_the_nav
     ]
     exporting = {name for name in modules if "__main__" not in name and hasattr(import_module(name), "__all__")}
     assert exporting <= shown
-    listed = set(re.findall(r"`(lit_rl\.\w+)`", index))
+    listed = set(re.findall(r"`(lit_rl\.[\w.]+)`", index))
     assert listed == {path for path in shown if isinstance(found(path), ModuleType)}
     navigation = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text("utf-8").partition("nav:\n")[2])
     pages = {page for part in navigation if "API" in part for entry in part["API"] for page in entry.values()}

@@ -28,8 +28,8 @@ from lit_rl import (
     evaluate,
 )
 from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
-from lit_rl.reports.run_files.files import newest_recorded
 from lit_rl.reports.runs import folders_of
+from lit_rl.run_files.files import newest_recorded
 
 
 class Words(TaskDataModule):
@@ -120,12 +120,12 @@ def test_a_sandbox_is_handed_in_as_it_is(byte_tokenizer: str) -> None:
     """It starts with the first program, ends with the run, and starts again for the next one."""
     sandbox = Sandbox(num_workers=1)
     module = grpo(byte_tokenizer, 1)
-    module.sampler.sandbox = sandbox
+    module.collector.sandbox = sandbox
     assert not sandbox.is_running
     for rollouts in (1, 2):
         assert fitted(module, rollouts).clock.count == rollouts
         assert not sandbox.is_running and sandbox._closed, "the run started it, so the run closed it"
-        assert module.sampler.runner is None
+        assert module.collector.runner is None
     with pytest.raises(SandboxError, match="closed"):
         sandbox.submit("x = 1", AssertTests("assert x"))
     sandbox.reopen()
@@ -137,7 +137,7 @@ def test_a_sandbox_is_handed_in_as_it_is(byte_tokenizer: str) -> None:
 def test_a_sandbox_that_runs_already_stays_open(byte_tokenizer: str) -> None:
     with Sandbox(num_workers=1) as sandbox:
         module = grpo(byte_tokenizer, 1)
-        module.sampler.sandbox = sandbox
+        module.collector.sandbox = sandbox
         fitted(module, 1)
         assert sandbox.is_running
         (outcome,) = sandbox.judge_many([("x = 1", AssertTests("assert x"))])

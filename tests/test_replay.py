@@ -14,8 +14,8 @@ import lit_rl.cli.main
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.cli.replay import completions_of, judge_again
 from lit_rl.modules import RolloutModule
-from lit_rl.reports.run_files.files import read_rollouts
 from lit_rl.rewards import Composite
+from lit_rl.run_files.files import read_rollouts
 
 Make = Callable[..., RolloutModule]
 

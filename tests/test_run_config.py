@@ -22,16 +22,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import lit_rl.cli.main
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
-from lit_rl.callbacks.named_checkpoint import warn_of_weights
 from lit_rl.cli.main import Cli, main
-from lit_rl.cli.run_config import with_nulls
+from lit_rl.cli.run_config import rewrite_policy_nulls
 from lit_rl.errors import UsageError
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.run_files.files import read_metrics
-from lit_rl.reports.run_files.settings import changes_on_resume, settings_of
 from lit_rl.reports.runs import folders_of
-from lit_rl.trainer import Trainer
+from lit_rl.run_files.files import read_metrics
+from lit_rl.run_files.settings import changes_on_resume, settings_of
+from lit_rl.trainer import Trainer, warn_about_untrained_weights
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,11 +57,11 @@ def sorting(folder: Path, update: dict[str, Any] | None = None, **model: Any) ->
         "model": {
             "class_path": "lit_rl.modules.GRPO",
             "init_args": {
-                "policy": {"class_path": "lit_rl.models.SortingPolicy"},
+                "policy": {"class_path": "lit_rl.data.SortingPolicy"},
                 "sampling": {"num_samples": 4, "max_tokens": 3},
                 "evaluate": {"sampling": {"greedy": {"temperature": 0, "max_tokens": 3}}},
                 "rewards": [
-                    {"class_path": "lit_rl.rewards.SortingReward", "init_args": {"kind": "sort_inclusion_ordering"}}
+                    {"class_path": "lit_rl.data.SortingReward", "init_args": {"kind": "sort_inclusion_ordering"}}
                 ],
                 "update": {"optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.5}}, **(update or {})},
                 "max_rollouts": 4,
@@ -253,7 +252,7 @@ def test_measuring_what_no_run_trained_is_told(trained: str, recwarn: pytest.War
     assert told(lambda: trainer.validate(cli.model, datamodule=cli.datamodule)) == [], "it has these weights now"
     tokenizer = "package:lit_rl/data/basics/tokenizer"
     sft = SFT(CausalLM(config=TINY, tokenizer=tokenizer), update=cli.model.update)
-    assert told(lambda: warn_of_weights(Trainer(logger=False), sft)) == ["random"]
+    assert told(lambda: warn_about_untrained_weights(Trainer(logger=False), sft)) == ["random"]
 
 
 def test_a_checkpoint_that_is_not_there_is_one_line(
@@ -380,7 +379,7 @@ def test_a_model_of_null_is_none_and_not_the_text_none(capsys: pytest.CaptureFix
     ],
 )
 def test_a_null_two_classes_deep_is_said_as_the_parser_understands_it(given: list[str], understood: list[str]) -> None:
-    assert with_nulls(given) == understood
+    assert rewrite_policy_nulls(given) == understood
 
 
 # -- runs that can do nothing ------------------------------------------------------------------------------------
@@ -389,7 +388,7 @@ def test_a_null_two_classes_deep_is_said_as_the_parser_understands_it(given: lis
 def test_a_split_without_problems_is_refused(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("lit_rl.data.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
     monkeypatch.setattr("lit_rl.data.Sorting.load_problems", lambda self, split: [])
     for verb, split in (("test", "test"), ("validate", "validation"), ("fit", "train")):
         assert f"sorting has no {split} problems" in error_of(capsys, verb, "--config", write())
@@ -398,7 +397,7 @@ def test_a_split_without_problems_is_refused(
 def test_a_prediction_that_nobody_writes_is_refused(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("lit_rl.data.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
     nowhere = ("--trainer.logger", "false", "--trainer.callbacks", "null")
     error = error_of(capsys, "predict", "--config", write(), *nowhere)
     assert "predict samples and writes nothing: add a callback" in error and "CompletionWriter" in error

@@ -20,13 +20,12 @@ from support.small_runs import adam, build_module, corridor, fit, weights
 from lit_rl import GRPO, PPO, AssertTests, Problem, Sampling, TaskDataModule, Trainer
 from lit_rl.__main__ import main
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
-from lit_rl.data import Corridor, Sorting
+from lit_rl.data import Corridor, Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
-from lit_rl.models import LoRA, SeparateCritic, SortingPolicy
-from lit_rl.models.loading.checkpoints import read_checkpoint
-from lit_rl.modules import Update, setup_check
+from lit_rl.models import LoRA, SeparateCritic
+from lit_rl.modules import UpdateConfig, setup_check
 from lit_rl.modules.setup_check import check_setup
-from lit_rl.rewards import SortingReward
+from lit_rl.training.checkpoints import read_checkpoint
 from lit_rl.training.progress import Clock
 
 RUNNER = '''
@@ -115,7 +114,7 @@ def test_validation_problems_that_are_trained_on_are_told(monkeypatch: pytest.Mo
     for limit in (0, 1.0):
         assert not told, "where no validation is wanted"
         check_setup(
-            set_up(datamodule=Task(), limit_val_batches=limit, sampler=SimpleNamespace(sandbox=object())), "fit"
+            set_up(datamodule=Task(), limit_val_batches=limit, collector=SimpleNamespace(sandbox=object())), "fit"
         )
     assert len(told) == 1 and "2 of 3 validation problems" in told[0]
 
@@ -134,8 +133,8 @@ def test_a_timer_does_not_keep_a_configuration_from_being_written(
     assert config["trainer"]["callbacks"][0]["init_args"]["interval"] == "step"
 
 
-def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -> Update:
-    return Update(
+def decay(steps: int = 9, lr: float = 0.1, optimizer: Any = torch.optim.AdamW) -> UpdateConfig:
+    return UpdateConfig(
         optimizer=lambda of: optimizer(of, lr=lr),
         lr_scheduler=lambda of: torch.optim.lr_scheduler.LinearLR(of, total_iters=steps),
     )

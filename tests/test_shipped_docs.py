@@ -60,12 +60,12 @@ def test_whatever_the_code_names_is_a_page_or_a_section() -> None:
     named = {name for file in sources for name in re.findall(r"lit-rl docs ([a-z_]+(?:#[\w-]+)?)", file.read_text())}
     named -= {"lists"}  # "lit-rl docs lists the pages"
     assert {"monitoring", "sandbox", "engines"} <= named
-    assert [name for name in named if not shipped_docs.find(name).startswith("#")] == []
+    assert [name for name in named if not shipped_docs.find_page(name).startswith("#")] == []
 
 
 def test_the_wheel_alone_has_the_pages(wheel: Path, tmp_path: Path, from_wheel: Callable[[str], list[str]]) -> None:
     (tmp_path / "docs").mkdir()  # of a project of one's own: it is not looked into
-    code = "import lit_rl.cli.shipped_docs as s\nprint(*s.pages())\nprint(s.find('monitoring#flat_reward'))"
+    code = "import lit_rl.cli.shipped_docs as s\nprint(*s.pages())\nprint(s.find_page('monitoring#flat_reward'))"
     first, second, *_ = from_wheel(code)
     pages = sorted(file.stem for file in (ROOT / "docs").glob("*.md"))
     assert first == " ".join(pages) and second == "### flat_reward"
@@ -99,12 +99,14 @@ def test_a_name_becomes_its_file_and_a_file_stays(tmp_path: Path, monkeypatch: p
         ["fit", "-c", "basics_grpo.yaml"],
         ["fit", "--config", "configs/basics_grpo.yaml"],
     ):
-        assert shipped_configs.with_paths(arguments)[-1] == shipped
-    assert shipped_configs.with_paths(["fit", "--config=basics_grpo"])[-1] == shipped
+        assert shipped_configs.replace_config_names(arguments)[-1] == shipped
+    assert shipped_configs.replace_config_names(["fit", "--config=basics_grpo"])[-1] == shipped
     (tmp_path / "basics_grpo.yaml").write_text("a: 1\n")
     mine = ["fit", "--config=basics_grpo.yaml", "--model", "GRPO"]
-    assert shipped_configs.with_paths(mine) == mine, "one's own file goes before the shipped one"
-    assert shipped_configs.with_paths(["fit", "--config", '{"model": null}'])[-1] == '--config={"model": null}'
+    assert shipped_configs.replace_config_names(mine) == mine, "one's own file goes before the shipped one"
+    assert (
+        shipped_configs.replace_config_names(["fit", "--config", '{"model": null}'])[-1] == '--config={"model": null}'
+    )
 
 
 def test_copying_writes_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,8 @@ from support.recorded_runs import row, write_run
 
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
-from lit_rl.reports.run_files.files import ROLLOUTS_FILE, append_frame, read_rollouts
-from lit_rl.reports.run_files.row_text import KINDS, values_of
+from lit_rl.run_files.files import ROLLOUTS_FILE, append_frame, read_rollouts
+from lit_rl.run_files.row_text import KINDS, token_values
 
 FAILED = {"stderr": "KeyError: 3", "line": 2, "exception_type": "KeyError", "cases": ["passed", "exception"]}
 
@@ -180,6 +180,6 @@ def test_page_and_terminal_have_the_same_values(tmp_path: Path) -> None:
         titles = page.run("[...document.querySelectorAll('.token')].map(t => t.title)")
     assert [title.split("\n")[1:] for title in titles] == [
         [f"{kind} {found[i]:.3g}" if i in found else f"{kind} none" for kind in KINDS
-         for found in [values_of(rollout.rows[0], kind)]]
+         for found in [token_values(rollout.rows[0], kind)]]
         for i in (0, 1)
     ]  # fmt: skip

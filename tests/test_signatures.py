@@ -56,7 +56,7 @@ class Mine(GRPO):
 def test_a_class_of_ones_own_takes_the_arguments_of_its_base_in_configurations(tmp_path: Path) -> None:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(PolicyModule, "model")
-    given = {"policy": "lit_rl.models.SortingPolicy", "rewards": ["lit_rl.rewards.SortingReward"]}
+    given = {"policy": "lit_rl.data.SortingPolicy", "rewards": ["lit_rl.data.SortingReward"]}
     given |= {"novelty_bonus": 0.25, "update": {"epochs": 3}}
     described = {"class_path": f"{__name__}.Mine", "init_args": given}
     module = parser.instantiate_classes(parser.parse_object({"model": described})).model

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from lit_rl.callbacks.preemption import REQUEUE_STATUS
-from lit_rl.models.loading.checkpoints import read_checkpoint
+from lit_rl.training.checkpoints import read_checkpoint
+from lit_rl.training.preemption import REQUEUE_STATUS
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 400.0

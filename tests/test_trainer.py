@@ -19,11 +19,9 @@ from lit_rl import Checkpointing, Diagnostics, ExecutionEvaluation, Trainer
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.cli.main import Cli
 from lit_rl.cli.report import report
-from lit_rl.data import PreferencePairs, Sorting
+from lit_rl.data import PreferencePairs, Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
-from lit_rl.models import SortingPolicy
-from lit_rl.modules import REINFORCE, Evaluate
-from lit_rl.rewards import SortingReward
+from lit_rl.modules import REINFORCE, EvaluationConfig
 from lit_rl.rollout import Evaluated
 from lit_rl.types import Sampling
 
@@ -122,7 +120,7 @@ def test_the_command_line_has_the_same_defaults() -> None:
 
 
 def test_predictions_come_back_and_pairs_are_written() -> None:
-    sampled = module(evaluate=Evaluate(predict=Sampling(num_samples=4, max_tokens=3)))
+    sampled = module(evaluate=EvaluationConfig(predict=Sampling(num_samples=4, max_tokens=3)))
     trainer = Trainer(**QUIET, logger=False, callbacks=[PreferenceWriter("pairs.jsonl", margin=0.5)])
     found = trainer.predict(sampled, Sorting(validation_batch_size=2))
     assert [type(one) for one in found] == [Evaluated, Evaluated]

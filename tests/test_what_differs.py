@@ -11,9 +11,9 @@ import yaml
 from support.recorded_runs import write_run
 
 from lit_rl.cli.report import report
-from lit_rl.reports.html.page import page
-from lit_rl.reports.run_files.settings import differences, read_settings
+from lit_rl.reports.html.page import render_page
 from lit_rl.reports.runs import read_runs
+from lit_rl.run_files.settings import read_settings, settings_that_differ
 
 
 def config(seed: int = 0, **changed: Any) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def found(tmp_path: Path, *configs: dict[str, Any]) -> list[tuple[str, dict[str,
     for folder, one in zip(folders, configs, strict=True):
         folder.mkdir(exist_ok=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(one))
-    return [(one.name, dict(one.runs)) for one in differences({f.name: read_settings(f) for f in folders})]
+    return [(one.name, dict(one.runs)) for one in settings_that_differ({f.name: read_settings(f) for f in folders})]
 
 
 def test_where_a_run_is_saved_and_seeds_that_follow_do_not_count(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_run_whose_settings_cannot_be_read_is_not_compared(
     folders = [run(tmp_path / name, config(i)) for i, name in enumerate("ab")]
     file = folders[1] / "config.yaml"
     file.unlink() if text is None else file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert differences({folder.name: read_settings(folder) for folder in folders}) == []
+    assert settings_that_differ({folder.name: read_settings(folder) for folder in folders}) == []
     report([str(folder) for folder in folders])
     assert "no config.yaml can be read beside the numbers: b\n" in capsys.readouterr().out
 
@@ -115,7 +115,7 @@ def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pyte
     folders = [str(run(tmp_path / "a", config())), str(run(tmp_path / "b", other))]
     report(folders)
     assert "  model.policy.model  m in a; <b> in b" in capsys.readouterr().out.splitlines()
-    text = page(read_runs(folders))
+    text = render_page(read_runs(folders))
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text.partition("What differs")[2])[:6]
     assert cells == ["model.policy.model", "m", "a", "", "&lt;b&gt;", "b"]
     assert text.index("What differs") < text.index("All that validation measured")
@@ -126,5 +126,5 @@ def test_runs_of_other_settings_are_no_seeds_of_one(tmp_path: Path, kl: float, b
     """A KL coefficient is nothing that the numbers of a run name: only its settings tell."""
     other = config(1, model__init_args__objective__kl_coef=kl)
     folders = [str(run(tmp_path / "a", config(0), seed=0)), str(run(tmp_path / "b", other, seed=1))]
-    text = page(read_runs(folders))
+    text = render_page(read_runs(folders))
     assert ("(2 seeds)" in text) is bool(bands)

@@ -20,7 +20,7 @@ from lit_rl.data import Basics
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox, TokenTarget
 from lit_rl.models import CausalLM
-from lit_rl.modules import GRPO, Update
+from lit_rl.modules import GRPO, UpdateConfig
 from lit_rl.rewards import TestsReward
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Sampling
@@ -84,7 +84,7 @@ module = GRPO(
     sampling=Sampling(num_samples=spec["group"], max_tokens=spec["tokens"]),
     max_rollouts=spec["steps"],
     seed=spec["seed"],
-    update=Update(
+    update=UpdateConfig(
         optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"], betas=(0.9, 0.95), weight_decay=0.0),
         lr_scheduler=lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, spec["steps"]),
     ),

@@ -17,16 +17,16 @@ from lit_rl import (
     GRPO,
     Basics,
     CausalLM,
-    Evaluate,
+    EvaluationConfig,
     ExecutionEvaluation,
     Objective,
     Sampling,
     Sandbox,
     TestsReward,
-    Update,
+    UpdateConfig,
 )
-from lit_rl.advantages import GroupMean
-from lit_rl.losses import Clipped
+from lit_rl.math.advantages import GroupMean
+from lit_rl.math.losses import Clipped
 from on_gpu.measuring import Row
 
 MAX_TOKENS = 40
@@ -78,9 +78,9 @@ def curve(given: argparse.Namespace, seed: int, rollouts: int, problems: int, ar
         sandbox=partial(Sandbox, num_workers=max(1, (os.cpu_count() or 2) - 2)),
         sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         max_rollouts=rollouts,
-        evaluate=Evaluate(sampling=samplings),
+        evaluate=EvaluationConfig(sampling=samplings),
         seed=seed,
-        **arm | {"update": Update(**update | arm.get("update", {}))},
+        **arm | {"update": UpdateConfig(**update | arm.get("update", {}))},
     )
     held_out = 26 if given.tiny else 260
     data = Basics(batch_size=problems, num_validation_problems=held_out, validation_batch_size=held_out, seed=seed)

@@ -11,9 +11,9 @@ from torch import Tensor
 from lit_rl import Sampling
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
-from lit_rl.modules import Update
-from lit_rl.modules.minibatches import all_microbatches, deal, microbatches_of
-from lit_rl.training.ranks import compute_again, layers_of
+from lit_rl.modules import UpdateConfig
+from lit_rl.modules.minibatches import all_microbatches, make_minibatches, microbatches_of
+from lit_rl.training.ranks import layers_of, recompute_activations
 from lit_rl.types import Completions, Problem, StopReason
 from on_gpu.measuring import Row, forget
 from on_gpu.policies import GROUP, loaded, policy_of, requests_of, shapes
@@ -74,7 +74,7 @@ def distances(new: Tensor, old: Tensor, mask: Tensor) -> Row:
 def ratio_part(given: argparse.Namespace) -> Iterator[Row]:
     """Read before in micro-batches of all rows and of each minibatch, against the update's own pass."""
     rows, prompt, longest = (16, 12, 8) if given.tiny else (64, 128, 64)
-    update = Update(minibatches=4, microbatch_size=rows // 8)
+    update = UpdateConfig(minibatches=4, microbatch_size=rows // 8)
     for shape in shapes(given):
         forget(given.device)
         policy = loaded(policy_of(shape), given)
@@ -82,12 +82,12 @@ def ratio_part(given: argparse.Namespace) -> Iterator[Row]:
             policy.model.model.norm.weight.mul_(8.0)
         completions = rollout_of(policy, rows, prompt, longest)
         mask, every = completions.completion_mask, torch.ones(rows, dtype=torch.bool)
-        dealt = all_microbatches(deal(completions, every, update, policy.shares_prompts, seed=0))
+        dealt = all_microbatches(make_minibatches(completions, every, update, policy.shares_prompts, seed=0))
         whole = microbatches_of(completions, torch.arange(rows), rows // 4, None, policy.shares_prompts)
         for way in ("bfloat16", "bfloat16, activations computed again", "float32"):
             if way.endswith("again"):
                 for layer in layers_of(policy.model):
-                    compute_again(layer)
+                    recompute_activations(layer)
             if way == "float32":
                 policy.float()
             said = {"shape": shape, "precision": way}

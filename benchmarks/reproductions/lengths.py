@@ -14,9 +14,9 @@ from typing import Any
 
 from algorithms import TOKENIZER, adamw, falling, make_pairs
 
-from lit_rl.advantages import BatchMean
 from lit_rl.data import Basics, PreferencePairs
 from lit_rl.data.task import Split
+from lit_rl.math.advantages import BatchMean
 from lit_rl.models import CausalLM
 from lit_rl.modules import DPO, GRPO, REINFORCE, Objective, Optimization, PolicyModule
 from lit_rl.rewards import LengthPenalty, RewardTerm, TestsReward

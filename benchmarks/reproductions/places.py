@@ -15,14 +15,15 @@ from typing import Any
 
 from build_tokenizer import build_tokenizer
 
-from lit_rl.advantages import GAE
+from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import RobotWorlds
 from lit_rl.data.robots.trace_checks import holds_or_false
+from lit_rl.math.advantages import GAE
 from lit_rl.models import CausalLM, SeparateCritic
-from lit_rl.modules import PPO, CriticUpdate
-from lit_rl.rewards import RewardTerm, SimulatorReward
-from lit_rl.rewards.places import Credit, rows, unjudged
+from lit_rl.modules import PPO, CriticConfig
+from lit_rl.rewards import RewardTerm
 from lit_rl.rewards.term import TermScore
+from lit_rl.rewards.token_credit import Credit, texts_and_judgements, unscored_failure
 from lit_rl.types import Completions, Judgement, Sampling
 from reproductions.learning import Seen, imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part
@@ -43,7 +44,10 @@ class ErrandsReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""
-        return [unjudged(judgement) or TermScore(_share(judgement)) for _, judgement in rows(completions, judgements)]
+        return [
+            unscored_failure(judgement) or TermScore(_share(judgement))
+            for _, judgement in texts_and_judgements(completions, judgements)
+        ]
 
 
 def _share(judgement: Judgement) -> float:
@@ -105,7 +109,7 @@ def run(
         sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         rewards=[term()],
         estimator=GAE(gae_lambda=gae_lambda),
-        critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=5),
+        critic_update=CriticConfig(learning_rate=1e-3, warmup_rollouts=5),
         **shared(seed, rollouts, lr=4e-4),
     )
     learn(module, task(seed, batch_size=7), folder, seen)

@@ -13,11 +13,12 @@ from typing import Any
 
 from build_tokenizer import build_tokenizer
 
+from lit_rl.data import SimulatorReward
 from lit_rl.evaluation import Evaluation
 from lit_rl.models import CausalLM, SeparateCritic
-from lit_rl.modules import PPO, CriticUpdate
-from lit_rl.rewards import LintReward, RewardTerm, SimulatorReward, SyntaxReward
-from lit_rl.rewards.places import Credit
+from lit_rl.modules import PPO, CriticConfig
+from lit_rl.rewards import LintReward, RewardTerm, SyntaxReward
+from lit_rl.rewards.token_credit import Credit
 from lit_rl.types import Sampling
 from reproductions.learning import imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part
@@ -86,7 +87,7 @@ def run(seed: int, folder: Path, credit: Credit = "terminal", dense: bool = Fals
         credit=credit,
         sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         rewards=terms,
-        critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=5),
+        critic_update=CriticConfig(learning_rate=1e-3, warmup_rollouts=5),
         **shared(seed, rollouts, lr=4e-4),
     )
     learn(module, task(seed, batch_size=7), folder)

@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 
-from lit_rl.advantages import GroupMean, MaxRewards, NoBaseline, RowAdvantages
-from lit_rl.data import Sorting
+from lit_rl.data import Sorting, SortingPolicy, SortingReward
 from lit_rl.data.toys.toy_tasks import PROMPTS, sort_distance, sort_inclusion_ordering, sorting_problem
-from lit_rl.losses import Clipped, Loss, PolicyGradient, Unclipped
-from lit_rl.models import Policy, SortingPolicy
-from lit_rl.modules import REINFORCE, Objective, Update
-from lit_rl.rewards import SortingReward
+from lit_rl.math.advantages import GroupMean, MaxRewards, NoBaseline, RowAdvantages
+from lit_rl.math.losses import Clipped, Loss, PolicyGradient, Unclipped
+from lit_rl.models import Policy
+from lit_rl.modules import REINFORCE, Objective, UpdateConfig
 from lit_rl.types import Sampling
 from reproductions.learning import learn
 from reproductions.part import Case, Numbers, Part
@@ -49,7 +48,7 @@ def run(
         rewards=[SortingReward(kind=kind)],
         max_rollouts=max_rollouts,
         seed=seed,
-        update=Update(optimizer=partial(torch.optim.Adam, lr=1e-3), gradient_clip_norm=None, epochs=10),
+        update=UpdateConfig(optimizer=partial(torch.optim.Adam, lr=1e-3), gradient_clip_norm=None, epochs=10),
     )
     learn(module, Sorting(), folder)
     greedy, sampled = answers(module.policy, temperature=0.0), answers(module.policy, num_samples=200)

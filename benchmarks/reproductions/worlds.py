@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 
-from lit_rl.advantages import GAE
-from lit_rl.data import Corridor
-from lit_rl.models import CorridorCritic, CorridorPolicy
-from lit_rl.modules import PPO, CriticUpdate, Update
-from lit_rl.rewards import CorridorReward
+from lit_rl.data import Corridor, CorridorCritic, CorridorPolicy, CorridorReward
+from lit_rl.math.advantages import GAE
+from lit_rl.modules import PPO, CriticConfig, UpdateConfig
 from lit_rl.types import Sampling
 from reproductions.learning import Seen, learn
 from reproductions.part import Case, Numbers, Part
@@ -34,9 +32,9 @@ def run(seed: int, folder: Path, num_cells: int = 5, max_rollouts: int = 60) -> 
         rewards=[CorridorReward()],
         max_rollouts=max_rollouts,
         seed=seed,
-        update=Update(epochs=4, gradient_clip_norm=None, optimizer=partial(torch.optim.Adam, lr=0.05)),
+        update=UpdateConfig(epochs=4, gradient_clip_norm=None, optimizer=partial(torch.optim.Adam, lr=0.05)),
         estimator=GAE(gamma=GAMMA, gae_lambda=0.95),
-        critic_update=CriticUpdate(gradient_clip_norm=None),
+        critic_update=CriticConfig(gradient_clip_norm=None),
     )
     learn(module, Corridor(num_cells), folder, seen)
     values = critic.weights.weight[1:, 0].tolist()

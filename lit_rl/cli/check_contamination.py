@@ -8,30 +8,33 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lit_rl.cli import options
-from lit_rl.cli.check_data import named, problems_of, with_data_of_config
+from lit_rl.cli.check_data import keep_data_sections, problems_of, task_label
 from lit_rl.data.contamination import find_overlaps
 from lit_rl.data.task import TaskDataModule
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 def check_contamination(arguments: Sequence[str]) -> None:
     """Compare the problems of tasks, as :func:`lit_rl.cli.options.check_contamination` says."""
     parser = options.check_contamination(TaskDataModule)
-    parsed = parser.parse_args(with_data_of_config("check-contamination", arguments))
+    parsed = parser.parse_args(keep_data_sections("check-contamination", arguments))
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
-    print(f"task {named(parsed.data)}" + (f", held out {named(parsed.held_out)}" if tasks.held_out else ""), flush=True)
+    print(
+        f"task {task_label(parsed.data)}" + (f", held out {task_label(parsed.held_out)}" if tasks.held_out else ""),
+        flush=True,
+    )
     train = problems_of(tasks.data, ["train"])
     held_out = problems_of(tasks.held_out or tasks.data, ["validation", "test"])
     overlaps = find_overlaps(train, held_out, ngram_words=parsed.ngram_words, min_share=parsed.min_share)
     met = len({overlap.held_out_id for overlap in overlaps})
     print(f"{met} of {len(held_out)} held-out problems occur among {len(train)} training problems")
-    for one in overlaps[:MOST_SHOWN]:
+    for one in overlaps[:MAX_SHOWN]:
         print(f"  {one.held_out_id}: {one.share:.0%} of it in {one.train_id}")
-    if len(overlaps) > MOST_SHOWN:
-        print(f"  and {len(overlaps) - MOST_SHOWN} more pairs: --output FILE writes all")
+    if len(overlaps) > MAX_SHOWN:
+        print(f"  and {len(overlaps) - MAX_SHOWN} more pairs: --output FILE writes all")
     if parsed.output:
         Path(parsed.output).write_text("".join(json.dumps(asdict(one)) + "\n" for one in overlaps))
     if overlaps:

@@ -9,9 +9,9 @@ from typing import Any
 from jsonargparse import Namespace
 
 from lit_rl.cli import options
-from lit_rl.cli.checked_data import Findings, find_accepted, run_references
-from lit_rl.cli.config_files import with_parts
-from lit_rl.data.rows import RowError, collecting
+from lit_rl.cli.checked_data import CheckResult, find_accepted_wrong_programs, run_references
+from lit_rl.cli.config_files import replace_configs_by_parts
+from lit_rl.data.rows import RowError, collect_errors
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.sandbox import Sandbox
@@ -24,21 +24,21 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 def check_data(arguments: Sequence[str]) -> None:
     """Check a task, as :func:`lit_rl.cli.options.check_data` says."""
     parser = options.check_data(TaskDataModule)
-    parsed = parser.parse_args(with_data_of_config("check-data", arguments))
+    parsed = parser.parse_args(keep_data_sections("check-data", arguments))
     check(parsed.examples, NonNegativeInt, "examples")
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
-    print(f"task {named(parsed.data)}", flush=True)
+    print(f"task {task_label(parsed.data)}", flush=True)
     splits: list[Split] = parsed.splits if isinstance(parsed.splits, list) else [parsed.splits]
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
         findings = check_task(task, sandbox, splits)
     print(findings.report(parsed.examples))
-    if not findings.fine:
+    if not findings.is_fine:
         raise SystemExit(1)
 
 
-def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> Findings:
+def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> CheckResult:
     """Check the problems of a task and of its validation tasks.
 
     References run under the check and the public check; stubs that return None or raise, an empty program and the
@@ -50,21 +50,21 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
         splits: the splits to check.
 
     Returns:
-        the findings: ``fine``, ``report()``, ``groups``.
+        the findings: ``is_fine``, ``report()``, ``groups``.
 
     Example:
         >>> from lit_rl.data import Sorting
         >>> with Sandbox(num_workers=1) as sandbox:
-        ...     check_task(Sorting(), sandbox).fine
+        ...     check_task(Sorting(), sandbox).is_fine
         True
     """
     unread: dict[str, list[RowError]] = {}
     problems = problems_by_split(task, splits, unread)
     each_once = _each_once(problems.values())
     checked = run_references(sandbox, each_once)
-    find_accepted(sandbox, checked)
+    find_accepted_wrong_programs(sandbox, checked)
     found = {id(one.problem): one for one in checked}
-    return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
+    return CheckResult({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
 
 
 def problems_of(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
@@ -86,7 +86,7 @@ def problems_by_split(
         for split in splits:
             loaded: list[Problem] = []
             errors: list[RowError] = []
-            with contextlib.nullcontext() if unread is None else collecting(errors):
+            with contextlib.nullcontext() if unread is None else collect_errors(errors):
                 loaded = one.problems(split)
             problems = []
             for problem in loaded:
@@ -105,22 +105,22 @@ def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
     return list({id(problem): problem for split in splits for problem in split}.values())
 
 
-def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
+def keep_data_sections(verb: str, arguments: Sequence[str]) -> list[str]:
     """Leave of each ``--config FILE`` its data section; the rest of it is not needed."""
 
     def data_of(content: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
 
-    given, parts = with_parts(arguments, data_of)
+    given, parts = replace_configs_by_parts(arguments, data_of)
     if parts and not any(parts.values()):
         have = "have" if len(parts) > 1 else "has"
         raise UsageError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")
     return given
 
 
-def named(chosen: Namespace) -> str:
+def task_label(chosen: Namespace) -> str:
     """A chosen task: its class, its path, its validation tasks."""
     arguments = vars(chosen.get("init_args") or Namespace())
     place = f" from {arguments['path']}" if arguments.get("path") else ""
-    others = " and ".join(named(one) for one in arguments.get("validation_tasks") or ())
+    others = " and ".join(task_label(one) for one in arguments.get("validation_tasks") or ())
     return str(chosen.class_path).rpartition(".")[2] + place + (f", validated on {others}" if others else "")

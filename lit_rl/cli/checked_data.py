@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 _HEADROOM = 5.0
 """A program that a policy writes may be slower than the reference by this factor."""
-_SMALLEST_LIMIT_SECONDS = 1.0
-_SLOWEST = 5
+_MIN_LIMIT_SECONDS = 1.0
+_NUM_SLOWEST = 5
 _EMPTY_MAIN = "int main() { return 0; }\n"
 # What tests expect most often; an exception may be all of these.
 _RAISES = "raise type('Wrong', (ValueError, TypeError, KeyError, IndexError, ZeroDivisionError, RuntimeError), {})"
@@ -36,7 +36,7 @@ _BODIES = {"a stub": "pass", "a stub that raises": _RAISES}
 
 
 @dataclass
-class Checked:
+class CheckedProblem:
     """A problem and what was found out about it.
 
     Args:
@@ -73,7 +73,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Findings:
+class CheckResult:
     """Result of checking a task.
 
     Args:
@@ -81,25 +81,25 @@ class Findings:
         unread: errors of the rows of each split that make no problem.
     """
 
-    splits: Mapping[str, Sequence[Checked]]
+    splits: Mapping[str, Sequence[CheckedProblem]]
     unread: Mapping[str, Sequence[RowError]] = field(default_factory=dict)
 
     @cached_property
-    def checked(self) -> list[Checked]:
+    def checked(self) -> list[CheckedProblem]:
         """All problems, each once."""
         return list({id(one): one for split in self.splits.values() for one in split}.values())
 
     @cached_property
-    def groups(self) -> dict[str, list[Checked]]:
+    def groups(self) -> dict[str, list[CheckedProblem]]:
         """Problems by fault, the largest group first."""
-        found: dict[str, list[Checked]] = {}
+        found: dict[str, list[CheckedProblem]] = {}
         for one in self.checked:
             for fault in one.faults:
                 found.setdefault(fault, []).append(one)
         return dict(sorted(found.items(), key=lambda group: -len(group[1])))
 
     @property
-    def fine(self) -> bool:
+    def is_fine(self) -> bool:
         """True if there are problems and none has a fault, and every row makes one."""
         return bool(self.checked) and not self.groups and not any(self.unread.values())
 
@@ -109,7 +109,7 @@ class Findings:
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
         faulty, unread = sum(bool(one.faults) for one in self.checked), sum(map(len, self.unread.values()))
         verdict = f"nothing wrong found: {passed}" if ran else "nothing wrong found, but nothing ran: no reference"
-        if not self.fine:
+        if not self.is_fine:
             what = f"{faulty} of {len(self.checked)} problems have a fault, {unread} rows make no problem"
             verdict = f"something is wrong: {what}; {passed}"
         lines = [verdict, *map(self._count, self.splits)]
@@ -122,10 +122,10 @@ class Findings:
         for fault, problems in self.groups.items():
             lines.append(f"{fault}: {len(problems)} problems")
             lines += [f"  {one.problem.task_id}: {_how_it_ended(one)}" for one in problems[:num_examples]]
-        slowest = sorted(ran, key=lambda one: -_cpu_seconds(one))[:_SLOWEST]
+        slowest = sorted(ran, key=lambda one: -_cpu_seconds(one))[:_NUM_SLOWEST]
         lines += [f"slow: {one.problem.task_id}, {_cpu_seconds(one):.3f} CPU seconds" for one in slowest]
         if times := [_cpu_seconds(one) for one in ran if one.passed]:
-            limit = max(_SMALLEST_LIMIT_SECONDS, float(math.ceil(_HEADROOM * max(times))))
+            limit = max(_MIN_LIMIT_SECONDS, float(math.ceil(_HEADROOM * max(times))))
             lines.append(f"calibrated time limit: {limit:g} s per problem ({_HEADROOM:g} x the slowest)")
         return "\n".join(lines)
 
@@ -136,11 +136,11 @@ class Findings:
         return f"  {name}: {', '.join(parts)}, {len(self.unread.get(name, ()))} rows unread"
 
 
-def _cpu_seconds(one: Checked) -> float:
+def _cpu_seconds(one: CheckedProblem) -> float:
     return one.outcome.cpu_seconds if one.outcome else 0.0
 
 
-def _how_it_ended(one: Checked) -> str:
+def _how_it_ended(one: CheckedProblem) -> str:
     """The outcome of a problem's reference on one line."""
     failed = next((outcome for outcome in (one.outcome, one.public) if outcome and not outcome.passed), None)
     if failed is None:
@@ -154,9 +154,9 @@ def _how_it_ended(one: Checked) -> str:
 # -- running --------------------------------------------------------------------------------------------------
 
 
-def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checked]:
+def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[CheckedProblem]:
     """Judge the reference of each problem that has one, under its check and its public check."""
-    checked = [Checked(problem) for problem in problems]
+    checked = [CheckedProblem(problem) for problem in problems]
     tried = [
         ((one, name), reference, check)
         for one in checked
@@ -165,12 +165,12 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
         and one.problem.check.runs_program
         and check is not None
     ]
-    for (one, name), outcome in _judged(sandbox, tried):
+    for (one, name), outcome in _judge_all(sandbox, tried):
         setattr(one, name, outcome)
     return checked
 
 
-def find_accepted(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
+def find_accepted_wrong_programs(sandbox: Sandbox, checked: Sequence[CheckedProblem]) -> None:
     """Name the wrong programs that pass the tests of each problem whose reference passes, or that has none.
 
     The reference of another problem counts only if the own one fails there: two problems may ask for the same.
@@ -181,21 +181,21 @@ def find_accepted(sandbox: Sandbox, checked: Sequence[Checked]) -> None:
         if one.problem.check.runs_program and (one.passed or one.outcome is None)
         for what, source in _empty_programs(one.problem)
     ]
-    for (one, what), outcome in _judged(sandbox, idle):
+    for (one, what), outcome in _judge_all(sandbox, idle):
         if outcome.passed:
             one.accepts.append(what)
-    swapped = [((one, other), _answer(other, one.problem), one.problem.check) for one, other in _pairs(checked)]
+    swapped = [((one, other), _renamed(other, one.problem), one.problem.check) for one, other in _kind_pairs(checked)]
     back = [
-        ((one, other), _answer(one.problem, other), other.check)
-        for (one, other), outcome in _judged(sandbox, swapped)
+        ((one, other), _renamed(one.problem, other), other.check)
+        for (one, other), outcome in _judge_all(sandbox, swapped)
         if outcome.passed
     ]
-    for (one, other), outcome in _judged(sandbox, back):
+    for (one, other), outcome in _judge_all(sandbox, back):
         if not outcome.passed:
             one.accepts.append(f"the reference of {other.task_id}")
 
 
-def _judged(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
+def _judge_all(sandbox: Sandbox, tried: Iterable[tuple[T, str, Check]]) -> Iterator[tuple[T, Outcome]]:
     """Judge programs by their checks, all at once; each outcome comes with what was named before the program."""
     named = list(tried)
     outcomes = sandbox.judge_many([(source, check) for _, source, check in named])
@@ -220,9 +220,9 @@ def _empty_programs(problem: Problem) -> Iterator[tuple[str, str]]:
             yield what, _STUBS["class" if is_class else "function"].format(name=name, body=body)
 
 
-def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Problem]]:
+def _kind_pairs(checked: Sequence[CheckedProblem]) -> Iterator[tuple[CheckedProblem, Problem]]:
     """Each problem whose reference passes, and the next of its kind with another reference."""
-    kinds: dict[tuple[type[Check], str], list[Checked]] = {}
+    kinds: dict[tuple[type[Check], str], list[CheckedProblem]] = {}
     for one in checked:
         if one.passed:
             kinds.setdefault((type(one.problem.check), one.problem.check.language), []).append(one)
@@ -234,7 +234,7 @@ def _pairs(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Problem]]:
                 yield one, other
 
 
-def _answer(problem: Problem, asked: Problem) -> str:
+def _renamed(problem: Problem, asked: Problem) -> str:
     """The reference of a problem, under the name that the tests of another call."""
     name, wanted = _called_name(problem), _called_name(asked)
     source = reference_program(problem) or ""

@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
-from lit_rl.cli.shipped_configs import in_one_word
+from lit_rl.cli.shipped_configs import join_config_flags
 from lit_rl.cli.verbs import RUNS
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
 from lit_rl.foreign_files import load_yaml
-from lit_rl.signature_check import Typed, arguments_of, check, check_keys, short_names
+from lit_rl.signature_check import Typed, check, check_keys, classes_by_name, constructor_parameters
 
 _FLAG = "--config="
 _SECTIONS = (
@@ -34,13 +34,13 @@ _SECTIONS = (
 _VERBS = ("fit", "validate", "test", "predict", "config")
 
 
-def files_of(arguments: Sequence[str]) -> dict[str, Path]:
+def config_files_of(arguments: Sequence[str]) -> dict[str, Path]:
     """The files that ``--config`` names, in order, each with its whole path: the parser changes the folder."""
-    found = [word.removeprefix(_FLAG) for word in in_one_word(arguments) if word.startswith(_FLAG)]
+    found = [word.removeprefix(_FLAG) for word in join_config_flags(arguments) if word.startswith(_FLAG)]
     return {name: Path(name).absolute() for name in found if Path(name).is_file()}
 
 
-def with_parts(
+def replace_configs_by_parts(
     arguments: Sequence[str], part_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> tuple[list[str], dict[str, Mapping[str, Any]]]:
     """Arguments with a part of each configuration in its place, for a verb whose parser does not know the rest.
@@ -57,7 +57,7 @@ def with_parts(
     """
     found: list[str] = []
     parts: dict[str, Mapping[str, Any]] = {}
-    for word in in_one_word(arguments):
+    for word in join_config_flags(arguments):
         if word in ("--config", "-c", _FLAG):
             raise UsageError(f"{word} needs a value: give a file after it")
         file = word.removeprefix(_FLAG)
@@ -113,7 +113,7 @@ def check_file(name: str) -> dict[str, Any]:
     return content
 
 
-def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
+def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) -> list[str]:
     """Compare files and flags, in the order in which the parser reads them, with the classes that they are for.
 
     Return them with a class where a hub id or folder stands for one.
@@ -121,7 +121,7 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
     merged: dict[str, Any] = {}
     found: list[str] = []
     had_tasks = False
-    words = with_values(in_one_word(arguments))
+    words = join_flags_and_values(join_config_flags(arguments))
     for word in words:
         flag, _, text = word.partition("=")
         key, *below = flag.removeprefix("--").split(".")
@@ -130,7 +130,7 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
             layer: dict[str, Any] = check_file(file)
         elif flag.startswith("--") and key in (*homes, "trainer") and "help" not in below and flag[-1] != "+":
             _require_one_list(words, flag)
-            layer = {key: _nested([part for part in below if part != "init_args"], Typed(text))}
+            layer = {key: _nest_value([part for part in below if part != "init_args"], Typed(text))}
         else:
             if words[0] in RUNS and flag.startswith("--") and key not in (*_SECTIONS, "config", "help", "print_config"):
                 raise UsageError(f"{flag} is unknown; {did_you_mean(key, _SECTIONS)}")
@@ -139,19 +139,19 @@ def checked(arguments: Sequence[str], homes: Mapping[str, type], trainer: type) 
         sources: list[str] = []
         try:
             for section in [one for one in layer if one in (*homes, "trainer")]:
-                given = flat(layer[section], section)
-                merged[section] = laid_over(merged.get(section), given)
-                had_tasks |= section == "data" and _has(merged[section], ["validation_tasks"])
+                given = flatten(layer[section], section)
+                merged[section] = merge_flat(merged.get(section), given)
+                had_tasks |= section == "data" and _has_path(merged[section], ["validation_tasks"])
                 stand_ins = _check_section(section, merged[section], homes.get(section), trainer)
-                sources += [key for key in stand_ins if _has(given, key.split(".")[1:])]
+                sources += [key for key in stand_ins if _has_path(given, key.split(".")[1:])]
         except ArgumentError as error:
             error.key = f"{file}: {error.key}" if file else error.key
             raise
         except UsageError as error:
             raise type(error)(f"{file}: {error}" if file else str(error)) from error
-        found.append(_with_classes(word, layer, sources) if sources else word)
-    task = class_named(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
-    if task and "validation_tasks" in arguments_of(task) and "validation_tasks" not in merged["data"]:
+        found.append(_expand_model_sources(word, layer, sources) if sources else word)
+    task = find_class_or_none(str(merged["data"].get("class_path"))) if had_tasks and words[0] != "export" else None
+    if task and "validation_tasks" in constructor_parameters(task) and "validation_tasks" not in merged["data"]:
         found.append("--data.validation_tasks=null")  # or the parser keeps those of the earlier task
     for section in homes if words[0] in RUNS else ():  # other verbs want one section alone
         if isinstance(given := merged.get(section), Mapping) and given and "class_path" not in given:
@@ -171,13 +171,13 @@ def _check_section(section: str, value: Any, home: type | None, trainer: type) -
     if isinstance(value, Mapping) and "class_path" not in value:
         return []  # the parser says that there is none
     after = check(value, home, section, config=True)
-    return list(_changed(value, after, section))
+    return list(_changed_paths(value, after, section))
 
 
-def _changed(before: Any, after: Any, path: str) -> Iterator[str]:
+def _changed_paths(before: Any, after: Any, path: str) -> Iterator[str]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in before:
-            yield from _changed(before[key], after.get(key), f"{path}.{key}")
+            yield from _changed_paths(before[key], after.get(key), f"{path}.{key}")
     elif (
         isinstance(before, str)
         and before[:1] != "{"
@@ -187,7 +187,7 @@ def _changed(before: Any, after: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def _with_classes(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> str:
+def _expand_model_sources(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> str:
     """The word of a file or flag, with a class at each key at which a hub id or folder stands for one."""
     flag = word.partition("=")[0]
     content: Any = copy.deepcopy(dict(layer))
@@ -206,11 +206,11 @@ def _with_classes(word: str, layer: Mapping[str, Any], keys: Sequence[str]) -> s
     return f"{_FLAG}{json.dumps(content)}" if flag == "--config" else word
 
 
-def _has(value: Any, keys: Sequence[str]) -> bool:
-    return not keys or (isinstance(value, Mapping) and keys[0] in value and _has(value[keys[0]], keys[1:]))
+def _has_path(value: Any, keys: Sequence[str]) -> bool:
+    return not keys or (isinstance(value, Mapping) and keys[0] in value and _has_path(value[keys[0]], keys[1:]))
 
 
-def with_values(words: Sequence[str]) -> list[str]:
+def join_flags_and_values(words: Sequence[str]) -> list[str]:
     """Words with ``--key=value`` for ``--key value``."""
     found: list[str] = []
     for word in words:
@@ -227,47 +227,47 @@ def _require_one_list(words: Sequence[str], flag: str) -> None:
         raise UsageError(f"{flag} is given twice, and the last one counts: give one list, {flag} '[A, B]'")
 
 
-def _nested(keys: Sequence[str], value: Any) -> Any:
-    return {keys[0]: _nested(keys[1:], value)} if keys else value
+def _nest_value(keys: Sequence[str], value: Any) -> Any:
+    return {keys[0]: _nest_value(keys[1:], value)} if keys else value
 
 
-def flat(value: Any, path: str) -> Any:
+def flatten(value: Any, path: str) -> Any:
     """A part of a configuration with the arguments of each class beside its ``class_path``."""
     if isinstance(value, Typed) and value.lstrip()[:1] in ("{", "["):
         value = value.read()
     if isinstance(value, list):
-        return [flat(one, f"{path}[{number}]") for number, one in enumerate(value)]
+        return [flatten(one, f"{path}[{number}]") for number, one in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
     beside = value.keys() - {"class_path", "init_args", "dict_kwargs"} if "class_path" in value else ()
     for key in beside:
         raise UsageError(f"{path}: {key} is beside class_path: put it under init_args")
     arguments = value.get("init_args", {k: one for k, one in value.items() if k not in ("class_path", "dict_kwargs")})
-    found = {key: flat(one, f"{path}.{key}") for key, one in (arguments or {}).items()}
+    found = {key: flatten(one, f"{path}.{key}") for key, one in (arguments or {}).items()}
     return {"class_path": value["class_path"], **found} if "class_path" in value else found
 
 
-def laid_over(under: Any, over: Any) -> Any:
+def merge_flat(under: Any, over: Any) -> Any:
     """A flat part of a configuration over an earlier one, as the parser merges them."""
     if isinstance(under, str) and isinstance(over, Mapping) and "class_path" not in over:
         read = under.read() if isinstance(under, Typed) else under
-        under = flat(read, "") if isinstance(read, Mapping) else {"class_path": read}
-    if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and class_named(over):
+        under = flatten(read, "") if isinstance(read, Mapping) else {"class_path": read}
+    if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and find_class_or_none(over):
         over = {"class_path": str(over)}
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return under if isinstance(under, list) and isinstance(over, Mapping) else over  # of the last item
     if over.get("class_path", under.get("class_path")) != under.get("class_path"):
-        cls, before = (class_named(str(one.get("class_path"))) for one in (over, under))
-        kept = arguments_of(cls) if cls is not None else {}
+        cls, before = (find_class_or_none(str(one.get("class_path"))) for one in (over, under))
+        kept = constructor_parameters(cls) if cls is not None else {}
         other = {"validation_tasks"} if cls is not before else ()  # another task is validated on its own problems
         under = {key: one for key, one in under.items() if key in kept and key not in other}
-    return {**under, **{key: laid_over(under.get(key), one) for key, one in over.items()}}
+    return {**under, **{key: merge_flat(under.get(key), one) for key, one in over.items()}}
 
 
-def class_named(name: str) -> type | None:
+def find_class_or_none(name: str) -> type | None:
     """Return the class of a path, or of a short name of this package; ``None`` for any other text."""
     module, _, short = name.rpartition(".")
     with suppress(Exception):
-        found = getattr(import_module(module), short) if module else short_names()[name]
+        found = getattr(import_module(module), short) if module else classes_by_name()[name]
         return found if isinstance(found, type) else None
     return None

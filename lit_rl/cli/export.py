@@ -14,16 +14,16 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
-from lit_rl.callbacks.named_checkpoint import checkpoint_in
 from lit_rl.cli import options
-from lit_rl.cli.config_files import class_named
+from lit_rl.cli.config_files import find_class_or_none
 from lit_rl.data.task import PLACEHOLDER
 from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
+from lit_rl.models.loading.export import load_weights, write_model
 from lit_rl.models.policy import Policy
-from lit_rl.modules.checkpoint import only_classes_of
-from lit_rl.signature_check import arguments_of
+from lit_rl.modules.module_config import only_classes_of
+from lit_rl.signature_check import constructor_parameters
+from lit_rl.training.checkpoints import checkpoint_in, read_checkpoint
 from lit_rl.training.precision import torch_dtype
 
 _FROM = """\
@@ -47,20 +47,20 @@ def export(arguments: Sequence[str]) -> None:
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
     path, folder = checkpoint_in(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
-    config = config_of(checkpoint, parsed.config or ())
+    config = run_config(checkpoint, parsed.config or ())
     remedy = "if you trust who made it, give the run's configuration with --config"
     with nullcontext() if parsed.config else only_classes_of((), str(path), remedy):
-        policy = policy_of(config)
+        policy = build_policy(config)
     policy.load()
     load_weights(policy, checkpoint["state_dict"])
     stops = (checkpoint.get("task") or {}).get("stop_strings", ())
     kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite, stop_strings=stops)
-    (folder / "README.md").write_text(card(checkpoint, config, path.name, kind))
+    (folder / "README.md").write_text(model_card(checkpoint, config, path.name, kind))
     publish = f"hf upload ORGANISATION/NAME {shlex.quote(str(folder))}"
     print(f"{kind} of {path} written to {folder}; to publish it: {publish}")
 
 
-def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+def run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
 
     Of a run that was made in Python it is the policy alone, with the name of the module.
@@ -84,13 +84,13 @@ def _laid_over(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return over
     if under.get("init_args") and "class_path" in over:
-        cls = class_named(str(over["class_path"]))
-        taken = under["init_args"] if cls is None else arguments_of(cls)
+        cls = find_class_or_none(str(over["class_path"]))
+        taken = under["init_args"] if cls is None else constructor_parameters(cls)
         under = {**under, "init_args": {name: one for name, one in under["init_args"].items() if name in taken}}
     return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
 
 
-def policy_of(config: Mapping[str, Any]) -> CausalLM:
+def build_policy(config: Mapping[str, Any]) -> CausalLM:
     """Build the policy that a configuration describes, and nothing else of it."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Policy, "policy")
@@ -101,7 +101,7 @@ def policy_of(config: Mapping[str, Any]) -> CausalLM:
     return policy
 
 
-def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
+def model_card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
     """A model card: what it is, how to load it, how it was measured, how it was trained."""
     model = config["model"]
     arguments = model.get("init_args", {})
@@ -128,14 +128,14 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=False).strip()}\n---\n",
         f"Trained by {model['class_path']} of lit-rl {__version__}{on}: {counts}. Exported from `{name}`.\n",
-        f"## Use\n\n```python\n{_LOAD[kind]}{_asking(asked)}```\n",
+        f"## Use\n\n```python\n{_LOAD[kind]}{_prompt_code(asked)}```\n",
         "## Measured by execution\n\n" + "\n".join(table) + "\n",
         f"## Configuration\n\n```yaml\n{yaml.safe_dump(shown, sort_keys=False).strip()}\n```\n",
     ]
     return "\n".join(parts)
 
 
-def _asking(asked: Mapping[str, Any]) -> str:
+def _prompt_code(asked: Mapping[str, Any]) -> str:
     """Code that asks as the task did in training: in its chat, up to its stop strings."""
     if chat := asked.get("chat"):
         prompt = f"{pformat(chat, sort_dicts=False, width=110)}  # {PLACEHOLDER} stands for the problem"

@@ -17,41 +17,41 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.callbacks.checkpointing import Checkpointing, savers_of
-from lit_rl.callbacks.preemption import INTERRUPT_STATUS
+from lit_rl.callbacks.checkpointing import Checkpointing, checkpointing_of
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
-from lit_rl.cli.config_files import checked
+from lit_rl.cli.config_files import check_layers
 from lit_rl.cli.export import export
-from lit_rl.cli.messages import fail, in_one_line, in_words
+from lit_rl.cli.messages import error_text, exit_with_error, shorten_parser_message
 from lit_rl.cli.plan import plan
 from lit_rl.cli.replay import replay
 from lit_rl.cli.report import report
 from lit_rl.cli.run_config import (
     SaveConfigInTraining,
-    follow_length,
-    follow_seed,
+    apply_log_version,
+    apply_run_dir,
+    fill_in_schedule_length,
+    fill_in_seeds,
     require_writer,
-    settle_run_dir,
-    settle_version,
-    with_nulls,
+    rewrite_policy_nulls,
 )
-from lit_rl.cli.shipped_configs import configs, with_paths
+from lit_rl.cli.shipped_configs import configs, replace_config_names
 from lit_rl.cli.shipped_docs import docs
 from lit_rl.cli.show import show
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import LitRLError, UsageError
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.reports.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, located
-from lit_rl.signature_check import short_names
-from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, quiet
-from lit_rl.training.ranks import where
+from lit_rl.run_files.settings import CONFIG_FILE, NOT_SET, changes_on_resume, locate_setting
+from lit_rl.signature_check import classes_by_name
+from lit_rl.trainer import TRAINER_DEFAULTS, Trainer, silence_lightning
+from lit_rl.training.preemption import INTERRUPT_STATUS
+from lit_rl.training.ranks import rank_and_phase
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
 # The parser knows classes by their short names once they are loaded.
-short_names()
+classes_by_name()
 
 # A default of Lightning's Timer is a member of an enumeration, which a configuration can name but YAML cannot write.
 yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.represent_str(str(member.value)))
@@ -87,14 +87,14 @@ class OneLineParser(LightningArgumentParser):
         """Print the error and exit with status 2; where the parser only tries something, raise as it expects."""
         if not self.exit_on_error:
             super().error(message, ex)
-        fail(in_one_line(message), status=2)
+        exit_with_error(shorten_parser_message(message), status=2)
 
 
 class Cli(LightningCLI):
     """LightningCLI with modules and tasks chosen by ``class_path`` and errors in one line."""
 
     def __init__(self, args: Sequence[str], run: bool = True) -> None:
-        quiet()
+        silence_lightning()
         self._verbs = {*args[:1]} & RUNS.keys() or RUNS
         super().__init__(
             PolicyModule,
@@ -156,17 +156,17 @@ class Cli(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """Fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
-        settle_run_dir(config)
-        settle_version(config, str(self.subcommand))
-        follow_seed(config)
-        follow_length(config)
+        apply_run_dir(config)
+        apply_log_version(config, str(self.subcommand))
+        fill_in_seeds(config)
+        fill_in_schedule_length(config)
 
     def _parse_ckpt_path(self) -> None:
         """Do not read the checkpoint: Lightning would load all of it to look for arguments, which ours lack."""
 
     def before_fit(self) -> None:
         """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
-        savers = savers_of(self.trainer)
+        savers = checkpointing_of(self.trainer)
         if not savers and not getattr(self.trainer, "fast_dev_run", False):
             rank_zero_info(
                 "no Checkpointing among trainer.callbacks, so nothing is saved, and the same command does not resume: "
@@ -179,11 +179,11 @@ class Cli(LightningCLI):
         for callback in savers:
             callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
         trainer: Any = self.trainer
-        options["ckpt_path"] = trainer.where_to_start(given)
+        options["ckpt_path"] = trainer.start_checkpoint(given)
         for callback in savers if options["ckpt_path"] != given else ():
-            self._tell_changes(callback)
+            self._log_config_changes(callback)
 
-    def _tell_changes(self, callback: Checkpointing) -> None:
+    def _log_config_changes(self, callback: Checkpointing) -> None:
         """Print which settings differ from those of the start before, and release the folder if one is refused.
 
         What is ignored is recorded as it was, so that config.yaml and checkpoints say what was in force.
@@ -196,7 +196,7 @@ class Cli(LightningCLI):
             for change in changes_on_resume(old, callback.config or ""):
                 rank_zero_info(f"  {change}")
                 if change.why_ignored and change.was != NOT_SET:
-                    key, value = located(old, change.name)
+                    key, value = locate_setting(old, change.name)
                     config[key] = value
         except UsageError:
             callback.run.unlock()
@@ -223,9 +223,9 @@ def main(args: Sequence[str] | None = None) -> None:
             raise UsageError(
                 f"{arguments[1]} belongs to no option: write --config {arguments[1]} if it is a configuration"
             )
-        arguments = with_nulls(checked(with_paths(arguments), _HOMES, Trainer))
+        arguments = rewrite_policy_nulls(check_layers(replace_config_names(arguments), _HOMES, Trainer))
     except (OSError, ValueError) as error:
-        fail(in_words(error), status=2)
+        exit_with_error(error_text(error), status=2)
     try:
         if verb is not None:
             verb(arguments[1:])
@@ -235,19 +235,19 @@ def main(args: Sequence[str] | None = None) -> None:
         if error.args:  # where the run is saved
             print(error, file=sys.stderr)
             raise SystemExit(INTERRUPT_STATUS) from None
-        fail(_INTERRUPTED, status=INTERRUPT_STATUS)
+        exit_with_error(_INTERRUPTED, status=INTERRUPT_STATUS)
     except ArgumentError as error:
-        fail(in_one_line(str(error)), status=2)
+        exit_with_error(shorten_parser_message(str(error)), status=2)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        rank = where()
-        message = in_words(error)
+        rank = rank_and_phase()
+        message = error_text(error)
         if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
-            message = in_one_line(message)
+            message = shorten_parser_message(message)
         # Our own errors are raised anew by the parser at times.
         says_enough = isinstance(error, _IN_ONE_LINE) and "\n" not in message
         place = extract_tb(error.__traceback__)[-1]
         where_from = f"{Path(place.filename).name}, line {place.lineno}; set {DEBUG_VARIABLE}=1 to see more"
         what = message if says_enough else f"{type(error).__name__}: {message} ({where_from})"
-        fail(f"{rank}: {what}" if rank else what, status=1)
+        exit_with_error(f"{rank}: {what}" if rank else what, status=1)

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.errors import did_you_mean
-from lit_rl.reports.run_files.row_text import printable
+from lit_rl.run_files.row_text import printable
 
-_LONGEST_LINE = 400
+_MAX_LINE_LENGTH = 400
 _SURROUNDS = re.compile(
     r"Parser key|Problem with given|Given value|Does not validate|Subtypes:|Errors:|Expected a <class 'NoneType'>"
     r"|Subclass types expect|Not a valid subclass|a class path|a dict |Expected a path but"
@@ -19,22 +19,22 @@ _SURROUNDS = re.compile(
 _SYNONYMS = {"train": "fit", "eval": "validate", "evaluate": "validate", "sample": "predict", "merge": "export"}
 
 
-def fail(message: str, status: int) -> NoReturn:
+def exit_with_error(message: str, status: int) -> NoReturn:
     """Print one clear error and exit."""
-    lines = [line.strip()[:_LONGEST_LINE] for line in message.strip().splitlines()]
+    lines = [line.strip()[:_MAX_LINE_LENGTH] for line in message.strip().splitlines()]
     text = "\n  ".join(filter(None, lines[:12]))
     print(f"lit-rl: error: {printable(text)}", file=sys.stderr)
     raise SystemExit(status)
 
 
-def in_words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The text of an error; that of a file begins with the file instead of the system's number."""
     if isinstance(error, OSError) and error.filename and error.strerror and type(error).__str__ is OSError.__str__:
         return f"{error.filename}: {error.strerror}"
     return str(error).strip()
 
 
-def in_one_line(message: str) -> str:
+def shorten_parser_message(message: str) -> str:
     """The message of a parser, which lists every type that it tried: the key, and the last reason."""
     lines = [line.strip(" -") for line in message.splitlines() if line.strip()]
     keys = [found[1] for line in lines if (found := re.search(r'Parser key "([^"]+)"', line))]
@@ -43,6 +43,6 @@ def in_one_line(message: str) -> str:
     return ": ".join([*keys[:1], *reasons[-1:]]) if len(lines) > 1 else message
 
 
-def no_verb(name: str) -> str:
+def unknown_verb_message(name: str) -> str:
     """The message for a verb that does not exist."""
     return f"there is no verb {name}; {did_you_mean(_SYNONYMS.get(name, name), RUNS | AROUND_A_RUN)}"

@@ -17,7 +17,7 @@ GPU_BYTES = {"a100": 80e9, "h100": 80e9, "h200": 141e9, "l40s": 48e9}
 _TASKS = "Options of a task come after its name: --data.KEY VALUE; --data.help TASK lists them."
 
 
-def _parser(verb: str, description: str | None, task: type | None = None, **tasks: str) -> ArgumentParser:
+def _verb_parser(verb: str, description: str | None, task: type | None = None, **tasks: str) -> ArgumentParser:
     """A parser with ``--config`` and with arguments that name a task, each with its help."""
     parser = ArgumentParser(prog=f"lit-rl {verb}", description=description, exit_on_error=False)
     for name, meaning in tasks.items():
@@ -35,7 +35,7 @@ def check_contamination(task: type | None = None) -> ArgumentParser:
     Exits with status 1 if there are any.
     """
     held_out = "the task that is measured on; by default the validation and test problems of the first"
-    parser = _parser(
+    parser = _verb_parser(
         "check-contamination",
         check_contamination.__doc__,
         task,
@@ -57,7 +57,7 @@ def check_data(task: type | None = None) -> ArgumentParser:
     Prints the task and its files, a verdict, counts for each split, faults grouped by exception, the slowest
     references, and a time limit calibrated on this machine. Exits with status 1 if something is wrong.
     """
-    parser = _parser("check-data", check_data.__doc__, task, data="the task to check")
+    parser = _verb_parser("check-data", check_data.__doc__, task, data="the task to check")
     parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
     splits = Literal["train", "validation", "test"]
     parser.add_argument("--splits", type=splits | list[splits], default=list(get_args(splits)))
@@ -69,7 +69,7 @@ def check_data(task: type | None = None) -> ArgumentParser:
 
 def export() -> ArgumentParser:
     """Write the policy of a checkpoint as a folder that `transformers` (or `peft`, for an adapter) loads."""
-    parser = _parser("export", export.__doc__)
+    parser = _verb_parser("export", export.__doc__)
     parser.add_argument("checkpoint", type=str, help="a .ckpt file or folder of shards, or a run's folder (its last)")
     parser.add_argument(
         "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
@@ -110,7 +110,7 @@ def replay(task: type | None = None, rewards: Any = str, sandbox: Any = str) -> 
     Task, rewards and sandbox are those of the run's config.yaml, or of --config FILE; --reward tries others. Of several
     runs below RUN it is the one recorded last.
     """
-    parser = _parser("replay", replay.__doc__, task, data="the task")
+    parser = _verb_parser("replay", replay.__doc__, task, data="the task")
     parser.add_argument("run", type=str, help="folder of a run, or a file that CompletionWriter wrote")
     parser.add_argument("-c", "--config", action="config", help="configuration; by default config.yaml of the run")
     parser.add_argument(

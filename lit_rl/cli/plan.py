@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lit_rl.cli import options
-from lit_rl.cli.trace import Job, Trace, job_of, trace
+from lit_rl.cli.trace import Job, Trace, job_from, trace_update
 from lit_rl.signature_check import PositiveInt, check
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
@@ -24,15 +24,15 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     counted = () if given.gpus is None else ("--trainer.devices=1", "--trainer.num_nodes=1")
     run = build([*rest, *_HERE, *counted])
     gpus = given.gpus or run.trainer.num_devices * run.trainer.num_nodes
-    job = job_of(run.model, run.trainer.strategy, run.datamodule.batch_size, gpus, given.gpus_per_node)
+    job = job_from(run.model, run.trainer.strategy, run.datamodule.batch_size, gpus, given.gpus_per_node)
     tokens = given.completion_tokens or job.completion_tokens
     job = replace(job, prompt_tokens=given.prompt_tokens, completion_tokens=tokens)
     memory = options.GPU_BYTES[given.gpu]
-    counts_of_rank = trace(run.model, run.trainer.strategy, job)
-    print(report(job, counts_of_rank, given.gpu, claimed_by(run.model.sampler.engine, memory, counts_of_rank)))
+    counts_of_rank = trace_update(run.model, run.trainer.strategy, job)
+    print(plan_text(job, counts_of_rank, given.gpu, vllm_bytes(run.model.collector.engine, memory, counts_of_rank)))
 
 
-def claimed_by(engine: Any, memory: float, traced: Trace) -> float:
+def vllm_bytes(engine: Any, memory: float, traced: Trace) -> float:
     """Return the bytes that vLLM takes on a device of its training rank."""
     share = getattr(engine, "memory_share", None)
     if share is None:
@@ -41,7 +41,7 @@ def claimed_by(engine: Any, memory: float, traced: Trace) -> float:
     return float(share * memory) if gigabytes is None else gigabytes * 2**30 + traced.whole
 
 
-def report(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
+def plan_text(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
     """Return the plan as text."""
     replicas = f", {job.num_ranks // job.num_shards} replicas" if 1 < job.num_shards < job.num_ranks else ""
     weights = f"weights spread over {job.num_shards} ranks{replicas}" if job.num_shards > 1 else "whole weights on each"

@@ -22,23 +22,23 @@ import torch
 import yaml
 
 from lit_rl.cli import options
-from lit_rl.cli.config_files import files_of, flat, with_parts, with_values
+from lit_rl.cli.config_files import config_files_of, flatten, join_flags_and_values, replace_configs_by_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
-from lit_rl.modules.checkpoint import only_classes_of
-from lit_rl.reports.run_files.files import newest_recorded, read_rollouts
-from lit_rl.reports.run_files.records import RecordedRow
-from lit_rl.reports.run_files.row_text import number_text, printable
-from lit_rl.reports.run_files.settings import CONFIG_FILE
+from lit_rl.modules.module_config import only_classes_of
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Judge, find_program
+from lit_rl.run_files.files import newest_recorded, read_rollouts
+from lit_rl.run_files.records import RecordedRow
+from lit_rl.run_files.row_text import number_text, printable
+from lit_rl.run_files.settings import CONFIG_FILE
 from lit_rl.signature_check import PositiveInt, check
 from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
 
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 
 
 def replay(arguments: Sequence[str]) -> None:
@@ -49,17 +49,17 @@ def replay(arguments: Sequence[str]) -> None:
         rewards=kinds,
         sandbox=Callable[[], ProgramRunner] | ProgramRunner | None,
     )
-    given = with_config(arguments)
+    given = add_run_config(arguments)
     # What the user typed may name anything; the configuration that lies in the folder of a run may not.
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
     remedy = "read it, and give it with --config if you trust it"
     if given[-1:] and given[-1].startswith("--rewards="):  # or a mistake in it would be one of the run's configuration
-        check(flat(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
-    with nullcontext() if files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
+        check(flatten(json.loads(given[-1].partition("=")[2]), "rewards"), kinds, "rewards", config=True)
+    with nullcontext() if config_files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
         parsed = parser.parse_args(given)
         check(parsed.last, PositiveInt | None, "last")
-        if not files_of(arguments) and parsed.sandbox is not None:
-            drop_tier(parsed.sandbox.init_args, arguments)
+        if not config_files_of(arguments) and parsed.sandbox is not None:
+            ignore_recorded_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
         raise UsageError(f"nothing says what the task of {parsed.run} was: give --config FILE")
@@ -67,10 +67,10 @@ def replay(arguments: Sequence[str]) -> None:
     print(printable(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
     runner = objects.sandbox if isinstance(objects.sandbox, ProgramRunner) or not objects.sandbox else objects.sandbox()
-    print(printable("\n".join(replayed(folder, objects.data, runner, rewards, parsed.last))))
+    print(printable("\n".join(replay_lines(folder, objects.data, runner, rewards, parsed.last))))
 
 
-def drop_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
+def ignore_recorded_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> None:
     """Leave the sandbox's tier to the machine unless it is typed: the run's configuration may ask for none at all."""
     after = [one for before, one in pairwise(arguments) if before == "--sandbox"]
     typed = " ".join([*(one for one in arguments if one.startswith("--sandbox")), *after])
@@ -79,7 +79,7 @@ def drop_tier(sandbox: MutableMapping[str, Any], arguments: Sequence[str]) -> No
             sandbox[name] = default
 
 
-def with_config(arguments: Sequence[str]) -> list[str]:
+def add_run_config(arguments: Sequence[str]) -> list[str]:
     """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
@@ -87,10 +87,10 @@ def with_config(arguments: Sequence[str]) -> list[str]:
         tried, rest = parser.parse_known_args(list(arguments))
     except argparse.ArgumentError:
         raise UsageError("--reward needs a value: give what it should be after it") from None
-    given, _ = with_parts(with_values(rest), _part_of)
+    given, _ = replace_configs_by_parts(join_flags_and_values(rest), _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
-        given = [*with_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
+        given = [*replace_configs_by_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
     if tried.reward:
         terms = [{"class_path": one} if isinstance(one, str) else one for one in tried.reward]
         given.append(f"--rewards={json.dumps(terms)}")
@@ -112,7 +112,7 @@ def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def replayed(
+def replay_lines(
     folder: Path, task: TaskDataModule, runner: ProgramRunner | None, rewards: Composite | None, last: int | None = None
 ) -> Iterator[str]:
     """Judge recorded completions again; yield lines about the differences."""
@@ -160,7 +160,7 @@ def differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
     yield f"verdicts: {len(other)} differ, {len(again) - len(other)} are as before"
     kinds = Counter((one.row.verdict, one.verdict) for one in other)
     yield from (f"  {count:5}  {before} -> {now}" for (before, now), count in kinds.most_common())
-    yield from _rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
+    yield from _changed_rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
 
 
 def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
@@ -173,14 +173,14 @@ def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
     for name in names:
         was = _mean([one.row.terms.get(name) for one in again])
         yield f"  {name} {was} -> {_mean([one.terms.get(name) for one in again])}"
-    yield from _rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
+    yield from _changed_rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
 
 
-def _rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
-    for one in again[:MOST_SHOWN]:
+def _changed_rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
+    for one in again[:MAX_SHOWN]:
         yield f"    rollout {one.row.rollout} row {one.row.row} {one.row.task_id}: {change(one)}"
-    if len(again) > MOST_SHOWN:
-        yield f"    and {len(again) - MOST_SHOWN} more"
+    if len(again) > MAX_SHOWN:
+        yield f"    and {len(again) - MAX_SHOWN} more"
 
 
 def _mean(values: Sequence[float | None]) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
-from lit_rl.reports.learned import answer
-from lit_rl.reports.run_files.records import Curve
-from lit_rl.reports.run_files.row_text import number_text, printable
-from lit_rl.reports.run_files.settings import CONFIG_FILE, differences
-from lit_rl.reports.runs import Run, read_runs, with_rollouts
+from lit_rl.reports.improvement import learning_verdict
+from lit_rl.reports.runs import Run, add_rollouts, read_runs
+from lit_rl.run_files.records import Curve
+from lit_rl.run_files.row_text import number_text, printable
+from lit_rl.run_files.settings import CONFIG_FILE, settings_that_differ
 from lit_rl.signature_check import PositiveInt, check
 
 DEFAULT_METRICS = (
@@ -50,20 +50,20 @@ def report(arguments: Sequence[str]) -> None:
     # Names between commas; brackets and quotes around them, as in YAML, are allowed.
     names = (parsed.metrics or "").strip("[] ").split(",")
     metrics = None if parsed.metrics is None else [name for part in names if (name := part.strip(" '\""))]
-    chosen = choose(runs, metrics)
-    answers = [f"{run.name}  {answer(run)}" for run in runs]
-    print(printable("\n".join([*answers, *diagnosed(runs), *differing(runs), as_table(chosen)])))
+    chosen = curves_by_folder(runs, metrics)
+    answers = [f"{run.name}  {learning_verdict(run)}" for run in runs]
+    print(printable("\n".join([*answers, *diagnosis_lines(runs), *differing_settings(runs), curve_table(chosen)])))
     if parsed.html:
         from lit_rl.reports.html import write_page
 
-        write_page([with_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
+        write_page([add_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
         print(f"page: {parsed.html}")
 
 
-def choose(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[str, Curve]]:
+def curves_by_folder(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[str, Curve]]:
     """The wanted curves of each run, by its folder; the default metrics if none are named."""
     names = DEFAULT_METRICS if wanted is None else wanted
-    chosen = {str(run.folder): select(run.curves, names) for run in runs}
+    chosen = {str(run.folder): select_curves(run.curves, names) for run in runs}
     if not any(chosen.values()):
         known = sorted({name for run in runs for name in run.curves})
         wanted_first = "".join(names[:1])
@@ -78,14 +78,14 @@ def choose(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[
     return chosen
 
 
-def select(curves: Mapping[str, Curve], wanted: Sequence[str]) -> dict[str, Curve]:
+def select_curves(curves: Mapping[str, Curve], wanted: Sequence[str]) -> dict[str, Curve]:
     """The curves whose name matches one of the patterns, in the order of the patterns."""
     return {name: curves[name] for pattern in wanted for name in sorted(curves) if fnmatchcase(name, pattern)}
 
 
-def differing(runs: Sequence[Run]) -> Iterator[str]:
+def differing_settings(runs: Sequence[Run]) -> Iterator[str]:
     """The settings that differ between runs, a line for each."""
-    found = differences({run.name: run.settings for run in runs})
+    found = settings_that_differ({run.name: run.settings for run in runs})
     without = [run.name for run in runs if not run.settings]
     width = max((len(one.name) for one in found), default=0)
     yield from ["what differs:"] if found else []
@@ -96,7 +96,7 @@ def differing(runs: Sequence[Run]) -> Iterator[str]:
         yield f"settings not compared, since no {CONFIG_FILE} can be read beside the numbers: {', '.join(without)}"
 
 
-def diagnosed(runs: Sequence[Run]) -> Iterator[str]:
+def diagnosis_lines(runs: Sequence[Run]) -> Iterator[str]:
     """Yield one line per run and rule that spoke; "no diagnosis" where Diagnostics found nothing."""
     for run in runs:
         yield from (f"{run.folder}  {one.rule}, {when}: {one.message}" for one, when in run.causes)
@@ -104,7 +104,7 @@ def diagnosed(runs: Sequence[Run]) -> Iterator[str]:
             yield f"{run.folder}  no diagnosis"
 
 
-def as_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:
+def curve_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:
     """First, best (largest) and last value of each curve, as text."""
     rows: list[tuple[str, ...]] = [("run", "metric", "points", "first", "largest", "last")]
     for run, curves in runs.items():

@@ -23,7 +23,7 @@ _LENGTHS = ("max_rollouts", "max_updates")
 _BOARD = "lightning.pytorch.loggers.TensorBoardLogger"
 
 
-def with_nulls(arguments: Sequence[str]) -> list[str]:
+def rewrite_policy_nulls(arguments: Sequence[str]) -> list[str]:
     """Command-line arguments with each ``--model.policy.KEY null`` written so that the parser understands it.
 
     It takes the null of an argument two classes deep for the text ``None``, or rejects it.
@@ -40,7 +40,7 @@ def with_nulls(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def follow_seed(config: Any) -> None:
+def fill_in_seeds(config: Any) -> None:
     """Give every seed that is not set the run's own, ``seed_everything``."""
     seed = config.get("seed_everything")
     if isinstance(seed, bool) or seed is None:
@@ -50,7 +50,7 @@ def follow_seed(config: Any) -> None:
             config[key] = seed
 
 
-def follow_length(config: Any) -> None:
+def fill_in_schedule_length(config: Any) -> None:
     """Spread a schedule whose length is not set over the run's rollouts, or updates.
 
     The default of five iterations that some of torch's schedules have counts as not set.
@@ -66,7 +66,7 @@ def follow_length(config: Any) -> None:
         schedule["total_steps"] = length + 1  # a cycle counts the rate of the beginning too
 
 
-def settle_run_dir(config: Any) -> None:
+def apply_run_dir(config: Any) -> None:
     """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it."""
     given, trainer = config.get("run_dir"), config.get("trainer")
     if given is None:
@@ -77,12 +77,12 @@ def settle_run_dir(config: Any) -> None:
     trainer["default_root_dir"] = str(path)
     if trainer.get("logger") in (None, True):
         trainer["logger"] = Namespace(class_path=_BOARD, init_args=Namespace())
-    for logger in _listed(trainer["logger"]):
+    for logger in _as_list(trainer["logger"]):
         if _short_name(logger) in ("TensorBoardLogger", "CSVLogger"):  # these make a folder of the name they are given
             logger.init_args["save_dir"], logger.init_args["name"] = str(path.parent), path.name
         elif "save_dir" in logger.init_args:
             logger.init_args["save_dir"] = str(path)
-    trainer["callbacks"] = callbacks = _listed(trainer.get("callbacks"))
+    trainer["callbacks"] = callbacks = _as_list(trainer.get("callbacks"))
     savers = [one for one in callbacks if _short_name(one) == "Checkpointing"]
     if not savers and trainer.get("enable_checkpointing") is not False:
         savers = [Namespace(class_path="lit_rl.callbacks.Checkpointing", init_args=Namespace())]
@@ -91,14 +91,14 @@ def settle_run_dir(config: Any) -> None:
         saver.init_args["folder"] = str(path)
 
 
-def settle_version(config: Any, verb: str) -> None:
+def apply_log_version(config: Any, verb: str) -> None:
     """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``."""
-    for logger in _listed(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
+    for logger in _as_list(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
         if _short_name(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
 
 
-def _listed(chosen: Any) -> list[Any]:
+def _as_list(chosen: Any) -> list[Any]:
     """One or several chosen classes as a list; empty if none is chosen."""
     return chosen if isinstance(chosen, list) else [chosen] if chosen else []
 

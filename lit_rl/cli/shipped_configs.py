@@ -15,15 +15,15 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _FLAGS, _FLAG = ("--config", "-c"), "--config="
 
 
-def folder() -> Path:
+def configs_dir() -> Path:
     """The folder of the configurations: inside an installed package, next to it in a checkout."""
     inside = _PACKAGE / "configs"
     return inside if inside.is_dir() else _PACKAGE.parent / "configs"
 
 
-def files() -> dict[str, Path]:
+def config_files() -> dict[str, Path]:
     """All configurations by name, such as ``basics_grpo`` and ``strategy/fsdp2``; job scripts keep their ending."""
-    here = folder()
+    here = configs_dir()
     found = sorted([*here.rglob("*.yaml"), *here.rglob("*.sbatch")])
     return {file.relative_to(here).as_posix().removesuffix(".yaml"): file for file in found}
 
@@ -33,7 +33,7 @@ def path_of(name: str) -> Path:
     if Path(name).is_file():
         return Path(name)
     plain = name.removesuffix(".yaml").removeprefix("configs/")
-    known = files()
+    known = config_files()
     if plain in known:
         return known[plain]
     near = get_close_matches(plain, known, n=3)
@@ -41,20 +41,20 @@ def path_of(name: str) -> Path:
     raise FileNotFoundError(f"{name} is neither a file nor the name of a configuration: {advice}")
 
 
-def with_paths(arguments: Sequence[str]) -> list[str]:
+def replace_config_names(arguments: Sequence[str]) -> list[str]:
     """Arguments of the command line with each ``--config NAME`` replaced by the file that it means.
 
     Text that is a configuration itself, as the parser allows it, stays as it is.
     """
     found = []
-    for word in in_one_word(arguments):
+    for word in join_config_flags(arguments):
         name = word.removeprefix(_FLAG)
         is_name = name != word and name[:1] not in ("", "-", "{", "[") and "\n" not in name and ": " not in name
         found.append(f"{_FLAG}{path_of(name)}" if is_name else word)
     return found
 
 
-def in_one_word(arguments: Sequence[str]) -> list[str]:
+def join_config_flags(arguments: Sequence[str]) -> list[str]:
     """Arguments of the command line with ``--config=FILE`` for ``--config FILE`` and ``-c FILE``."""
     words: list[str] = []
     for argument in arguments:
@@ -77,7 +77,7 @@ def configs(arguments: Sequence[str]) -> None:
     if (parsed.action == "copy") != (parsed.name is not None):
         raise UsageError("expected lit-rl configs, lit-rl configs NAME, or lit-rl configs copy NAME [TARGET]")
     if parsed.action == "list":
-        print("\n".join(f"{name:32} {summary(file)}" for name, file in files().items()))
+        print("\n".join(f"{name:32} {config_summary(file)}" for name, file in config_files().items()))
     elif parsed.action != "copy":
         print(path_of(parsed.action).read_text("utf-8"), end="")
     else:
@@ -90,7 +90,7 @@ def configs(arguments: Sequence[str]) -> None:
         print(f"copied to {file}")
 
 
-def summary(file: Path) -> str:
+def config_summary(file: Path) -> str:
     """The first sentence of the comment at the head of a configuration."""
     lines = []
     for line in file.read_text(encoding="utf-8").splitlines():

@@ -39,7 +39,7 @@ def anchor_of(title: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
-def find(name: str) -> str:
+def find_page(name: str) -> str:
     """The Markdown of a page, such as ``monitoring``, or of one of its sections: ``monitoring#flat_reward``."""
     page, _, anchor = name.partition("#")
     text = pages().get(Path(page).name.removesuffix(".md"))
@@ -60,4 +60,4 @@ def docs(arguments: Sequence[str]) -> None:
         for page, text in pages().items():
             print(f"{page:18} {text.splitlines()[0].lstrip('# ')}")
     else:
-        print(find(name))
+        print(find_page(name))

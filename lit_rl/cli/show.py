@@ -9,16 +9,16 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.errors import UsageError
-from lit_rl.reports.run_files.files import newest_recorded, read_metrics, read_rollouts
-from lit_rl.reports.run_files.records import RecordedRollout, RecordedRow
-from lit_rl.reports.run_files.row_text import (
+from lit_rl.run_files.files import newest_recorded, read_metrics, read_rollouts
+from lit_rl.run_files.records import RecordedRollout, RecordedRow
+from lit_rl.run_files.row_text import (
     KINDS,
-    ending,
+    describe_outcome,
     number_text,
     printable,
-    sandbox_words,
+    stop_text,
+    token_values,
     value_table,
-    values_of,
 )
 
 
@@ -51,17 +51,17 @@ def show(arguments: Sequence[str]) -> None:
     print(printable("\n".join([f"run {folder}", *diagnoses])))
     rollout = best_rollout(folder) if parsed.best else find_rollout(folder, parsed.rollout)
     if not parsed.best and parsed.row is None:
-        print(printable("\n".join(listed(rollout))))
+        print(printable("\n".join(rollout_lines(rollout))))
         return
     found = next((row for row in rollout.rows if row.row == parsed.row), None)
-    row = _best(rollout) if parsed.best else found
+    row = _best_reward(rollout) if parsed.best else found
     if row is None:
         kept = ", ".join(str(row.row) for row in rollout.rows) or "none"
         raise UsageError(
             f"row {parsed.row} of rollout {rollout.number} was not kept; there are: {kept}. RunRecord's num_groups "
             "keeps more"
         )
-    print(printable("\n".join(described(rollout, row, parsed.value, parsed.lines))))
+    print(printable("\n".join(row_lines(rollout, row, parsed.value, parsed.lines))))
 
 
 def write_samples(source: Path, path: Path) -> Iterator[str]:
@@ -107,7 +107,7 @@ def best_rollout(folder: Path) -> RecordedRollout:
     """The rollout with the largest reward of all rows that were recorded; of equal ones the latest."""
     best: RecordedRollout | None = None
     for rollout in read_rollouts(folder):
-        row, before = _best(rollout), None if best is None else _best(best)
+        row, before = _best_reward(rollout), None if best is None else _best_reward(best)
         if row is not None and (before is None or (row.reward or 0.0) >= (before.reward or 0.0)):
             best = rollout
     if best is None:
@@ -115,35 +115,35 @@ def best_rollout(folder: Path) -> RecordedRollout:
     return best
 
 
-def _best(rollout: RecordedRollout) -> RecordedRow | None:
+def _best_reward(rollout: RecordedRollout) -> RecordedRow | None:
     rewarded = [row for row in rollout.rows if row.reward is not None]
     return max(reversed(rewarded), key=lambda row: row.reward or 0.0, default=None)
 
 
-def listed(rollout: RecordedRollout) -> Iterator[str]:
+def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:
     """The kept rows of a rollout, one line each."""
     yield f"rollout {rollout.number}: {len(rollout.rows)} of {rollout.num_rows} rows were kept; --row shows one"
     for number in dict.fromkeys(row.group for row in rollout.rows):
         rows = rollout.group(number)
         yield f"  {rows[0].task_id}"
         yield from (
-            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {ending(row)}"
+            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {stop_text(row)}"
             + (f", {len(row.turns)} turns" if len(row.turns) > 1 else "")
             for row in rows
         )
 
 
-def described(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
+def row_lines(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", lines: int = 20) -> Iterator[str]:
     """Everything known about one row."""
     yield f"rollout {rollout.number}, row {row.row}: {row.task_id}"
     terms = ", ".join(f"{name} {number_text(value)}" for name, value in row.terms.items())
-    yield f"reward {number_text(row.reward)} ({terms}), {ending(row)}"
+    yield f"reward {number_text(row.reward)} ({terms}), {stop_text(row)}"
     others = (f"row {one.row} {number_text(one.reward)}" for one in rollout.group(row.group) if one.row != row.row)
     yield f"others of its group: {', '.join(others) or 'none'}"
     yield f"\nprompt\n{row.prompt_text}"
     legend = ""
     if kind != "none":
-        values, legend = values_of(row, kind).values(), f"; {kind} was not recorded"
+        values, legend = token_values(row, kind).values(), f"; {kind} was not recorded"
         if values:
             legend = f"; {kind} ({KINDS[kind].says}) is from {number_text(min(values))} to {number_text(max(values))}"
     yield f"\ncompletion, {row.num_tokens} tokens{legend}"
@@ -155,5 +155,5 @@ def described(rollout: RecordedRollout, row: RecordedRow, kind: str = "none", li
             yield from value_table(row, number, kind, lines)
         if turn.message:
             yield f"the environment\n{turn.message}"
-    for heading, text in sandbox_words(row):
+    for heading, text in describe_outcome(row):
         yield f"\n{heading}\n{text}"

@@ -23,15 +23,15 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from lit_rl.cli.live_bytes import LiveBytes
 from lit_rl.engines.in_process import InProcess
 from lit_rl.errors import UsageError
-from lit_rl.functional import linear_head
+from lit_rl.math import linear_head
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.training.live_bytes import LiveBytes
-from lit_rl.training.precision import masters_of, take_gradients
-from lit_rl.training.ranks import evaluating, shard, sums_of_gradients, tensors_outside_units, unsharded
+from lit_rl.training.precision import add_gradients_to_masters, masters_of
+from lit_rl.training.ranks import eval_mode, shard, sums_of_gradients, tensors_outside_units, unsharded
 from lit_rl.training.strategy import FSDP2Strategy
 from lit_rl.types import Completions, Experience, StopReason
 
@@ -94,7 +94,7 @@ class Trace:
     received: tuple[float, float]
 
 
-def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
+def job_from(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
     """Return the ranks and rows of a run."""
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
     if not counted or not isinstance(module.policy, CausalLM) or module.policy.quantization is not None:
@@ -134,17 +134,17 @@ class _WithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of 
         self.fake = fake
 
 
-def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) -> Trace:
+def trace_update(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) -> Trace:
     """Run an update of a module that is not loaded yet, without its weights; the module cannot be used afterwards.
 
     Two micro-batches go forward and backward, so that the gradients of the first exist during the second, and the
     optimizer steps twice, so that its state exists before. All rows are as long as the job says.
     """
     try:
-        with _ranks(job.num_ranks):
+        with _fake_process_group(job.num_ranks):
             fake = FakeTensorMode(allow_non_fake_inputs=True)
-            _load(module, strategy, job, fake)
-            with _WithoutMemory(fake), _blocks(on_cpu):
+            _load_fake_weights(module, strategy, job, fake)
+            with _WithoutMemory(fake), _device_sized_blocks(on_cpu):
                 return _Step(module, job, strategy, on_cpu).count()
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
@@ -154,7 +154,7 @@ def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) 
 
 
 @contextmanager
-def _blocks(on_cpu: bool) -> Iterator[None]:
+def _device_sized_blocks(on_cpu: bool) -> Iterator[None]:
     """Inside, blocks of logits are as large as on the device, though fake tensors are the CPU's."""
     before = linear_head.BLOCK_ON_CPU
     linear_head.BLOCK_ON_CPU = before if on_cpu else sys.maxsize
@@ -165,7 +165,7 @@ def _blocks(on_cpu: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _ranks(number: int) -> Iterator[None]:
+def _fake_process_group(number: int) -> Iterator[None]:
     """A process group of this many ranks, of which only this one exists."""
     if number == 1:
         yield
@@ -177,12 +177,12 @@ def _ranks(number: int) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
+def _load_fake_weights(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
     """Build all weights as fake tensors, tied ones once, and spread them."""
     with torch.device("meta"):
         module.load_weights()
         module.logprobs.load_reference()
-    for part in _parts(module):  # what a model can do is tried on weights, which are not there
+    for part in _trained_parts(module):  # what a model can do is tried on weights, which are not there
         if hasattr(part, "shares_prompts"):
             part.shares_prompts = module.policy.share_prompts and job.num_shards == 1
     if isinstance(strategy, FSDP2Strategy):
@@ -191,7 +191,7 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
         mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replica", "share")[2 - len(shape) :])
     made: dict[int, tuple[Tensor, Tensor]] = {}  # tied weights stay tied
     with fake:
-        for part in _parts(module):
+        for part in _trained_parts(module):
             for store, name, tensor in tensors_outside_units(part):
                 if id(tensor) not in made:
                     empty: Tensor = torch.empty_like(tensor, device="cpu")
@@ -208,7 +208,7 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
                 )
 
 
-def _parts(module: Any) -> list[Any]:
+def _trained_parts(module: Any) -> list[Any]:
     return [part for part in module.children() if any(True for _ in part.parameters())]
 
 
@@ -228,14 +228,14 @@ class _Step:
 
     def count(self) -> Trace:
         job, module = self.job, self.module
-        micro = rows_of(job, job.microbatch_rows)
-        with evaluating(module), LiveBytes() as live:
+        micro = longest_rows(job, job.microbatch_rows)
+        with eval_mode(module), LiveBytes() as live:
             live.label(module.parameters(), "weights")
             live.label(module.buffers(), "weights")
             live.label(self.masters, "masters")
             for parameter in self.trained:
                 parameter.grad = torch.empty_like(parameter)
-            take_gradients(self.optimizer)
+            add_gradients_to_masters(self.optimizer)
             self.step(live)
             for state in self.optimizer.state.values():
                 live.label((v for v in state.values() if isinstance(v, Tensor)), "moments")
@@ -244,7 +244,7 @@ class _Step:
             live.flops, live.received = 0, Counter()
             with torch.no_grad():
                 self.prepare(micro)
-            flops, received = live.flops * job.num_microbatches, _times(live.received, job.num_microbatches)
+            flops, received = live.flops * job.num_microbatches, _multiply_counts(live.received, job.num_microbatches)
             received += of_engine
             passes, steps = module.update.epochs * job.num_microbatches, module.update.steps
             last = min(passes, steps)
@@ -253,13 +253,13 @@ class _Step:
                     live.flops, live.received = 0, Counter()
                     with sums_of_gradients(module, is_last, whole=self.whole_gradients):
                         losses = self.learn(micro, live)
-                    flops, received = flops + live.flops * times, received + _times(live.received, times)
+                    flops, received = flops + live.flops * times, received + _multiply_counts(live.received, times)
             if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss; beside masters all at once
                 moved = sum(p.nbytes for group in self.optimizer.param_groups for p in group["params"])
                 reduced = moved if self.masters else moved * losses
                 received[tuple(range(job.num_ranks))] = 2 * reduced * steps * (job.num_ranks - 1) // job.num_ranks
             self.step(live)
-            updating = _in_floats(live.peak)
+            updating = _to_floats(live.peak)
         if not self.is_sharded and job.num_ranks > 1:  # DDP sums gradients in buckets of their own
             updating["gradients"] += sum(p.nbytes for p in self.trained)
         near = sum(n for ranks, n in received.items() if len({rank // job.ranks_per_node for rank in ranks}) == 1)
@@ -276,8 +276,8 @@ class _Step:
 
     def sampling(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
         """Bytes by kind while all rows are sampled, and what a rank receives to have whole weights for the engine."""
-        engine, job, policy = self.module.sampler.engine, self.job, self.module.policy
-        held = _in_floats(live.now)
+        engine, job, policy = self.module.collector.engine, self.job, self.module.policy
+        held = _to_floats(live.now)
         is_here = isinstance(engine, InProcess)
         if not is_here and policy.lora is not None and not getattr(engine, "merge_adapters", False):
             return held, Counter()  # the engine is sent adapters alone
@@ -312,7 +312,7 @@ class _Step:
             loss.backward()
             losses += 1
             live.label((p.grad for p in self.trained), "gradients")
-            take_gradients(self.optimizer)
+            add_gradients_to_masters(self.optimizer)
             live.label((p.grad for p in self.masters), "gradients")
         return losses
 
@@ -326,7 +326,7 @@ class _Step:
         self.optimizer.zero_grad()
 
 
-def rows_of(job: Job, number: int) -> Experience:
+def longest_rows(job: Job, number: int) -> Experience:
     """Experience of rows that are as long as allowed, real numbers: they decide which operations run.
 
     The first prompt and the first completion are a token shorter than others that go through the model with them, since
@@ -365,9 +365,9 @@ def rows_of(job: Job, number: int) -> Experience:
     )
 
 
-def _times(received: Counter[Any], number: int) -> Counter[Any]:
+def _multiply_counts(received: Counter[Any], number: int) -> Counter[Any]:
     return Counter({ranks: size * number for ranks, size in received.items()})
 
 
-def _in_floats(kinds: Counter[str]) -> dict[str, float]:
+def _to_floats(kinds: Counter[str]) -> dict[str, float]:
     return {kind: float(size) for kind, size in kinds.items() if size}

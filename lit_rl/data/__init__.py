@@ -1,8 +1,8 @@
-"""One LightningDataModule per task; a task is loaded when its name is first used."""
+"""One LightningDataModule per task, and what only this task needs; a name is loaded when it is first used."""
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lit_rl.data.basics.basics_task import Basics as Basics
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from lit_rl.data.open_code_instruct import OpenCodeInstruct as OpenCodeInstruct
     from lit_rl.data.preferences import PreferencePairs as PreferencePairs
     from lit_rl.data.problem_loader import ProblemLoader as ProblemLoader
+    from lit_rl.data.robots.robot_rewards import SimulatorReward as SimulatorReward
     from lit_rl.data.robots.robot_tasks import RoboEval as RoboEval
     from lit_rl.data.robots.robot_tasks import RoboInstruct as RoboInstruct
     from lit_rl.data.task import TaskDataModule as TaskDataModule
+    from lit_rl.data.toys.toy_models import CorridorCritic as CorridorCritic
+    from lit_rl.data.toys.toy_models import CorridorPolicy as CorridorPolicy
+    from lit_rl.data.toys.toy_models import SortingPolicy as SortingPolicy
+    from lit_rl.data.toys.toy_rewards import CorridorReward as CorridorReward
+    from lit_rl.data.toys.toy_rewards import SortingReward as SortingReward
     from lit_rl.data.toys.toy_tasks import Corridor as Corridor
     from lit_rl.data.toys.toy_tasks import Sorting as Sorting
     from lit_rl.data.translated_tasks import HumanEvalX as HumanEvalX
     from lit_rl.data.translated_tasks import MultiPLE as MultiPLE
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

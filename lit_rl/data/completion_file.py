@@ -10,8 +10,8 @@ from lit_rl.data.rows import local_path
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
-from lit_rl.reports.run_files.files import read_rollouts
-from lit_rl.reports.run_files.records import RecordedRow
+from lit_rl.run_files.files import read_rollouts
+from lit_rl.run_files.records import RecordedRow
 from lit_rl.types import Problem
 
 Keep = Literal["passed", "all"]

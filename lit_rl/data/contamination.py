@@ -39,7 +39,7 @@ def word_ngrams(text: str, size: int) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(words[i : i + size]) for i in range(max(1, len(words) - size + 1)))
 
 
-def statement(problem: Problem) -> str:
+def statement_text(problem: Problem) -> str:
     """The problem's own text: ``fields["statement"]`` if it has one, else its prompt.
 
     Wording that all prompts of a task share would count as overlap, so DataModules store the statement separately.
@@ -75,14 +75,14 @@ def find_overlaps(
         raise UsageError(
             f"needs ngram_words >= 1 and min_share in (0, 1], got {ngram_words} and {min_share}: correct them"
         )
-    grams = [word_ngrams(statement(problem), ngram_words) for problem in held_out]
+    grams = [word_ngrams(statement_text(problem), ngram_words) for problem in held_out]
     holders: dict[tuple[str, ...], list[int]] = {}
     for index, of_one in enumerate(grams):
         for gram in of_one:
             holders.setdefault(gram, []).append(index)
     overlaps = []
     for problem in train:
-        own = word_ngrams(statement(problem), ngram_words)
+        own = word_ngrams(statement_text(problem), ngram_words)
         common = Counter(index for gram in own for index in holders.get(gram, ()))
         for index, count in common.items():
             if (share := count / len(grams[index])) >= min_share:

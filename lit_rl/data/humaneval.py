@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 from typing import Annotated, Any, Unpack
 
+from lit_rl.data.examples_in_text import find_examples
 from lit_rl.data.mbpp_plus import comparing_test, written_check
 from lit_rl.data.prompts import FUNCTION_STOPS, SOLVED_FUNCTIONS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.shown_examples import shown_examples
-from lit_rl.data.task import Cut, CutTask, TaskOptions
+from lit_rl.data.task import SplitName, SplitTask, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.signature_check import Limit
@@ -25,7 +25,7 @@ WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 14
 """Rows whose docstrings show examples that their references, and their tests, contradict."""
 
 
-class HumanEval(CutTask):
+class HumanEval(SplitTask):
     r"""HumanEval, to measure on, or cut in two to train on one part and measure on the other.
 
     ==========  ===============  ================================
@@ -43,7 +43,7 @@ class HumanEval(CutTask):
     ``\nif``, ``\nprint``. Instruct form: a chat message; the program is the fenced block of the answer, put
     after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole program:
     prompt and canonical solution. ``public_check`` holds the examples of the docstring that can be read as calls with
-    values (146 of the 164 rows have some, see :func:`~lit_rl.data.shown_examples.shown_examples`). Problems carry
+    values (146 of the 164 rows have some, see :func:`~lit_rl.data.examples_in_text.find_examples`). Problems carry
     ``entry_point`` and ``statement`` in ``fields``.
 
     Args:
@@ -63,7 +63,7 @@ class HumanEval(CutTask):
         self,
         path: str = "openai/openai_humaneval",
         *,
-        split: Cut = "all",
+        split: SplitName = "all",
         form: Form = "completion",
         few_shot: FewShot = 0,
         timeout_seconds: float = 10.0,
@@ -72,7 +72,7 @@ class HumanEval(CutTask):
     ) -> None:
         super().__init__(**options)
         self.path = path
-        self.split: Cut = split
+        self.split: SplitName = split
         self.form: Form = form
         self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds
@@ -80,36 +80,36 @@ class HumanEval(CutTask):
 
     def read_problems(self) -> list[Problem]:
         """All problems, in the order of the file."""
-        return list(parse_rows(read_rows(self.path, split="test"), self._problem))
+        return list(parse_rows(read_rows(self.path, split="test"), self._build_problem))
 
-    def _problem(self, row: Row) -> Problem:
+    def _build_problem(self, row: Row) -> Problem:
         prompt, entry_point = row.text("prompt"), row.text("entry_point")
         instruct = self.form == "instruct"
         return Problem(
             task_id=row.text("task_id"),
             prompt=function_prompt(prompt, self.form, self.few_shot),
-            check=replace(_check(row), timeout_seconds=self.timeout_seconds),
-            public_check=self._public_check(row),
-            program_prefix=before_function(prompt, entry_point) if instruct else prompt,
+            check=replace(_build_check(row), timeout_seconds=self.timeout_seconds),
+            public_check=self._build_public_check(row),
+            program_prefix=source_before_function(prompt, entry_point) if instruct else prompt,
             starter_code=prompt,
             reference=prompt + row.text("canonical_solution"),
             stop_strings=() if instruct else FUNCTION_STOPS,
             fields={"entry_point": entry_point, "statement": prompt},
         )
 
-    def _public_check(self, row: Row) -> CallTests | None:
+    def _build_public_check(self, row: Row) -> CallTests | None:
         """The examples of the docstring, if there are any that can be trusted."""
         prompt, entry_point = row.text("prompt"), row.text("entry_point")
         if row.text("task_id") in WRONG_EXAMPLES:
             return None
-        shown = prompt.removeprefix(before_function(prompt, entry_point)).rstrip()
+        shown = prompt.removeprefix(source_before_function(prompt, entry_point)).rstrip()
         shown = shown.removesuffix('"""').removesuffix("'''")
-        examples = shown_examples(shown, entry_point, _parameters(prompt, entry_point))
+        examples = find_examples(shown, entry_point, _parameter_names(prompt, entry_point))
         cases = tuple((example.arguments, example.expected) for example in examples)
         return CallTests(cases, entry_point, self.timeout_seconds, EXAMPLE_TOLERANCE) if cases else None
 
 
-def _parameters(prompt: str, entry_point: str) -> list[str]:
+def _parameter_names(prompt: str, entry_point: str) -> list[str]:
     """The names of the function's positional parameters."""
     for node in ast.parse(f"{prompt}\n    pass\n").body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry_point:
@@ -117,7 +117,7 @@ def _parameters(prompt: str, entry_point: str) -> list[str]:
     return []
 
 
-def _check(row: Row) -> AssertTests | CallTests:
+def _build_check(row: Row) -> AssertTests | CallTests:
     """The row's check; of a row of HumanEval+ with all of EvalPlus's inputs, which its ``test`` may lack."""
     prompt, entry_point, test = row.text("prompt"), row.text("entry_point"), row.text("test")
     reference = prompt + row.text("canonical_solution")
@@ -125,7 +125,7 @@ def _check(row: Row) -> AssertTests | CallTests:
         if "assertion(candidate(" in test:
             return written_check(test, reference, entry_point)
         test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use
-        return AssertTests(with_helpers(test, prompt, entry_point), entry_point)
+        return AssertTests(add_prompt_helpers(test, prompt, entry_point), entry_point)
     inputs = [*row.json("base_input", list[list[Any]]), *row.json("plus_input", list[list[Any]])]
     tolerance = row.number_of("atol", 0.0)
     if entry_point == "find_zero":  # any root will do, so values are not compared
@@ -146,19 +146,19 @@ def check(candidate):
 """
 
 
-def with_helpers(test: str, prompt: str, entry_point: str) -> str:
+def add_prompt_helpers(test: str, prompt: str, entry_point: str) -> str:
     """The test, preceded by the prompt's helper functions if it uses one.
 
     Three tests judge an answer by a helper that the prompt defines. A program may redefine it wrongly: the verdict
     must not depend on that.
     """
-    helpers = before_function(prompt, entry_point)
+    helpers = source_before_function(prompt, entry_point)
     defined = {node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)}
     used = {node.id for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)}
     return helpers + test if defined & used else test
 
 
-def before_function(source: str, name: str) -> str:
+def source_before_function(source: str, name: str) -> str:
     """Return the imports and helpers before the definition of a function."""
     definition = re.search(rf"^(async +)?def +{re.escape(name)}\b", source, flags=re.MULTILINE)
     if definition is None:

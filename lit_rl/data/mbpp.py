@@ -39,18 +39,18 @@ class MBPPTask:
     Args:
         number: task id.
         text: what to do.
-        shown: asserts that a prompt may show.
+        public_tests: asserts that a prompt may show.
         program: the reference.
         check: of the row's tests.
-        before_shown: source that the shown asserts need: imports and set-up of the row.
+        before_public: source that the shown asserts need: imports and set-up of the row.
     """
 
     number: int
     text: str
-    shown: tuple[str, ...]
+    public_tests: tuple[str, ...]
     program: str
     check: AssertTests | CallTests
-    before_shown: tuple[str, ...] = ()
+    before_public: tuple[str, ...] = ()
 
 
 class MBPP(TaskDataModule):
@@ -131,11 +131,11 @@ class MBPP(TaskDataModule):
         if not self._tasks:
             rows = read_rows(self.path, subset=self.hub_subset, split=self._hub_split)
             self._tasks = list(parse_rows(rows, parse_task))
-        examples = self._examples(self._tasks)
+        examples = self._few_shot_examples(self._tasks)
         chosen = [task for task in self._tasks if part == "all" or task.number in PARTS[part]]
-        return [self._problem(task, examples) for task in chosen]
+        return [self._build_problem(task, examples) for task in chosen]
 
-    def _examples(self, tasks: Sequence[MBPPTask]) -> list[MBPPTask]:
+    def _few_shot_examples(self, tasks: Sequence[MBPPTask]) -> list[MBPPTask]:
         by_number = {task.number: task for task in tasks}
         wanted = EXAMPLES[: self.few_shot]
         missing = [number for number in wanted if number not in by_number]
@@ -146,13 +146,13 @@ class MBPP(TaskDataModule):
             )
         return [by_number[number] for number in wanted]
 
-    def _problem(self, task: MBPPTask, examples: Sequence[MBPPTask]) -> Problem:
+    def _build_problem(self, task: MBPPTask, examples: Sequence[MBPPTask]) -> Problem:
         # An example never explains itself.
-        solved = [(e.text, e.shown[: self.shown_tests], e.program) for e in examples if e.number != task.number]
-        shown = task.shown[: self.shown_tests]
+        solved = [(e.text, e.public_tests[: self.shown_tests], e.program) for e in examples if e.number != task.number]
+        shown = task.public_tests[: self.shown_tests]
         stops = () if self.form == "instruct" else BLOCK_STOPS if solved else PROGRAM_STOPS
         check = replace(task.check, timeout_seconds=self.timeout_seconds)
-        public = _lines(*task.before_shown, *shown)
+        public = _join_lines(*task.before_public, *shown)
         objects = isinstance(check, AssertTests) and check.allow_objects
         return Problem(
             task_id=f"mbpp/{task.number}",
@@ -164,7 +164,7 @@ class MBPP(TaskDataModule):
             reference=task.program,
             stop_strings=stops,
             fields={
-                "entry_point": check.entry_point or called_function(task.program, "\n".join(task.shown)),
+                "entry_point": check.entry_point or called_function(task.program, "\n".join(task.public_tests)),
                 "statement": task.text,
             },
         )
@@ -220,20 +220,20 @@ def parse_task(row: Row) -> MBPPTask:
     """One row in any of the four formats."""
     if "base_input" in row:
         return _parse_plus(row)
-    number, program = row.integer("task_id"), _unix(row.text("code"))
-    shown = tuple(_unix(test) for test in row.texts("test_list"))
+    number, program = row.integer("task_id"), _unix_newlines(row.text("code"))
+    shown = tuple(_unix_newlines(test) for test in row.texts("test_list"))
     if "text" in row:
-        setup = _unix(row.text("test_setup_code", default=""))
-        test = _lines(setup, *shown)
+        setup = _unix_newlines(row.text("test_setup_code", default=""))
+        test = _join_lines(setup, *shown)
         check = AssertTests(test, allow_objects=_uses_classes(program, test))
         return MBPPTask(number, row.text("text"), shown, program, check, (setup,))
     imports, text = tuple(row.texts("test_imports")), row.text("prompt")
     if "test" not in row:
-        return MBPPTask(number, text, shown, program, AssertTests(_lines(*imports, *shown)), imports)
+        return MBPPTask(number, text, shown, program, AssertTests(_join_lines(*imports, *shown)), imports)
     function = called_function(program, "\n".join(shown))
     if function is None:
         raise row.error("test_list", "calls no function of code")
-    written = written_check(_lines(*imports, row.text("test")), program, function, compare_of(number))
+    written = written_check(_join_lines(*imports, row.text("test")), program, function, compare_of(number))
     return MBPPTask(number, text, shown, program, written, imports)
 
 
@@ -252,9 +252,9 @@ def _uses_classes(program: str, test: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id in classes for n in ast.walk(ast.parse(test))) if classes else False
 
 
-def _lines(*parts: str) -> str:
+def _join_lines(*parts: str) -> str:
     return "".join(f"{part.rstrip()}\n" for part in parts if part.strip())
 
 
-def _unix(source: str) -> str:
+def _unix_newlines(source: str) -> str:
     return source.replace("\r\n", "\n").replace("\r", "\n")

@@ -30,7 +30,7 @@ _SEQUENCES = (list, tuple, set, frozenset)
 
 
 @dataclass
-class Shape:
+class ArgumentType:
     """Types seen at one position in the arguments, by which a JSON value there is decoded.
 
     Args:
@@ -40,26 +40,26 @@ class Shape:
 
     Example:
         >>> shape = Shape()
-        >>> shape.see([(1, 2), (3, 4)])
+        >>> shape.observe([(1, 2), (3, 4)])
         >>> shape.restore([[5, 6], []])
         [(5, 6), ()]
     """
 
     kinds: set[type] = field(default_factory=set)
-    items: Shape | None = None
-    keys: Shape | None = None
+    items: ArgumentType | None = None
+    keys: ArgumentType | None = None
 
-    def see(self, value: Any) -> None:
+    def observe(self, value: Any) -> None:
         """Learn from one Python value."""
         self.kinds.add(type(value))
         if isinstance(value, dict):
-            self.keys = self.keys or Shape()
+            self.keys = self.keys or ArgumentType()
             for key in value:
-                self.keys.see(key)
+                self.keys.observe(key)
         if isinstance(value, (*_SEQUENCES, dict)):
-            self.items = self.items or Shape()
+            self.items = self.items or ArgumentType()
             for item in value.values() if isinstance(value, dict) else value:
-                self.items.see(item)
+                self.items.observe(item)
 
     def restore(self, value: Any, deeper: type = list) -> Any:
         """The Python value of a JSON value.
@@ -68,20 +68,20 @@ class Shape:
             value: as read from JSON.
             deeper: what a list becomes where no example shows one, so that tuples in tuples stay tuples.
         """
-        items = self.items or Shape()
+        items = self.items or ArgumentType()
         if isinstance(value, list):
             kind: Any = next((kind for kind in _SEQUENCES if kind in self.kinds), deeper)
             nested = kind if kind in items.kinds or kind is deeper else list
             return kind(items.restore(item, nested) for item in value)
         if isinstance(value, dict):
-            keys = self.keys or Shape()
+            keys = self.keys or ArgumentType()
             return {keys.restore(key): items.restore(item) for key, item in value.items()}
         if isinstance(value, str) and self.kinds and self.kinds <= {int, float, complex}:
-            return _number(value)
+            return _parse_number(value)
         return value
 
 
-def _number(text: str) -> Any:
+def _parse_number(text: str) -> Any:
     """The number written in a text, or the text itself: inputs made by mutation can hold anything."""
     if not any(letter.isdigit() for letter in text):
         return text  # "j", "nan" and "inf" are words here
@@ -93,7 +93,7 @@ def _number(text: str) -> Any:
     return text
 
 
-def argument_shapes(asserts: str, function: str) -> list[Shape]:
+def argument_shapes(asserts: str, function: str) -> list[ArgumentType]:
     """Types of the arguments of a function in the asserts that call it, as far as these are literals.
 
     Args:
@@ -103,14 +103,14 @@ def argument_shapes(asserts: str, function: str) -> list[Shape]:
     Returns:
         One shape per positional argument.
     """
-    shapes: list[Shape] = []
+    shapes: list[ArgumentType] = []
     for node in ast.walk(ast.parse(asserts)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function):
             continue
-        shapes += [Shape() for _ in node.args[len(shapes) :]]
+        shapes += [ArgumentType() for _ in node.args[len(shapes) :]]
         for shape, argument in zip(shapes, node.args, strict=False):
             try:
-                shape.see(ast.literal_eval(argument))
+                shape.observe(ast.literal_eval(argument))
             except ValueError:
                 continue
     return shapes
@@ -123,7 +123,7 @@ def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
     # One row has {} where it has no further inputs.
     further = row.json("plus_input", list[list[Any]] | dict[str, Any]) or []
     for arguments in (*row.json("base_input", list[list[Any]]), *further):
-        padded = shapes + [Shape() for _ in arguments[len(shapes) :]]
+        padded = shapes + [ArgumentType() for _ in arguments[len(shapes) :]]
         restored.append(tuple(s.restore(a) for s, a in zip(padded, arguments, strict=False)))
     return restored
 
@@ -183,9 +183,9 @@ def written_check(test: str, reference: str, function: str, compare: Compare = "
     tolerance = ast.literal_eval(calls[-1].args[2]) if calls else 0.0
     if "inputs" not in assigned:
         return AssertTests(test, function)
-    inputs = _literal(assigned["inputs"])
+    inputs = _literal_value(assigned["inputs"])
     if "results" in assigned and compare == "as_is":
-        results = _literal(assigned["results"])
+        results = _literal_value(assigned["results"])
         cases = tuple((tuple(given), result) for given, result in zip(inputs, results, strict=True))
         return CallTests(cases, function, tolerance=tolerance, as_evalplus=True, shared_timeout=True)
     parts = [node for node in tree.body if not isinstance(node, ast.FunctionDef) or node.name not in _OF_EVALPLUS]
@@ -204,7 +204,7 @@ class _Infinity(ast.NodeTransformer):
         return ast.Constant(inf) if node.id == "inf" else node
 
 
-def _literal(node: ast.expr) -> Any:
+def _literal_value(node: ast.expr) -> Any:
     """The value of a literal in which ``inf`` is a number."""
     return ast.literal_eval(_Infinity().visit(node))
 

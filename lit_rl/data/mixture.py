@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Unpack
 
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, told_apart
+from lit_rl.data.task import Keep, Split, TaskDataModule, TaskOptions, make_unique
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.types import Problem
 
@@ -19,7 +19,7 @@ _LINE = 10**18
 """Length of all problems together."""
 
 
-def spread(
+def spread_by_weight(
     order: Sequence[int], weights: Sequence[int], global_batch: int, start: tuple[int, int] = (0, 1)
 ) -> list[int]:
     """Draw an epoch from a line on which each problem is as long as its weight, by evenly spaced points.
@@ -78,7 +78,7 @@ class Mixture(TaskDataModule):
         for task in tasks:
             task.extraction = task.extraction or self.extraction
         self.extraction = None  # each task has its own
-        names = told_apart([task.name.replace("/", "_") for task in tasks])
+        names = make_unique([task.name.replace("/", "_") for task in tasks])
         self.tasks = dict(zip(names, tasks, strict=True))
         self.weights = dict(zip(names, given, strict=True))
 
@@ -100,9 +100,9 @@ class Mixture(TaskDataModule):
             columns.append([replace(p, task_id=f"{name}/{p.task_id}", fields={**p.fields, **fields}) for p in problems])
         return [problem for turn in zip_longest(*columns) for problem in turn if problem is not None]
 
-    def keep_only(self, keep: Keep) -> None:
+    def set_problem_filter(self, keep: Keep) -> None:
         """Leave out problems that do not fit, as the tasks do."""
-        super().keep_only(keep)
+        super().set_problem_filter(keep)
         self._loaded.clear()
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
@@ -122,7 +122,7 @@ class Mixture(TaskDataModule):
             order = sorted(shuffled, key=lambda i: names[i])
             lengths = [int(scale * self.weights[names[i]] / counts[names[i]]) for i in order]
             # Another beginning in each epoch, so that a share that is no whole number is right on average.
-            return spread(order, lengths, global_batch, (shuffled[0], len(shuffled)))
+            return spread_by_weight(order, lengths, global_batch, (shuffled[0], len(shuffled)))
 
         loader.arrange = arrange
         return loader

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Unpack
 
-from lit_rl.data.prompts import called_function, chat, fenced
+from lit_rl.data.prompts import called_function, chat_messages, fenced
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
@@ -75,27 +75,27 @@ class OpenCodeInstruct(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         """The first ``num_problems`` of the draw to train on, those after them to validate and test on."""
         if not self._drawn:
-            kept = parse_rows(read_rows(self.path), self._kept, self.bad_rows)
+            kept = parse_rows(read_rows(self.path), self._is_wanted, self.bad_rows)
             count = self.num_problems + self.num_validation_problems
             rows = draw_rows((row for row in kept if row is not None), count, self.subset_seed)
-            self._drawn = list(parse_rows(rows, self._problem, self.bad_rows))
+            self._drawn = list(parse_rows(rows, self._build_problem, self.bad_rows))
         if split == "train":
             return self._drawn[: self.num_problems]
         return self._drawn[self.num_problems :]
 
-    def _kept(self, row: Row) -> Row | None:
+    def _is_wanted(self, row: Row) -> Row | None:
         if row.number_of("average_test_score") < self.min_test_score:
             return None
-        return row if _asserts(row) else None
+        return row if _parse_asserts(row) else None
 
-    def _problem(self, row: Row) -> Problem:
-        task, asserts, solution = row.text("input"), _asserts(row), extract_program(row.text("output"))
+    def _build_problem(self, row: Row) -> Problem:
+        task, asserts, solution = row.text("input"), _parse_asserts(row), extract_program(row.text("output"))
         reference = solution.source if solution else None
         shown = "\n".join(asserts[: self.shown_tests])
         asked = f"{task.strip()}\n\nAnswer with one fenced block of Python."
         return Problem(
             task_id=row.text("id"),
-            prompt=chat(asked + (f" It has to pass tests such as:\n\n{fenced(shown)}" if shown else "")),
+            prompt=chat_messages(asked + (f" It has to pass tests such as:\n\n{fenced(shown)}" if shown else "")),
             check=AssertTests("\n".join(asserts) + "\n", timeout_seconds=self.timeout_seconds),
             public_check=AssertTests(f"{shown}\n", timeout_seconds=self.timeout_seconds) if shown else None,
             reference=reference,
@@ -116,7 +116,7 @@ def draw_rows(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
     return heapq.nsmallest(count, rows, key=lot)
 
 
-def _asserts(row: Row) -> list[str]:
+def _parse_asserts(row: Row) -> list[str]:
     stored = row.text("unit_tests", default="[]")
     try:
         tests = json.loads(stored)

@@ -106,7 +106,7 @@ def parse_pair(row: Row) -> PreferencePair:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)
     chosen, rejected = row.text("chosen"), row.text("rejected")
-    return PreferencePair(row.text("task_id"), _prompt(row), chosen, rejected, chosen_reward, rejected_reward)
+    return PreferencePair(row.text("task_id"), _parse_prompt(row), chosen, rejected, chosen_reward, rejected_reward)
 
 
 def pair_of(problem: Problem) -> PreferencePair:
@@ -158,7 +158,7 @@ class PreferencePairs(TaskDataModule):
         ]
 
 
-def _prompt(row: Row) -> str | tuple[Message, ...]:
+def _parse_prompt(row: Row) -> str | tuple[Message, ...]:
     if isinstance(row["prompt"], str):
         return row.text("prompt")
     messages = row.json("prompt", list[dict[str, str]])

@@ -76,12 +76,12 @@ class ProblemLoader:
             self._resumed = False
         else:
             self.position = 0
-        order = self._order(self.epoch)
+        order = self._epoch_order(self.epoch)
         while self.position < len(self):
             self.position += 1
-            yield self._batch(order, self.position - 1)
+            yield self._batch_at(order, self.position - 1)
 
-    def following(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
+    def next_batch(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
         """Return the epoch and the problems of the batch after the one handed out last.
 
         Args:
@@ -89,17 +89,17 @@ class ProblemLoader:
         """
         ends = self.position >= min(num_batches, len(self))
         epoch, position = (self.epoch + 1, 0) if ends else (self.epoch, self.position)
-        return epoch, self._batch(self._order(epoch), position)
+        return epoch, self._batch_at(self._epoch_order(epoch), position)
 
-    def _batch(self, order: Sequence[int], position: int) -> tuple[Problem, ...]:
+    def _batch_at(self, order: Sequence[int], position: int) -> tuple[Problem, ...]:
         global_batch = self.batch_size * self.world_size
         start = position * global_batch
         mine = order[start : start + global_batch][self.rank :: self.world_size]
         return tuple(self.problems[i] for i in mine)
 
-    def _order(self, epoch: int) -> Sequence[int]:
+    def _epoch_order(self, epoch: int) -> Sequence[int]:
         number = len(self.problems)
-        return self.arrange(_shuffled(self.seed, epoch, number)) if self.shuffle else range(number)
+        return self.arrange(_shuffled_indices(self.seed, epoch, number)) if self.shuffle else range(number)
 
     def set_epoch(self, epoch: int) -> None:
         """Called by Lightning before each epoch."""
@@ -109,10 +109,10 @@ class ProblemLoader:
         """The position, in global batches, and what the order depends on."""
         global_batch = self.batch_size * self.world_size
         position = {"epoch": self.epoch, "position": self.position, "global_batch": global_batch}
-        return position | {"problems": len(self.problems), "seed": self.seed, "digest": self._digest}
+        return position | {"problems": len(self.problems), "seed": self.seed, "digest": self._problems_digest}
 
     @cached_property
-    def _digest(self) -> int:
+    def _problems_digest(self) -> int:
         """Digest of the problems' names and prompts, in order."""
         digest = blake2b(digest_size=8)
         for one in self.problems:
@@ -129,18 +129,18 @@ class ProblemLoader:
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"
             )
-        self.doubt_order(state)
+        self.warn_about_order(state)
         self.epoch, self.position = state["epoch"], state["position"]
         self._resumed = self.position < len(self)
 
-    def doubt_order(self, state: dict[str, int]) -> None:
+    def warn_about_order(self, state: dict[str, int]) -> None:
         """Warn where a saved position counts problems that are others now, or in another order."""
         before = f"{state['problems']} problems and seed {state['seed']}"
         now = f"{len(self.problems)} problems and seed {self.seed}"
         twice = ": some problems of this epoch come twice and some not at all" if state["position"] else ""
         if before != now and self.shuffle and twice:
             rank_zero_warn(f"the checkpoint's order was that of {before}, now it is that of {now}{twice}")
-        elif before == now and state["digest"] != self._digest:
+        elif before == now and state["digest"] != self._problems_digest:
             rank_zero_warn(
                 f"the training problems are others than the checkpoint's, or in another order{twice}; unless that is "
                 "meant, have load_problems return the same list at each start"
@@ -148,7 +148,7 @@ class ProblemLoader:
 
 
 @lru_cache(maxsize=2)
-def _shuffled(seed: int, epoch: int, number: int) -> tuple[int, ...]:
+def _shuffled_indices(seed: int, epoch: int, number: int) -> tuple[int, ...]:
     # One stream per seed, of which each epoch takes the next order: neighbouring seeds share none.
     generator = torch.Generator().manual_seed(seed)
     orders = (torch.randperm(number, generator=generator) for _ in range(epoch + 1))

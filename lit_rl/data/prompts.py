@@ -77,7 +77,7 @@ def seconds_until(now: str, then: str) -> int:
 """Examples for few-shot prompts of HumanEval, written for this project: (beginning, body) of a function."""
 
 
-def chat(*turns: str, system: str | None = None) -> tuple[Message, ...]:
+def chat_messages(*turns: str, system: str | None = None) -> tuple[Message, ...]:
     """Messages for a chat template: turns of user and assistant in alternation, the user first.
 
     Example:
@@ -120,7 +120,7 @@ def function_prompt(beginning: str, form: Form, few_shot: int = 0) -> str | tupl
     turns: list[str] = []
     for head, body in solved:
         turns += [finish_request(head), fenced(head + body)]
-    return chat(*turns, finish_request(beginning))
+    return chat_messages(*turns, finish_request(beginning))
 
 
 def task_prompt(
@@ -144,7 +144,7 @@ def task_prompt(
         turns: list[str] = []
         for example, example_tests, program in solved:
             turns += [_task_request(example, example_tests), fenced(program)]
-        return chat(*turns, _task_request(task, tests))
+        return chat_messages(*turns, _task_request(task, tests))
     if not solved:
         lines = [task.strip(), *(test.strip() for test in tests)]
         # A task text with a quote at its end or a backslash must not end or change the docstring.
@@ -185,7 +185,7 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
         f"### Format: {how}\n{fenced(block)}",
         "### Answer: (in the format above, with the backticks)\n",
     )
-    return chat("\n\n".join(parts), system=system)
+    return chat_messages("\n\n".join(parts), system=system)
 
 
 def finish_request(beginning: str, language: Language = "python") -> str:

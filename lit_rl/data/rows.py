@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from lit_rl.errors import UsageError, shown, with_variables
+from lit_rl.errors import UsageError, expand_variables, short_repr
 from lit_rl.foreign_files import open_text
 from lit_rl.lazy import load_extra
 from lit_rl.signature_check import check
@@ -39,26 +39,26 @@ class RowError(UsageError):
         self.kind = kind
 
 
-_collected: ContextVar[list[RowError] | None] = ContextVar("collected", default=None)
+_error_list: ContextVar[list[RowError] | None] = ContextVar("collected", default=None)
 
 
 @contextmanager
-def collecting(errors: list[RowError]) -> Iterator[None]:
+def collect_errors(errors: list[RowError]) -> Iterator[None]:
     """Read on after rows that cannot be used, and collect their errors instead of raising the first.
 
     An error that a task raises itself ends its reading, and is collected too.
     """
-    token = _collected.set(errors)
+    token = _error_list.set(errors)
     try:
         yield
     except RowError as error:
         errors.append(error)
     finally:
-        _collected.reset(token)
+        _error_list.reset(token)
 
 
-def _refuse(error: RowError) -> None:
-    errors = _collected.get()
+def _raise_or_collect(error: RowError) -> None:
+    errors = _error_list.get()
     if errors is None:
         raise error
     errors.append(error)
@@ -83,31 +83,31 @@ class Row:
 
     def __getitem__(self, field: str) -> Any:
         """The field as it was read; a missing or null one is a :class:`RowError`."""
-        return self._present(field, None)
+        return self._require_present(field, None)
 
     def text(self, field: str, default: str | None = None) -> str:
         """The field's text; the default where it is missing or null."""
-        value: str = self._typed(field, str, default)
+        value: str = self._read_typed(field, str, default)
         return value
 
     def integer(self, field: str, default: int | None = None) -> int:
         """The field's whole number; see :meth:`text`. True and False do not count."""
-        value: int = self._typed(field, int, default)
+        value: int = self._read_typed(field, int, default)
         return value
 
     def number_of(self, field: str, default: float | None = None) -> float:
         """The field's number, also from text such as ``"0.75"``; see :meth:`text`."""
-        value: float = self._typed(field, float, default, read=float)
+        value: float = self._read_typed(field, float, default, read=float)
         return value
 
     def texts(self, field: str) -> list[str]:
         """The field's list of texts, every item checked."""
-        value: list[str] = self._typed(field, list[str], None)
+        value: list[str] = self._read_typed(field, list[str], None)
         return value
 
     def json(self, field: str, kind: Any = Any, default: Any = None) -> Any:
         """The field's value of a type; text is read as JSON first, since many data sets store JSON in text."""
-        return self._typed(
+        return self._read_typed(
             field, kind, default, read=lambda value: json.loads(value) if isinstance(value, str) else value
         )
 
@@ -115,7 +115,7 @@ class Row:
         """An error about this row, for the caller to raise."""
         return _row_error(self.source, f"{self.number}, field {field!r}", fault, remedy)
 
-    def _present(self, field: str, default: Any) -> Any:
+    def _require_present(self, field: str, default: Any) -> Any:
         value = self.values.get(field)
         value = default if value is None else value
         if value is None:
@@ -123,8 +123,8 @@ class Row:
             raise self.error(field, f"is {'null' if field in self.values else 'missing'} (the row has {there})")
         return value
 
-    def _typed(self, field: str, kind: Any, default: Any, read: Callable[[Any], Any] = lambda value: value) -> Any:
-        value = self._present(field, default)
+    def _read_typed(self, field: str, kind: Any, default: Any, read: Callable[[Any], Any] = lambda value: value) -> Any:
+        value = self._require_present(field, default)
         try:
             return check(read(value), kind, "")
         except (TypeError, ValueError) as fault:
@@ -152,7 +152,7 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
         if isinstance(values, Mapping):
             yield Row(origin, number, values)
         else:
-            _refuse(_row_error(origin, number, f"needs a JSON object, got {_described(values)}"))
+            _raise_or_collect(_row_error(origin, number, f"needs a JSON object, got {_describe_value(values)}"))
     if empty:
         warnings.warn(f"{source} has no rows", stacklevel=2)
 
@@ -171,9 +171,9 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         try:
             value = parse(row)
         except (AttributeError, LookupError, TypeError, ValueError, SyntaxError) as fault:
-            error = fault if isinstance(fault, RowError) else _unforeseen(row, fault)
+            error = fault if isinstance(fault, RowError) else _unexpected_error(row, fault)
             if bad_rows == "error":
-                _refuse(error)
+                _raise_or_collect(error)
             else:
                 skipped.append(error)
             continue
@@ -199,7 +199,7 @@ def _values_of(source: str, subset: str | None, split: str | None) -> _Values:
 
 def local_path(source: str) -> Path:
     """A path with its variables and its ``~`` expanded."""
-    return Path(with_variables(source)).expanduser()
+    return Path(expand_variables(source)).expanduser()
 
 
 def data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:
@@ -276,7 +276,7 @@ def _read_json(path: Path) -> _Values:
                 try:
                     yield str(path), number, json.loads(line)
                 except ValueError as fault:
-                    _refuse(_row_error(str(path), number, f"broken JSON ({fault})"))
+                    _raise_or_collect(_row_error(str(path), number, f"broken JSON ({fault})"))
             return
         rows = json.load(file)
     yield from ((str(path), number, values) for number, values in enumerate(rows, 1))
@@ -309,7 +309,7 @@ def _read_hub(name: str, subset: str | None, split: str) -> _Values:
     yield from ((name, number, values) for number, values in enumerate(rows, 1))
 
 
-def _unforeseen(row: Row, fault: Exception) -> RowError:
+def _unexpected_error(row: Row, fault: Exception) -> RowError:
     if isinstance(fault, UsageError):  # a setting, say: it has a remedy of its own
         return _row_error(row.source, row.number, str(fault), "")
     return _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
@@ -321,10 +321,10 @@ def _row_error(source: str, where: int | str, fault: str, remedy: str = REMEDY) 
     return RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""), kind)
 
 
-def _loads(value: Any) -> Any:
+def _loads_json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _described(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     """The type and the beginning of a value, for a message."""
-    return f"{type(value).__name__} {shown(value, 60)}"
+    return f"{type(value).__name__} {short_repr(value, 60)}"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypedDict, TypeVar
 import lightning.pytorch as pl
 
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.errors import ArgumentError, UsageError, seed_or_global, shown
+from lit_rl.errors import ArgumentError, UsageError, seed_or_global, short_repr
 from lit_rl.execution.program import Extraction
 from lit_rl.signature_check import Limit, NonNegativeInt, PositiveInt, TypedArguments, typed_arguments
 from lit_rl.types import Problem
@@ -23,7 +23,7 @@ Keep = Callable[[list[Problem], str, Split], list[Problem]]
 
 TRAIN_SHARE = 0.8  # of HumanEval 131 of 164
 
-Cut = Literal["all", "train", "test"]
+SplitName = Literal["all", "train", "test"]
 Item = TypeVar("Item")
 
 ValidationShare = Annotated[float, Limit("a share in [0, 1)", lambda value: 0 <= value < 1)]
@@ -80,7 +80,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         self.validation_tasks = validation_tasks
         self.extraction = extraction
         if chat is not None and not any(PLACEHOLDER in message.get("content", "") for message in chat):
-            raise ArgumentError("chat", f"a message with {PLACEHOLDER} in its content", shown(chat))
+            raise ArgumentError("chat", f"a message with {PLACEHOLDER} in its content", short_repr(chat))
         self.chat = chat
         self.stop_strings = stop_strings
         for task in validation_tasks or ():
@@ -109,7 +109,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             self._problems[split] = kept[:limit]
         return self._problems[split]
 
-    def _with_options(self, problem: Problem) -> Problem:
+    def _apply_options(self, problem: Problem) -> Problem:
         """The problem with ``chat``, ``stop_strings`` and ``extraction`` in place of the task's own."""
         if self.chat is not None:
             if not isinstance(problem.prompt, str):
@@ -137,10 +137,10 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                     raise UsageError(
                         f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
                     )
-            self._loaded[split] = [self._with_options(problem) for problem in loaded]
+            self._loaded[split] = [self._apply_options(problem) for problem in loaded]
         return self._loaded[split]
 
-    def keep_only(self, keep: Keep) -> None:
+    def set_problem_filter(self, keep: Keep) -> None:
         """Leave out problems that do not fit, such as those whose prompts are too long.
 
         Args:
@@ -149,12 +149,12 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         self._keep = keep
         self._problems.clear()
         for task in self.validation_tasks or ():
-            task.keep_only(keep)
+            task.set_problem_filter(keep)
 
     @property
     def validation_task_names(self) -> tuple[str, ...]:
         """The names of the validation loaders, in order; a second ``mbpp`` is ``mbpp_2``."""
-        return told_apart([task.name for task in self.validation_tasks or (self,)])
+        return make_unique([task.name for task in self.validation_tasks or (self,)])
 
     def train_dataloader(self) -> ProblemLoader:
         """Batches of training problems, shuffled unless the trainer overfits the first ones."""
@@ -163,15 +163,15 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def val_dataloader(self) -> list[ProblemLoader]:
         """One loader per validation task, in a fixed order, each problem once."""
         tasks = self.validation_tasks or [self]
-        return [self._loader(t.problems("validation"), self.validation_batch_size) for t in tasks]
+        return [self._build_loader(t.problems("validation"), self.validation_batch_size) for t in tasks]
 
     def test_dataloader(self) -> ProblemLoader:
         """Test problems in a fixed order, each once."""
-        return self._loader(self.problems("test"), self.validation_batch_size)
+        return self._build_loader(self.problems("test"), self.validation_batch_size)
 
     def predict_dataloader(self) -> ProblemLoader:
         """Training problems in a fixed order, each once."""
-        return self._loader(self.problems("train"), self.validation_batch_size)
+        return self._build_loader(self.problems("train"), self.validation_batch_size)
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
         if not problems and self.left_out.get("train"):
@@ -180,15 +180,15 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                 "take a policy with more positions, or raise the environment's max_row_tokens"
             )
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
-        return self._loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
+        return self._build_loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
 
-    def _loader(self, problems: list[Problem], batch_size: int, **order: Any) -> ProblemLoader:
+    def _build_loader(self, problems: list[Problem], batch_size: int, **order: Any) -> ProblemLoader:
         trainer: Any = self.trainer
         rank, world_size = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
         return ProblemLoader(problems, batch_size, seed=self.seed, rank=rank, world_size=world_size, **order)
 
 
-def told_apart(names: Sequence[str]) -> tuple[str, ...]:
+def make_unique(names: Sequence[str]) -> tuple[str, ...]:
     """The names, a second ``mbpp`` being ``mbpp_2``."""
     found: list[str] = []
     for name in names:
@@ -197,7 +197,7 @@ def told_apart(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-class SmallTaskOptions(TypedDict, total=False):
+class WholeBatchOptions(TypedDict, total=False):
     """Arguments of :class:`lit_rl.data.TaskDataModule` for tasks whose batch is by default the whole task."""
 
     validation_batch_size: PositiveInt
@@ -210,7 +210,7 @@ class SmallTaskOptions(TypedDict, total=False):
     stop_strings: list[str] | None
 
 
-class TaskOptions(SmallTaskOptions, total=False):
+class TaskOptions(WholeBatchOptions, total=False):
     """Arguments of :class:`lit_rl.data.TaskDataModule`."""
 
     batch_size: PositiveInt
@@ -242,7 +242,7 @@ def show_all_arguments(cls: type) -> None:
     cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 
 
-class CutTask(TaskDataModule):
+class SplitTask(TaskDataModule):
     """Base of tasks of one file of problems: a subclass sets ``split`` and implements :meth:`read_problems`.
 
     ==========  ===============  ================================
@@ -254,7 +254,7 @@ class CutTask(TaskDataModule):
     ==========  ===============  ================================
     """
 
-    split: Cut
+    split: SplitName
 
     def read_problems(self) -> list[Problem]:
         """All problems, in the order of the file."""
@@ -281,7 +281,7 @@ class CutTask(TaskDataModule):
         return super().train_dataloader()
 
 
-def held_out(items: Iterable[Item], share: float) -> set[Item]:
+def validation_split(items: Iterable[Item], share: float) -> set[Item]:
     """Return the part of some items to validate on, the same in every run.
 
     Args:

@@ -8,10 +8,10 @@ from typing import ClassVar, Unpack
 
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.data.prompts import Form, chat, fenced
+from lit_rl.data.prompts import Form, chat_messages, fenced
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.task import Cut, CutTask, TaskOptions
-from lit_rl.errors import ArgumentError, shown
+from lit_rl.data.task import SplitName, SplitTask, TaskOptions
+from lit_rl.errors import ArgumentError, short_repr
 from lit_rl.execution.checks import UNIT_TESTS, Language, UnitTests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.types import Problem
@@ -53,7 +53,7 @@ class _Translation:
     solution: str | None = None
 
 
-class TranslatedTask(CutTask):
+class TranslatedTask(SplitTask):
     """Base of tasks whose rows are functions to finish in one of several languages, with tests in it.
 
     Completion form: the prompt is the row's and begins the program; the completion ends with the function's closing
@@ -75,7 +75,7 @@ class TranslatedTask(CutTask):
         path: str,
         language: Language,
         *,
-        split: Cut = "all",
+        split: SplitName = "all",
         form: Form = "completion",
         timeout_seconds: float = 10.0,
         name: str | None = None,
@@ -83,26 +83,28 @@ class TranslatedTask(CutTask):
     ) -> None:
         super().__init__(**options)
         if language not in UNIT_TESTS:
-            raise ArgumentError(f"{type(self).__name__}.language", f"one of {', '.join(UNIT_TESTS)}", shown(language))
+            raise ArgumentError(
+                f"{type(self).__name__}.language", f"one of {', '.join(UNIT_TESTS)}", short_repr(language)
+            )
         self.path = path
         self.language: Language = language
-        self.split: Cut = split
+        self.split: SplitName = split
         self.form: Form = form
         self.timeout_seconds = timeout_seconds
         self.name = name or f"{type(self).__name__.lower()}_{language}"
 
     def read_problems(self) -> list[Problem]:
         """All problems, in the order of the file; rows that test nothing are left out and counted."""
-        rows = list(parse_rows(read_rows(self.path, split="test"), self._translation))
+        rows = list(parse_rows(read_rows(self.path, split="test"), self._parse_translation))
         tested = [row for row in rows if row.test]
         if len(tested) < len(rows):
             names = ", ".join(row.task_id for row in rows if not row.test)
             rank_zero_info(
                 f"{self.name}: {len(rows) - len(tested)} of {len(rows)} rows left out, no test runs: {names}"
             )
-        return [self._problem(row) for row in tested]
+        return [self._build_problem(row) for row in tested]
 
-    def _translation(self, row: Row) -> _Translation:
+    def _parse_translation(self, row: Row) -> _Translation:
         raise NotImplementedError
 
     def _require_language(self, row: Row, field: str, named: str, language: str) -> None:
@@ -110,7 +112,7 @@ class TranslatedTask(CutTask):
             fault = f"is a row in {named}, and the task's language is {self.language}"
             raise row.error(field, fault, "give the file of that language, or set `language`")
 
-    def _problem(self, row: _Translation) -> Problem:
+    def _build_problem(self, row: _Translation) -> Problem:
         instruct, beginning = self.form == "instruct", row.beginning
         request = (
             f"Finish this {LANGUAGES[self.language].title} function. Answer with the whole source, with imports and "
@@ -118,7 +120,7 @@ class TranslatedTask(CutTask):
         )
         return Problem(
             task_id=row.task_id,
-            prompt=chat(request) if instruct else beginning,
+            prompt=chat_messages(request) if instruct else beginning,
             check=UnitTests(row.test, self.language, row.setup, row.entry_point, self.timeout_seconds),
             program_prefix="" if instruct else beginning,
             starter_code=beginning,
@@ -140,7 +142,7 @@ class HumanEvalX(TranslatedTask):
         Zheng et al. 2023, https://arxiv.org/abs/2303.17568
     """
 
-    def _translation(self, row: Row) -> _Translation:
+    def _parse_translation(self, row: Row) -> _Translation:
         named = row.text("task_id").partition("/")[0]
         self._require_language(row, "task_id", named, named.lower())
         beginning, setup = row.text("prompt"), ""
@@ -154,7 +156,7 @@ class HumanEvalX(TranslatedTask):
             test = test if _RUST_TEST.search(re.sub(r"/\*.*?\*/", "", test, flags=re.DOTALL)) else ""
         if _FOREIGN.search(setup + beginning + test):
             test = ""
-        name = _function(declaration, row)
+        name = _open_function_name(declaration, row)
         return _Translation(row.text("task_id"), beginning, test, name, setup, row.text("canonical_solution"))
 
 
@@ -171,7 +173,7 @@ class MultiPLE(TranslatedTask):
 
     _NAMES: ClassVar[dict[str, Language]] = {"js": "javascript", "rs": "rust", "go_test.go": "go"}
 
-    def _translation(self, row: Row) -> _Translation:
+    def _parse_translation(self, row: Row) -> _Translation:
         named = row.text("language")
         self._require_language(row, "language", named, self._NAMES.get(named, named))
         beginning, test, setup = row.text("prompt"), row.text("tests"), ""
@@ -187,10 +189,10 @@ class MultiPLE(TranslatedTask):
             test = "" if needs_tuples else f"class Main extends Problem {{\n{test}"
         elif self.language == "rust":
             test = re.sub(r"^fn main\(", "#[test]\nfn tests_of_row(", test, count=1, flags=re.MULTILINE)
-        return _Translation(row.text("name"), beginning, test, _function(beginning, row), setup)
+        return _Translation(row.text("name"), beginning, test, _open_function_name(beginning, row), setup)
 
 
-def _function(beginning: str, row: Row) -> str:
+def _open_function_name(beginning: str, row: Row) -> str:
     """The function whose body a source leaves open."""
     line = beginning.rstrip().removesuffix("{").rstrip().rpartition("\n")[2]
     found = re.search(r"\b(?:const|let|var)\s+(\w+)\s*=|(\w+)\s*(?:<[^<>()]*>)?\s*\(", line)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from lit_rl.engines.engine import Engine as Engine
@@ -14,4 +14,4 @@ if TYPE_CHECKING:
     from lit_rl.types import Generation as Generation
     from lit_rl.types import Request as Request
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -123,7 +123,7 @@ _ROUNDING = 1e-3
 """Log-probabilities of certain tokens come out above 0 by this much at most, in half precision."""
 
 
-def check_answer(answer: Generation, request: Request | None, codec: Codec, name: str) -> None:
+def check_generation(answer: Generation, request: Request | None, codec: Codec, name: str) -> None:
     """Raise if an engine's answer is not what was asked for.
 
     Args:

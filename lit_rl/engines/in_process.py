@@ -12,13 +12,13 @@ from lit_rl.engines.engine import Engine, Session
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import RunningBatch
 from lit_rl.signature_check import PositiveInt
-from lit_rl.training.ranks import evaluating, phase, unsharded
+from lit_rl.training.ranks import eval_mode, naming_phase, unsharded
 from lit_rl.types import Generation, Request, Sampling
 
 # Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until they are a
 # quarter as many as the running rows, but for no more than this many steps.
 _SHARE_TO_START = 0.25
-_MOST_STEPS_WAITING = 16
+_MAX_STEPS_WAITING = 16
 
 
 class InProcess(Engine):
@@ -40,7 +40,7 @@ class InProcess(Engine):
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        with torch.no_grad(), evaluating(policy), phase("sampling"), unsharded(policy):
+        with torch.no_grad(), eval_mode(policy), naming_phase("sampling"), unsharded(policy):
             session = InProcessSession(policy, sampling, self.max_rows)
             try:
                 yield session
@@ -91,8 +91,8 @@ class InProcessSession(Session):
 
     def _num_to_start(self) -> int:
         """Return the number of waiting requests to start now."""
-        held = sum(batch.num_held for batch in self._batches)
+        held = sum(batch.num_rows_in_memory for batch in self._batches)
         room = len(self._waiting) if self._max_rows is None else self._max_rows - held
         count = min(len(self._waiting), room)
-        waited = count == len(self._waiting) and self._steps_waiting >= _MOST_STEPS_WAITING
+        waited = count == len(self._waiting) and self._steps_waiting >= _MAX_STEPS_WAITING
         return count if waited or count >= _SHARE_TO_START * held else 0

@@ -19,22 +19,22 @@ from lit_rl.engines.vllm_package import (
     adapter_arguments,
     add_adapter,
     describe_model,
+    isolated_random_state,
     keeping_process_group,
-    own_random_numbers,
-    reload,
+    reload_weights,
     require_vllm,
     sampling_params,
-    start,
+    start_llm,
 )
-from lit_rl.engines.whole_weights import (
-    Named,
+from lit_rl.engines.weight_export import (
+    Tensors,
     adapter_weights,
-    hand_over,
+    full_weights,
     largest_rank,
     require_copyable,
-    travels_alone,
-    whole_weights,
+    sends_adapter_only,
     write_adapter,
+    write_collectively,
 )
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
@@ -42,7 +42,7 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import Row
 from lit_rl.signature_check import PositiveInt, Share
-from lit_rl.training.ranks import evaluating, phase
+from lit_rl.training.ranks import eval_mode, naming_phase
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _NO_LIMIT = 1 << 30
@@ -111,9 +111,9 @@ class VLLM(Engine):
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
         model = require_copyable(policy, "VLLM", merge=self.merge_adapters)
-        with evaluating(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
-            self._start(model)
-            self._renew(model)
+        with eval_mode(model), torch.no_grad(), naming_phase("sampling"), isolated_random_state(model.device):
+            self._start_llm(model)
+            self._refresh_weights(model)
             engine = self._llm.llm_engine
             session = VLLMSession(engine, model.codec, sampling, model.version, self._adapter)
             try:
@@ -137,18 +137,18 @@ class VLLM(Engine):
 
     # -- weights ---------------------------------------------------------------------------------------------
 
-    def _start(self, policy: CausalLM) -> None:
+    def _start_llm(self, policy: CausalLM) -> None:
         if self._llm is not None:
             return
         self.require_ready()
         self._trainers_group = dist.is_initialized()
-        with phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
+        with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
             describe_model(policy, Path(folder))
-            self._llm = start(Path(folder), self._arguments(policy))
+            self._llm = start_llm(Path(folder), self._llm_arguments(policy))
         if self.sleep:
             self._llm.sleep(level=1)
 
-    def _arguments(self, policy: CausalLM) -> Mapping[str, Any]:
+    def _llm_arguments(self, policy: CausalLM) -> Mapping[str, Any]:
         """Return the arguments for ``vllm.LLM``."""
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {
@@ -162,17 +162,17 @@ class VLLM(Engine):
             arguments["max_model_len"] = longest
         if self.cache_gigabytes is not None:
             arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
-        if travels_alone(policy, self.merge_adapters):
+        if sends_adapter_only(policy, self.merge_adapters):
             arguments |= adapter_arguments(largest_rank(policy))
         return arguments | self.options
 
-    def _renew(self, policy: CausalLM) -> None:
+    def _refresh_weights(self, policy: CausalLM) -> None:
         """Have the weights arrive unless vLLM holds them; all ranks alike."""
         if self.sleep:
             self._llm.wake_up(tags=["weights"])
         if self._holds != (id(policy), policy.version):
-            with phase("sending weights to vllm"):
-                self._arrive(policy)
+            with naming_phase("sending weights to vllm"):
+                self._load_weights(policy)
             self._holds = id(policy), policy.version
             self.arrivals += 1
         if self.sleep:
@@ -180,30 +180,30 @@ class VLLM(Engine):
         # Also without an arrival: what is computed then does not depend on what was sampled before.
         self._llm.reset_prefix_cache()
 
-    def _arrive(self, policy: CausalLM) -> None:
+    def _load_weights(self, policy: CausalLM) -> None:
         """Send every weight through vLLM's reload call, or the adapter where vLLM has its base."""
-        alone, self.bytes_sent, self._adapter = travels_alone(policy, self.merge_adapters), 0, None
+        alone, self.bytes_sent, self._adapter = sends_adapter_only(policy, self.merge_adapters), 0, None
         if not alone or self._base != id(policy):
-            self._send(policy, merge=not alone)
+            self._send_weights(policy, merge=not alone)
             self._base = id(policy) if alone else None
         if alone:
             with tempfile.TemporaryDirectory() as folder:
                 config = policy.model.peft_config[POLICY]
                 write = partial(write_adapter, folder=Path(folder), config=config)
                 remedy = "set TMPDIR to a folder with free space"
-                self.bytes_sent += hand_over(adapter_weights(policy), Path(folder), write, remedy)
+                self.bytes_sent += write_collectively(adapter_weights(policy), Path(folder), write, remedy)
                 self._adapter = add_adapter(self._llm, folder)
 
-    def _send(self, policy: CausalLM, *, merge: bool) -> None:
-        weights = whole_weights(policy, merge=merge)
+    def _send_weights(self, policy: CausalLM, *, merge: bool) -> None:
+        weights = full_weights(policy, merge=merge)
         # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
         # gathered from shards is gone by then.
         given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
-        self._llm.collective_rpc(reload, args=(self._counted(given),))
+        self._llm.collective_rpc(reload_weights, args=(self._count_bytes_sent(given),))
         for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
             pass
 
-    def _counted(self, weights: Iterator[Named]) -> Iterator[Named]:
+    def _count_bytes_sent(self, weights: Iterator[Tensors]) -> Iterator[Tensors]:
         for name, tensor in weights:
             self.bytes_sent += tensor.nbytes
             yield name, tensor
@@ -227,13 +227,13 @@ class VLLMSession(Session):
             name = f"{next(self._numbers)}"
             self._open[name] = Row(request)
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
-            self._engine.add_request(name, prompt, self._params(request), lora_request=self._adapter)
+            self._engine.add_request(name, prompt, self._sampling_params(request), lora_request=self._adapter)
 
     def step(self) -> list[Generation]:
         if not self._open:
             return []
         outputs = self._engine.step()
-        done = [(output.request_id, reason) for output in outputs if (reason := self._take(output)) is not None]
+        done = [(output.request_id, reason) for output in outputs if (reason := self._append(output)) is not None]
         return [self._open.pop(name).generation(reason, self._version) for name, reason in done]
 
     @property
@@ -248,7 +248,7 @@ class VLLMSession(Session):
             while self._engine.has_unfinished_requests():
                 self._engine.step()
 
-    def _params(self, request: Request) -> Any:
+    def _sampling_params(self, request: Request) -> Any:
         """The request as vLLM's ``SamplingParams``: a seed of its own, the log-probability of each sampled token."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
@@ -260,7 +260,7 @@ class VLLMSession(Session):
             output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
         )
 
-    def _take(self, output: Any) -> StopReason | None:
+    def _append(self, output: Any) -> StopReason | None:
         """Append a step's tokens to a row; return the reason the row ends with them, if it does."""
         row = self._open.get(output.request_id)
         if row is None:
@@ -269,7 +269,7 @@ class VLLMSession(Session):
         for index, found in zip(written.token_ids, written.logprobs, strict=True):
             row.ids.append(int(index))
             row.logprobs.append(float(found[index].logprob))
-            if self._codec.holds_stop(row.ids, row.request.stop_strings) and row.ids[-1] not in self._codec.eos_ids:
+            if self._codec.contains_stop(row.ids, row.request.stop_strings) and row.ids[-1] not in self._codec.eos_ids:
                 if not output.finished:
                     self._engine.abort_request([output.request_id])
                 return StopReason.STOP_STRING

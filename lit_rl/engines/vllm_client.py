@@ -16,7 +16,7 @@ from lit_rl.engines.engine import EngineError
 from lit_rl.engines.vllm_package import require_release
 
 _TOLD = 300  # characters of what a server says that a message repeats
-_LONGEST_PAUSE = 10.0  # seconds between two tries
+_MAX_PAUSE_SECONDS = 10.0  # seconds between two tries
 
 
 class _AnyStatus(HTTPErrorProcessor):
@@ -48,9 +48,9 @@ class VLLMClient:
         deadline, tries = time.monotonic() + seconds, 0
         while True:
             try:
-                self._once("/health", 10.0, None)
+                self._request_once("/health", 10.0, None)
                 break
-            except _TryAgain as failure:
+            except _RetryableError as failure:
                 if time.monotonic() >= deadline:
                     raise EngineError(
                         f"no vllm server answers at {self.url} within {seconds:g} seconds ({failure}): start one "
@@ -60,11 +60,11 @@ class VLLMClient:
                     rank_zero_info(f"waiting up to {seconds:g} seconds for a vllm server at {self.url} ({failure})")
                 tries += 1
                 time.sleep(min(1.0, seconds / 10))
-        release = str(self.ask("/version", 10.0).get("version", "unknown"))
+        release = str(self.request("/version", 10.0).get("version", "unknown"))
         require_release(release, f"the server at {self.url}")
         return release
 
-    def ask(
+    def request(
         self, path: str, seconds: float, content: Mapping[str, Any] | None = None, tries: int | None = None
     ) -> dict[str, Any]:
         """Send a POST request with JSON, or a GET request without content; return JSON, empty if there is none.
@@ -75,19 +75,19 @@ class VLLMClient:
         while True:
             attempt += 1
             try:
-                return self._once(path, seconds, content)
-            except _TryAgain as failure:
+                return self._request_once(path, seconds, content)
+            except _RetryableError as failure:
                 if attempt == (tries or self.num_tries):
                     silent = not str(failure).startswith("HTTP")
                     remedy = "its log says why" + (": start it again, and repeat the command" if silent else "")
                     raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}; {remedy}") from None
-                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.125 * 2**attempt)))
+                time.sleep(random.uniform(0, min(_MAX_PAUSE_SECONDS, 0.125 * 2**attempt)))
 
     def call(self, method: str, seconds: float, **arguments: Any) -> None:
         """Call a method of each of the server's workers, once."""
-        self.ask("/collective_rpc", seconds, {"method": method, "kwargs": arguments}, tries=1)
+        self.request("/collective_rpc", seconds, {"method": method, "kwargs": arguments}, tries=1)
 
-    def _once(self, path: str, seconds: float, content: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _request_once(self, path: str, seconds: float, content: Mapping[str, Any] | None) -> dict[str, Any]:
         body = None if content is None else json.dumps(content).encode()
         request = Request(self.url + path, body, {"Content-Type": "application/json"})
         try:
@@ -97,18 +97,18 @@ class VLLMClient:
             fault = getattr(error, "reason", error)
             late = isinstance(fault, TimeoutError)
             said = f"no answer within {seconds:g} seconds" if late else f"{type(fault).__name__}: {fault}"
-            raise _TryAgain(said) from None
+            raise _RetryableError(said) from None
         if status != 200:
-            told, hint = error_text(data), ""
+            message, hint = error_text(data), ""
             if status >= 500 and status != 501:
-                raise _TryAgain(f"HTTP {status}: {told}")
-            if "does not exist" in told:  # an adapter that a request names
+                raise _RetryableError(f"HTTP {status}: {message}")
+            if "does not exist" in message:  # an adapter that a request names
                 hint = ": it was started anew, or another run uses it"
             elif path == "/health" or status < 400:
                 hint = "; url: expected the address of a vllm server, without /v1 or another path"
             elif status == 404:
                 hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
-            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {told}{hint}")
+            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {message}{hint}")
         try:
             answer = json.loads(data) if data else {}
         except ValueError:
@@ -116,7 +116,7 @@ class VLLMClient:
         return answer if isinstance(answer, dict) else {"answer": answer}
 
 
-class _TryAgain(Exception):
+class _RetryableError(Exception):
     """The server or the connection failed; the same request may succeed later."""
 
 

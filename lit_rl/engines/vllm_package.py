@@ -18,11 +18,11 @@ import torch.distributed as dist
 
 from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.family import base_of, replaced
+from lit_rl.models.family import patched, unwrap_peft
 from lit_rl.training.ranks import world_size
 from lit_rl.types import Request, Sampling
 
-OLDEST = (0, 32)
+OLDEST_RELEASE = (0, 32)
 """The first release that this package was tested with."""
 
 _INSTALL = "pip install 'lit-rl[vllm]' in an environment of its own (lit-rl docs engines)"
@@ -45,8 +45,8 @@ def require_vllm(engine: str) -> None:
 def require_release(version: str, what: str) -> None:
     """Check whether a release of vLLM is new enough; one without a number (a build of its sources) passes."""
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if len(numbers) == 2 and numbers < OLDEST and "dev" not in version:
-        oldest = ".".join(map(str, OLDEST))
+    if len(numbers) == 2 and numbers < OLDEST_RELEASE and "dev" not in version:
+        oldest = ".".join(map(str, OLDEST_RELEASE))
         raise ImportError(f"{what} needs vllm {oldest} or later, got {version}: {_INSTALL}", name="vllm")
 
 
@@ -59,7 +59,7 @@ def _version_of(distribution: str) -> str:
 
 def describe_model(policy: CausalLM, folder: Path) -> None:
     """Write what vLLM needs to build a policy's architecture: its configuration, without weights and tokenizer."""
-    model = base_of(policy.model)
+    model = unwrap_peft(policy.model)
     model.config.save_pretrained(folder)
     file = folder / "config.json"
     described = json.loads(file.read_text()) | {"architectures": [type(model).__name__]}
@@ -67,7 +67,7 @@ def describe_model(policy: CausalLM, folder: Path) -> None:
     file.write_text(json.dumps(described))
 
 
-def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
+def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
     """Start an ``LLM`` in this process, with dummy weights.
 
     Every rank of a run has its own and starts it together with the others.
@@ -93,7 +93,7 @@ def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
             raise UsageError(f"vllm cannot start with this model: {_in_one_line(error)}") from error
 
 
-def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
+def reload_weights(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
     """Have a worker load weights in place.
 
     On a CPU vLLM (0.32) computes logits from a packed copy of the output matrix, which its reload renews for layers
@@ -148,7 +148,7 @@ def _in_one_line(error: Exception) -> str:
 
 
 @contextmanager
-def own_random_numbers(device: torch.device) -> Iterator[None]:
+def isolated_random_state(device: torch.device) -> Iterator[None]:
     """Inside, drawing random numbers and seeding leave the trainer's generators unchanged.
 
     vLLM seeds them when it starts, and draws numbers even where each row has a generator of its own.
@@ -170,7 +170,7 @@ def keeping_process_group(trainers: bool) -> Iterator[None]:
         if group is not None:
             destroy(group)
 
-    with replaced(dist, "destroy_process_group", spare if trainers else destroy):
+    with patched(dist, "destroy_process_group", spare if trainers else destroy):
         yield
 
 
@@ -192,9 +192,9 @@ def _one_engine_per_rank() -> Iterator[bool]:
         yield False
         return
     rank = torch.distributed.get_rank()
-    told = {"RANK": rank, "LOCAL_RANK": os.environ.get("LOCAL_RANK", rank), "WORLD_SIZE": world_size()}
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update({name: str(value) for name, value in told.items()})
+    variables = {"RANK": rank, "LOCAL_RANK": os.environ.get("LOCAL_RANK", rank), "WORLD_SIZE": world_size()}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update({name: str(value) for name, value in variables.items()})
     try:
         yield True
     finally:

@@ -18,15 +18,15 @@ import torch.distributed as dist
 from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_client import VLLMClient
 from lit_rl.engines.vllm_package import sampling_params
-from lit_rl.engines.whole_weights import (
-    Named,
+from lit_rl.engines.weight_export import (
+    Tensors,
     adapter_weights,
-    agree,
-    hand_over,
+    full_weights,
+    raise_if_any_rank_failed,
     require_copyable,
-    travels_alone,
-    whole_weights,
+    sends_adapter_only,
     write_adapter,
+    write_collectively,
     write_weights,
 )
 from lit_rl.models.adapters import POLICY
@@ -34,7 +34,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.signature_check import PositiveFloat, PositiveInt
-from lit_rl.training.ranks import evaluating, gather_over_ranks, phase, world_size
+from lit_rl.training.ranks import eval_mode, gather_over_ranks, naming_phase, world_size
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"
@@ -102,10 +102,10 @@ class VLLMServer(Engine):
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         policy.load()
         model = require_copyable(policy, "VLLMServer", merge=self.merge_adapters)
-        with evaluating(model), torch.no_grad(), phase("sampling"):
-            self._renew(model)
+        with eval_mode(model), torch.no_grad(), naming_phase("sampling"):
+            self._refresh_weights(model)
             server = self.servers[(dist.get_rank() if world_size() > 1 else 0) % len(self.servers)]
-            named = {"model": self._label} if travels_alone(model, self.merge_adapters) else {}
+            named = {"model": self._label} if sends_adapter_only(model, self.merge_adapters) else {}
             session = VLLMServerSession(self, server, model.codec, sampling, model.version, self._label, named)
             fault = ""
             try:
@@ -114,7 +114,7 @@ class VLLMServer(Engine):
                 fault = str(error)
             finally:
                 session.end()
-            agree(fault)
+            raise_if_any_rank_failed(fault)
 
     def require_ready(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -126,34 +126,34 @@ class VLLMServer(Engine):
 
     # -- weights ---------------------------------------------------------------------------------------------
 
-    def _renew(self, policy: CausalLM) -> None:
+    def _refresh_weights(self, policy: CausalLM) -> None:
         """Have the weights arrive unless the servers hold them; all ranks alike, and all fail together."""
         if not self._run:
-            with phase("waiting for vllm servers"):
-                self._on_first_rank(self._check)
+            with naming_phase("waiting for vllm servers"):
+                self._on_first_rank(self._check_server)
             self._run = gather_over_ranks(uuid.uuid4().hex[:8])[0]
         if self._holds == (id(policy), policy.version):
             return
         self.arrivals += 1
         before, self._label = self._label, f"{self._run}-{self.arrivals}-{policy.version}"
-        alone = travels_alone(policy, self.merge_adapters)
+        alone = sends_adapter_only(policy, self.merge_adapters)
         with_base = not alone or self._base != id(policy)
         self._base = None  # until all servers have it
-        with phase("gathering weights for vllm"):
+        with naming_phase("gathering weights for vllm"):
             self.bytes_sent = 0
             if with_base:
-                weights = whole_weights(policy, with_tied=True, merge=not alone)
-                self._hand_over(weights, lambda given: write_weights(given, self.folder))
+                weights = full_weights(policy, with_tied=True, merge=not alone)
+                self._write_all(weights, lambda given: write_weights(given, self.folder))
             if alone:
                 place, config = self.folder / _ADAPTER, policy.model.peft_config[POLICY]
-                self._hand_over(adapter_weights(policy), lambda given: write_adapter(given, place, config))
-        with phase("sending weights to vllm servers"):
-            self._on_first_rank(lambda server: self._send(server, before, with_base=with_base, adapter=alone))
+                self._write_all(adapter_weights(policy), lambda given: write_adapter(given, place, config))
+        with naming_phase("sending weights to vllm servers"):
+            self._on_first_rank(lambda server: self._send_weights(server, before, with_base=with_base, adapter=alone))
         self._holds = id(policy), policy.version
         self._base = id(policy) if alone else None
 
-    def _hand_over(self, weights: Iterator[Named], write: Callable[[Iterator[Named]], int]) -> None:
-        self.bytes_sent += hand_over(weights, self.folder, write if _is_first() else None)
+    def _write_all(self, weights: Iterator[Tensors], write: Callable[[Iterator[Tensors]], int]) -> None:
+        self.bytes_sent += write_collectively(weights, self.folder, write if _is_first() else None)
 
     def _on_first_rank(self, do: Any) -> None:
         """Call a function with each server on the first rank; a failure there fails all ranks."""
@@ -164,12 +164,12 @@ class VLLMServer(Engine):
                     do(server)
             except (EngineError, ImportError, ValueError) as error:
                 fault = str(error)
-        agree(fault)
+        raise_if_any_rank_failed(fault)
 
-    def _check(self, server: VLLMClient) -> None:
+    def _check_server(self, server: VLLMClient) -> None:
         """Check whether a server is up, new enough, and reports the distribution that is sampled from."""
         server.wait_until_ready(self.start_seconds)
-        config = server.ask("/server_info?config_format=json", 60.0).get("vllm_config", {})
+        config = server.request("/server_info?config_format=json", 60.0).get("vllm_config", {})
         mode = config.get("model_config", {}).get("logprobs_mode", _MODE) if isinstance(config, dict) else _MODE
         if mode != _MODE:
             raise EngineError(
@@ -177,32 +177,32 @@ class VLLMServer(Engine):
                 f"start it with --logprobs-mode {_MODE}"
             )
 
-    def _send(self, server: VLLMClient, before: str, *, with_base: bool, adapter: bool) -> None:
+    def _send_weights(self, server: VLLMClient, before: str, *, with_base: bool, adapter: bool) -> None:
         """Have a server load what the folder holds, and ask which weights it has now."""
         seconds = self.weights_seconds
         if not with_base:
             self._require_label(server, before, "was it started anew? Run the command again")
-        server.ask("/pause?mode=abort", seconds, {})
+        server.request("/pause?mode=abort", seconds, {})
         if with_base:
-            self._reload(server)
+            self._reload_server(server)
         if adapter:
             if not with_base:
-                server.ask("/v1/unload_lora_adapter", seconds, {"lora_name": before})
+                server.request("/v1/unload_lora_adapter", seconds, {"lora_name": before})
             # By a new name each time: one in place is read again in each step of each of its requests (vLLM 0.32).
             content = {"lora_name": self._label, "lora_path": str(self.folder / _ADAPTER)}
             try:
-                server.ask("/v1/load_lora_adapter", seconds, content, tries=1)
+                server.request("/v1/load_lora_adapter", seconds, content, tries=1)
             except EngineError as error:
                 raise EngineError(
                     f"{error}. Start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank N, "
                     "or set merge_adapters to true"
                 ) from None
-        server.ask("/reset_prefix_cache", seconds, {})
-        server.ask("/update_weight_version", seconds, {"new_version": self._label})
-        server.ask("/resume", seconds, {})
+        server.request("/reset_prefix_cache", seconds, {})
+        server.request("/update_weight_version", seconds, {"new_version": self._label})
+        server.request("/resume", seconds, {})
         self._require_label(server, self._label, "does another run use it?")
 
-    def _reload(self, server: VLLMClient) -> None:
+    def _reload_server(self, server: VLLMClient) -> None:
         try:
             # A server that was started with --load-format dummy would refuse to read files.
             server.call("update_config", self.weights_seconds, overrides={"load_config": {"load_format": "auto"}})
@@ -214,7 +214,7 @@ class VLLMServer(Engine):
             ) from None
 
     def _require_label(self, server: VLLMClient, label: str, question: str) -> None:
-        has = server.ask("/weight_info", self.weights_seconds).get("weight_version")
+        has = server.request("/weight_info", self.weights_seconds).get("weight_version")
         if has != label:
             raise EngineError(
                 f"the server at {server.url} says that it has the weights {has}, not {label} which it was sent: "
@@ -259,7 +259,7 @@ class VLLMServerSession(Session):
     def submit(self, requests: Sequence[Request]) -> None:
         self._open += len(requests)
         for request in requests:
-            self._threads.submit(self._ask, request)
+            self._threads.submit(self._request_completion, request)
 
     def step(self) -> list[Generation]:
         done: list[Generation] = []
@@ -283,22 +283,22 @@ class VLLMServerSession(Session):
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._open = 0
 
-    def _ask(self, request: Request) -> None:
+    def _request_completion(self, request: Request) -> None:
         try:
             ids = list(request.prompt_ids)
-            content = {"token_ids": ids, "sampling_params": self._params(request), **self._named}
-            answer = self._server.ask("/inference/v1/generate", self._seconds, content)
-            self._answers.put(self._read(request, answer))
+            content = {"token_ids": ids, "sampling_params": self._sampling_params(request), **self._named}
+            answer = self._server.request("/inference/v1/generate", self._seconds, content)
+            self._answers.put(self._parse_answer(request, answer))
         except Exception as error:  # raised again where the rollout waits
             self._answers.put(error if isinstance(error, EngineError) else EngineError(f"{self._server.url}: {error}"))
 
-    def _params(self, request: Request) -> dict[str, Any]:
+    def _sampling_params(self, request: Request) -> dict[str, Any]:
         """The request as vLLM's ``SamplingParams`` in JSON, with what a server may have other defaults for."""
         others = {"n": 1, "min_p": 0.0, "repetition_penalty": 1.0}
         stop = {"stop": list(request.stop_strings), "detokenize": bool(request.stop_strings)}
         return sampling_params(request, self._sampling, self._codec.eos_ids) | others | stop
 
-    def _read(self, request: Request, answer: dict[str, Any]) -> Generation:
+    def _parse_answer(self, request: Request, answer: dict[str, Any]) -> Generation:
         """The answer to a request."""
         try:
             choice = answer["choices"][0]

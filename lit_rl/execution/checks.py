@@ -13,21 +13,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from lit_rl.errors import ArgumentError, shown
-from lit_rl.execution.interface import Check, require_carried, wall_limit
+from lit_rl.errors import ArgumentError, short_repr
+from lit_rl.execution.interface import Check, require_serialisable, wall_limit
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
 from lit_rl.execution.wire.value_text import value_text
 
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
-MOST_COMPILATIONS = 3
-_LARGEST_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
+MAX_COMPILATIONS = 3
+_MAX_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
 _PATH = re.compile(r"[\w./~$-]+\.(?:py|c|cc|cpp|cxx)", re.ASCII)
 
 __all__ = [
     "COMPILE_SECONDS",
-    "MOST_COMPILATIONS",
+    "MAX_COMPILATIONS",
     "AssertTests",
     "CallTests",
     "Check",
@@ -129,9 +129,9 @@ class CallTests(Check):
             where = f"CallTests.cases[{index}]"
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
                 wanted = "(arguments, expected), of which the arguments are a tuple"
-                raise ArgumentError(where, wanted, shown(case), "f(2) == 4 is ((2,), 4)")
-            require_carried(case[0], f"{where}: an argument")
-            require_carried(case[1], f"{where}: the expected value")
+                raise ArgumentError(where, wanted, short_repr(case), "f(2) == 4 is ((2,), 4)")
+            require_serialisable(case[0], f"{where}: an argument")
+            require_serialisable(case[1], f"{where}: the expected value")
             if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
                 kind = "JSON (in arguments, integers below 2**53 and finite numbers)"
                 raise ArgumentError(where, f"{kind} in {self.language}", value_text(case))
@@ -146,7 +146,7 @@ class CallTests(Check):
     @property
     def wall_budget_seconds(self) -> float:
         """One limit per case, and one per run of the compiler, which is retried."""
-        compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
+        compiling = 0.0 if self.language == "python" else MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
         return self.num_limits * wall_limit(self.timeout_seconds) + compiling
 
 
@@ -223,7 +223,7 @@ class StdioTests(Check):
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
                 wanted = "two texts (or a tuple of accepted outputs as the second)"
-                raise ArgumentError(f"StdioTests.cases[{index}]", wanted, shown(case))
+                raise ArgumentError(f"StdioTests.cases[{index}]", wanted, short_repr(case))
         counts = dict(self.grades)
         are_right = (
             len(counts) == len(self.grades) and sum(counts.values()) == len(self.cases) and min(counts.values()) > 0
@@ -248,7 +248,7 @@ class StdioTests(Check):
         compiling = len(compiled) - compiled.count("python")
         checked = sum(1 if isinstance(expected, str) else len(expected) for _, expected in self.cases)
         checking = 0.0 if self.checker is None else 3 * checked * wall_limit(self.checker.timeout_seconds)
-        return super().wall_budget_seconds + checking + compiling * MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
+        return super().wall_budget_seconds + checking + compiling * MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
 
 
 UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")
@@ -291,7 +291,7 @@ class UnitTests(Check):
     @property
     def wall_budget_seconds(self) -> float:
         """One limit for all tests, and one per run of the compiler, which is retried when it fails."""
-        return wall_limit(self.timeout_seconds) + MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
+        return wall_limit(self.timeout_seconds) + MAX_COMPILATIONS * wall_limit(COMPILE_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ class TokenTarget(Check):
 
 def _require(check: Any, field: str, is_right: bool, expected: str, remedy: str = "") -> None:
     if not is_right:
-        raise ArgumentError(f"{type(check).__name__}.{field}", expected, shown(getattr(check, field)), remedy)
+        raise ArgumentError(f"{type(check).__name__}.{field}", expected, short_repr(getattr(check, field)), remedy)
 
 
 def _require_cases(check: Any) -> None:
@@ -368,7 +368,7 @@ def _is_json(value: object, is_expected: bool) -> bool:
     if isinstance(value, float):
         return is_expected or math.isfinite(value)
     if isinstance(value, int):
-        return abs(value) < (_LARGEST_EXPECTED if is_expected else 2**53)
+        return abs(value) < (_MAX_EXPECTED if is_expected else 2**53)
     return value is None
 
 

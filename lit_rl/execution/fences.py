@@ -10,26 +10,26 @@ from itertools import islice
 from lit_rl.execution.languages import LANGUAGES
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-TAGS_OF = {name: _words(spec.tags) for name, spec in LANGUAGES.items()}
+TAGS_OF = {name: _split_words(spec.tags) for name, spec in LANGUAGES.items()}
 TAGS_OF["c"] = TAGS_OF["cpp"] = TAGS_OF["c"] | TAGS_OF["cpp"]  # people mark either with either
-PROSE_TAGS = _words(
+PROSE_TAGS = _split_words(
     "text txt plain plaintext output out input stdin stdout console terminal shell sh bash zsh fish cmd bat "
     "powershell ps1 shellsession session pycon traceback error log json yaml yml toml ini csv xml html diff patch "
     "sql math latex tex mermaid dot dockerfile makefile make requirements none"
 )
-OTHER_TAGS = _words(
+OTHER_TAGS = _split_words(
     "r scala kotlin swift csharp c# cs fortran f77 f90 f95 julia matlab octave haskell hs dart pascal ocaml elixir "
     "erlang clojure lisp scheme typescript ts tsx ruby rb php perl pl lua"
 )
-CONTAINER_TAGS = _words("markdown md mdx rst")
+CONTAINER_TAGS = _split_words("markdown md mdx rst")
 KNOWN_TAGS = PROSE_TAGS.union(OTHER_TAGS, CONTAINER_TAGS, *TAGS_OF.values())
 
-MOST_FENCES = 4096  # in a text with more, only the last ones are read
-_MOST_QUOTED = 8  # ends of thoughts that are looked at to find one outside a program
+MAX_FENCES = 4096  # in a text with more, only the last ones are read
+_MAX_QUOTED = 8  # ends of thoughts that are looked at to find one outside a program
 _BLANK = re.compile("[ \t\r\n\ufeff]*+")
 _MARK = re.compile("```|~~~")
 _FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)\Z")
@@ -99,7 +99,7 @@ def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int],
         if end < 0:
             return len(text)
         start = _after_blank(text, end + len(found[1]) + 3)
-    for closing in () if opened else islice(_THOUGHT_ENDS.finditer(text), _MOST_QUOTED):
+    for closing in () if opened else islice(_THOUGHT_ENDS.finditer(text), _MAX_QUOTED):
         if _THOUGHT.search(text, 0, closing.start()):
             break
         if not is_quoted(closing.start()):
@@ -116,10 +116,10 @@ def find_fences(text: str, start: int) -> list[Fence]:
             thoughts.pop(0)
         if thoughts and thoughts[0][0] <= first:
             continue
-        fence = _fence(text, first, last)
+        fence = _parse_fence(text, first, last)
         if fence is not None:
             fences.append(fence)
-    return fences[-MOST_FENCES:]
+    return fences[-MAX_FENCES:]
 
 
 def _marked_lines(text: str, start: int) -> Iterator[tuple[int, int]]:
@@ -132,7 +132,7 @@ def _marked_lines(text: str, start: int) -> Iterator[tuple[int, int]]:
         start = last + 1
 
 
-def _fence(text: str, first: int, last: int) -> Fence | None:
+def _parse_fence(text: str, first: int, last: int) -> Fence | None:
     line = text[first:last].rstrip("\r")
     behind = min(last + 1, len(text))
     if found := _FENCE.match(line):

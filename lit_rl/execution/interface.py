@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self
 
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.value_text import shortened
+from lit_rl.execution.wire.value_text import shorten_text
 from lit_rl.signature_check import TypedArguments
 
-_LONGEST_LINE = 100
+_MAX_LINE_LENGTH = 100
 
 
 class Verdict(StrEnum):
@@ -78,7 +78,7 @@ class FailedCase:
             'f(3): 5, not 6'
         """
         call, expected, got = (" ".join(text.split()) for text in (self.call, self.expected, self.actual or actual))
-        return shortened(f"{call}: {expected or 'nothing'}{f', not {got}' if got else ''}", _LONGEST_LINE)
+        return shorten_text(f"{call}: {expected or 'nothing'}{f', not {got}' if got else ''}", _MAX_LINE_LENGTH)
 
 
 @dataclass(frozen=True)
@@ -206,11 +206,11 @@ class Check:
         return extract_program(text, wanted or Wanted(self.language, self.defines), extraction)
 
 
-_SURELY_CARRIED = 200  # whatever marshal writes in fewer bytes is within all limits, as most values are
+_ALWAYS_SERIALISABLE_BYTES = 200  # whatever marshal writes in fewer bytes is within all limits, as most values are
 _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
-def require_carried(value: Any, where: str) -> None:
+def require_serialisable(value: Any, where: str) -> None:
     """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried.
 
     Args:
@@ -218,7 +218,7 @@ def require_carried(value: Any, where: str) -> None:
         where: what it is, for the message.
     """
     try:
-        if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _SURELY_CARRIED:
+        if len(marshal.dumps(value, _WITHOUT_REFERENCES)) < _ALWAYS_SERIALISABLE_BYTES:
             return
         is_marshalled = True
     except ValueError:
@@ -239,7 +239,7 @@ def require_carried(value: Any, where: str) -> None:
 def require_program(program: object, check: object) -> None:
     """Raise ArgumentError unless these are a program's text and a check, which are easily swapped."""
     if not isinstance(program, str) or not isinstance(check, Check):
-        given = f"{shown(program, 60)} and {shown(check, 60)}"
+        given = f"{short_repr(program, 60)} and {short_repr(check, 60)}"
         remedy = "swap the two" if isinstance(program, Check) else ""
         remedy = "give its source" if hasattr(program, "source") else remedy
         raise ArgumentError("submit", "the text of a program, then a check such as AssertTests(...)", given, remedy)

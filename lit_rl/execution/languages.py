@@ -287,19 +287,19 @@ def toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
     names = {"command": os.path.abspath(command), "program": program, "gcc": shutil.which("gcc", path=path) or "gcc"}
     if spec.home:
         asked = [names["command"] if part == "{program}" else part for part in spec.home]
-        home = _answer(asked).strip()
+        home = _first_output_line(asked).strip()
         if not home:
             return None
     else:
         home = os.path.dirname(os.path.dirname(program))
     names["home"] = home
     names["go"] = next(map(os.path.basename, sorted(glob.glob(f"{home}/pkg/linux_*"))), "linux_amd64")
-    parts = [_part(command, part, path) for part in spec.parts]
+    parts = [_find_part(command, part, path) for part in spec.parts]
     tools = [command, *parts, *glob.glob("/lib*/ld-linux*"), *glob.glob("/lib/*/ld-linux*")]
     found = Toolchain(names, (), ())
     tools += [path for pattern in found.command(spec.executables) for path in glob.glob(pattern)]
     folders = [path for pattern in found.command(spec.folders) for path in glob.glob(pattern)]
-    executables = tuple(dict.fromkeys(link for tool in tools if tool for link in _links(tool)))
+    executables = tuple(dict.fromkeys(link for tool in tools if tool for link in _linked_files(tool)))
     return Toolchain(
         names,
         (*executables, *(one for other in needed if other for one in other.executables)),
@@ -319,23 +319,23 @@ def version(language: Language) -> str:
     if found is None:
         return "not installed"
     command = [found.names["command"], LANGUAGES[language].version]
-    return _answer(command, stderr=subprocess.STDOUT).strip().partition("\n")[0]
+    return _first_output_line(command, stderr=subprocess.STDOUT).strip().partition("\n")[0]
 
 
-def _answer(command: Sequence[str], stderr: int = subprocess.DEVNULL) -> str:
+def _first_output_line(command: Sequence[str], stderr: int = subprocess.DEVNULL) -> str:
     """A command's output. A supervisor's own limit of memory, too low for rustc's libraries, is lifted for it."""
     lifted = ["/bin/sh", "-c", 'ulimit -S -v "$(ulimit -H -v)"; exec "$@"', "sh", *command]
     return subprocess.run(lifted, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False).stdout
 
 
-def _part(command: str, part: str, path: str) -> str | None:
+def _find_part(command: str, part: str, path: str) -> str | None:
     """A program that a compiler driver starts."""
     asked = [command, f"-print-prog-name={part}"]
-    answer = _answer(asked).strip()
+    answer = _first_output_line(asked).strip()
     return answer if os.path.isabs(answer) else shutil.which(answer, path=path)
 
 
-def _links(path: str) -> list[str]:
+def _linked_files(path: str) -> list[str]:
     """A path and what it links to, link by link."""
     chain = [path]
     while os.path.islink(chain[-1]) and len(chain) < 20:

@@ -23,12 +23,12 @@ from lit_rl.execution.fences import (
 from lit_rl.execution.languages import LANGUAGES
 
 Extraction = Literal["answer", "last_block", "definitions"]
-_MOST_ENDS = 8  # fences that are tried as the end of one block
-_MOST_AHEAD = 256  # fences that are looked at to find one that ends a block
+_MAX_ENDS = 8  # fences that are tried as the end of one block
+_MAX_AHEAD = 256  # fences that are looked at to find one that ends a block
 _SOMETHING = re.compile(r"[^\s\ufeff]")
 _FIRST_LINE = re.compile(r"\s*+(\S+)[ \t]*\r?\n")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-MOST_CHARACTERS = 1 << 20  # parsed of one completion; blocks beyond that count as unparsed
+MAX_CHARACTERS = 1 << 20  # parsed of one completion; blocks beyond that count as unparsed
 _LOOKS = {name: re.compile(spec.looks, re.MULTILINE) for name, spec in LANGUAGES.items()}
 _VALUES = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.Starred),
@@ -105,15 +105,15 @@ def extract_program(
         start = first.end()
     fences = find_fences(text, start)
     if extraction == "last_block":
-        blocks = _paired(text, fences)
-        return _program(text, blocks[-1], wanted, reader) if blocks else program_at(text, start, len(text))
+        blocks = _paired_fences(text, fences)
+        return _build_program(text, blocks[-1], wanted, reader) if blocks else program_at(text, start, len(text))
     blocks = [block for block in _blocks(text, fences, start, wanted, reader) if not block.blank]
-    everything = blocks or [block for block in _paired(text, fences) if not block.blank]
+    everything = blocks or [block for block in _paired_fences(text, fences) if not block.blank]
     if everything:
-        found = _program(text, _choose(everything, wanted, reader), wanted, reader)
+        found = _build_program(text, _choose_block(everything, wanted, reader), wanted, reader)
     else:
         found = None if fences else program_at(text, start, len(text))
-    return _definitions(found, wanted, reader) if found and extraction == "definitions" else found
+    return _keep_definitions(found, wanted, reader) if found and extraction == "definitions" else found
 
 
 def with_prefix(prefix: str, source: str) -> tuple[str, str]:
@@ -132,7 +132,7 @@ def without_future(source: str) -> tuple[str, str]:
     >>> without_future("from __future__ import annotations\nx: int")[0]
     'from __future__ import annotations\n'
     """
-    tree = _parse(source) if "__future__" in source else None
+    tree = _parse_python(source) if "__future__" in source else None
     body = tree.body if tree else []
     documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     futures = [*takewhile(_is_future, body[1:] if documented else body)]
@@ -197,10 +197,10 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
         index += 1
         if not fence.opens or fence.tag in CONTAINER_TAGS:
             continue
-        last = _end(text, fences, index - 1, wanted, reader)
+        last = _end_of_block(text, fences, index - 1, wanted, reader)
         end = len(text) if last == len(fences) else fences[last].start
         block = _Block(text, fence.end, max(end, fence.end), fence.indent)
-        known = _tagged(fence.tag, wanted.language)
+        known = _has_language_tag(fence.tag, wanted.language)
         if known is None and not block.blank and _is_program(block, wanted, reader):
             known = True
         if known:
@@ -210,17 +210,17 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
     return found
 
 
-def _end(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: SourceReader) -> int:
+def _end_of_block(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: SourceReader) -> int:
     """Index of the fence that ends a block, which a fence in one of the block's docstrings does not."""
     fence = fences[opening]
-    ahead = range(opening + 1, min(opening + 1 + _MOST_AHEAD, len(fences)))
-    ends = [index for index in ahead if fence.ended_by(fences[index])][:_MOST_ENDS] or [len(fences)]
+    ahead = range(opening + 1, min(opening + 1 + _MAX_AHEAD, len(fences)))
+    ends = [index for index in ahead if fence.ended_by(fences[index])][:_MAX_ENDS] or [len(fences)]
     stops = [len(text) if index == len(fences) else fences[index].start for index in ends]
     quoted = any(text.find(mark, fence.end, stops[0]) >= 0 for mark in ('"""', "'''"))
-    if quoted and wanted.language == "python" and _tagged(fence.tag, "python") is not False:
+    if quoted and wanted.language == "python" and _has_language_tag(fence.tag, "python") is not False:
         for index, stop in zip([*ends, len(fences)], [*stops, len(text)], strict=True):
             block = _Block(text, fence.end, stop, fence.indent)
-            if reader.allows(stop - fence.end) and reader.tree(_lined_up(block)[0]) is not None:
+            if reader.allows(stop - fence.end) and reader.tree(_dedented(block)[0]) is not None:
                 return index
     return ends[0]
 
@@ -233,7 +233,7 @@ def _is_quoted(text: str, wanted: Wanted, reader: SourceReader, place: int) -> b
     block, index = _Block(text, 0, fences[0].start if fences else len(text), fenced=False), 0
     while block.end <= place and index < len(fences):
         if fences[index].opens:
-            last = _end(text, fences, index, wanted, reader)
+            last = _end_of_block(text, fences, index, wanted, reader)
             end = len(text) if last == len(fences) else fences[last].start
             block = _Block(text, fences[index].end, max(end, fences[index].end), fences[index].indent)
             index = last if last == len(fences) or not fences[last].closes else last + 1
@@ -241,10 +241,10 @@ def _is_quoted(text: str, wanted: Wanted, reader: SourceReader, place: int) -> b
             index += 1
     if not block.start <= place < block.end:
         return False
-    return reader.tree(_lined_up(block)[0]) is not None or _goes_on(block, wanted, reader)
+    return reader.tree(_dedented(block)[0]) is not None or _continues_prompt(block, wanted, reader)
 
 
-def _paired(text: str, fences: Sequence[Fence]) -> list[_Block]:
+def _paired_fences(text: str, fences: Sequence[Fence]) -> list[_Block]:
     """All blocks, blank ones too: a bare fence closes the block before it, whatever is inside."""
     found: list[_Block] = []
     opening: Fence | None = None
@@ -259,22 +259,22 @@ def _paired(text: str, fences: Sequence[Fence]) -> list[_Block]:
     return found
 
 
-def _choose(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader) -> _Block:
+def _choose_block(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader) -> _Block:
     """The block that is the answer."""
     name = wanted.entry_point
     if name is None:
         return blocks[-1]
     for block in reversed(blocks):
-        source = _lined_up(block)[0]
+        source = _dedented(block)[0]
         if wanted.language != "python" and wanted.language in TAGS_OF:
             if defines_function(source, name):
                 return block
-        elif reader.defines(source, name) or _goes_on(block, wanted, reader):
+        elif reader.defines(source, name) or _continues_prompt(block, wanted, reader):
             return block
     return next((block for block in reversed(blocks) if seems_to_define(block.source, name)), blocks[-1])
 
 
-def _goes_on(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
+def _continues_prompt(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
     """Return whether a block is the body of the function that a prompt in completion form has begun."""
     if not wanted.prefix:
         return False
@@ -282,23 +282,23 @@ def _goes_on(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
         return reader.tree(wanted.prefix + block.source) is not None
     first = next((line for line in block.source.split("\n") if line.strip()), "")
     indented = len(first) - len(first.lstrip(" \t")) > block.indent
-    body = _without(block.source, block.indent)[0]
+    body = _remove_indent(block.source, block.indent)[0]
     return indented and reader.tree(f"{wanted.prefix.rstrip(chr(10))}\n{body}") is not None
 
 
-def _program(text: str, block: _Block, wanted: Wanted, reader: SourceReader) -> ExtractedProgram | None:
+def _build_program(text: str, block: _Block, wanted: Wanted, reader: SourceReader) -> ExtractedProgram | None:
     """The block as a program, its indentation taken away unless it is the body of a function that was begun."""
     if block.source.startswith("\ufeff"):
         block = _Block(text, block.start + 1, block.end, block.indent, block.fenced)
     found = program_at(text, block.start, block.end, fenced=block.fenced)
     if found is None or not block.fenced:
         return found
-    body = _goes_on(block, wanted, reader)
-    source, removed = _without(block.source, block.indent) if body else _lined_up(block)
+    body = _continues_prompt(block, wanted, reader)
+    source, removed = _remove_indent(block.source, block.indent) if body else _dedented(block)
     return ExtractedProgram(source, found.start, found.end, True, removed if any(removed) else ())
 
 
-def _definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceReader) -> ExtractedProgram:
+def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceReader) -> ExtractedProgram:
     """The program with blank lines for what its entry point does not need; unchanged if it defines no entry point.
 
     Imports stay, and statements that define a name which the entry point reaches. Of a program that does not parse,
@@ -332,7 +332,7 @@ def _first_line(statement: ast.stmt) -> int:
     return min([statement.lineno, *(node.lineno for node in decorators)])
 
 
-def _lined_up(block: _Block) -> tuple[str, tuple[int, ...]]:
+def _dedented(block: _Block) -> tuple[str, tuple[int, ...]]:
     """The block's source without the indentation that its lines share, and what was taken from each line.
 
     Where they share none, as with a text at column 0 inside a program in a list, the fence's indentation goes.
@@ -343,10 +343,10 @@ def _lined_up(block: _Block) -> tuple[str, tuple[int, ...]]:
     blanks = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
     shortest = min(blanks, key=len, default="")
     shared = len(shortest) if all(blank.startswith(shortest) for blank in blanks) else 0
-    return _without(block.source, shared or min(len(blanks[0]) if blanks else 0, block.indent))
+    return _remove_indent(block.source, shared or min(len(blanks[0]) if blanks else 0, block.indent))
 
 
-def _without(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
+def _remove_indent(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
     """Every line without up to ``indent`` of its leading blanks, and how many of them it lost."""
     if not indent:
         return source, ()
@@ -355,7 +355,7 @@ def _without(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
     return "\n".join(line[count:] for line, count in zip(lines, removed, strict=True)), removed
 
 
-def _tagged(tag: str, language: str) -> bool | None:
+def _has_language_tag(tag: str, language: str) -> bool | None:
     """Return whether a tag names the language; ``None`` if the tag is no language, such as a file's name."""
     if language not in TAGS_OF:
         return False if tag in PROSE_TAGS else None
@@ -370,7 +370,7 @@ def _is_program(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
         return False
     if wanted.language != "python":
         return _LOOKS[wanted.language].search(block.source) is not None
-    return reader.is_python(_lined_up(block)[0]) or _goes_on(block, wanted, reader)
+    return reader.is_python(_dedented(block)[0]) or _continues_prompt(block, wanted, reader)
 
 
 def _num_bytes(text: str) -> int:
@@ -385,7 +385,7 @@ class SourceReader:
     """
 
     def __init__(self) -> None:
-        self._left = MOST_CHARACTERS
+        self._left = MAX_CHARACTERS
         self._trees: dict[str, ast.Module | None] = {}
 
     def allows(self, characters: int) -> bool:
@@ -396,7 +396,7 @@ class SourceReader:
     def tree(self, source: str) -> ast.Module | None:
         """The tree of a Python source; ``None`` if it does not parse or the limit is reached."""
         if source not in self._trees:
-            self._trees[source] = _parse(source) if self.allows(len(source)) else None
+            self._trees[source] = _parse_python(source) if self.allows(len(source)) else None
         return self._trees[source]
 
     def is_python(self, source: str) -> bool:
@@ -427,7 +427,7 @@ def defines_function(source: str, name: str) -> bool:
     return re.search(f"{function}|{word}", source) is not None
 
 
-def _parse(source: str) -> ast.Module | None:
+def _parse_python(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in the policy's text

@@ -20,23 +20,23 @@ from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.judging.supervising.supervisor import KILLED
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
-from lit_rl.execution.worker import SandboxError, Waiting, Worker
+from lit_rl.execution.worker import PendingProgram, SandboxError, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
 from lit_rl.signature_check import PositiveInt
 
 _log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 30.0
-_LEAST_MEMORY = 16 << 20  # an interpreter alone takes most of it
+_MIN_MEMORY = 16 << 20  # an interpreter alone takes most of it
 _CHUNK = 8
 # Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
 # How often a run may be lost, while known good programs pass, before the program is taken as the reason. Chance may
 # lose a few runs of a good program in a row, where something kills processes at random.
-_MOST_STRIKES = 5
+_MAX_STRIKES = 5
 # Seconds between tries while a known good program fails too; after the last, the machine is at fault.
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
-_MOST_STARTS = 5
+_MAX_STARTS = 5
 _GOOD_SECONDS = 10.0
 
 
@@ -69,9 +69,9 @@ class Sandbox(ProgramRunner):
         allow_weak: bool = False,
         temporary_folder: str | None = None,
     ) -> None:
-        if memory_bytes < _LEAST_MEMORY:
+        if memory_bytes < _MIN_MEMORY:
             raise ArgumentError(
-                "Sandbox.memory_bytes", f"at least {_LEAST_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"
+                "Sandbox.memory_bytes", f"at least {_MIN_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"
             )
         if tier is not None and tier not in TIERS:
             raise SandboxError(f"tier {tier} is unknown: the tiers are {sorted(TIERS)}, None for the best one")
@@ -92,7 +92,7 @@ class Sandbox(ProgramRunner):
         self._folder: str | None = None
         self._starting = threading.Lock()
         self._changed = threading.Condition()
-        self._waiting: collections.deque[Waiting] = collections.deque()
+        self._waiting: collections.deque[PendingProgram] = collections.deque()
         self._num_busy, self._is_exclusive = 0, False
         self._closed = False
         self._workers: list[Worker | None] = []
@@ -115,7 +115,7 @@ class Sandbox(ProgramRunner):
                     self._close_workers()
                     raise
                 tier = self.tier
-                _announce(f"sandbox: {self._num_workers} workers, tier {tier}: {TIERS[tier]}")
+                _log_tier(f"sandbox: {self._num_workers} workers, tier {tier}: {TIERS[tier]}")
         return self
 
     @property
@@ -159,11 +159,11 @@ class Sandbox(ProgramRunner):
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
         """Queue one program for judging; returns at once."""
-        return self._enqueue([Waiting(program, check)])[0].future
+        return self._enqueue([PendingProgram(program, check)])[0].future
 
     def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
         """Judge all; one outcome each, in order."""
-        waiting = self._enqueue([Waiting(program, check) for program, check in programs])
+        waiting = self._enqueue([PendingProgram(program, check) for program, check in programs])
         return [item.future.result() for item in waiting]
 
     def __enter__(self) -> Self:
@@ -177,7 +177,7 @@ class Sandbox(ProgramRunner):
             self._waiting.clear()
             self._changed.notify_all()
         for item in left:
-            item.refuse("the sandbox was closed")
+            item.fail("the sandbox was closed")
         for worker in self._workers:
             if worker is not None:
                 worker.hang_up()
@@ -202,7 +202,7 @@ class Sandbox(ProgramRunner):
 
     def _close_workers(self) -> None:
         for slot in range(len(self._workers)):
-            self._drop(slot)
+            self._end_worker(slot)
         self._workers.clear()
         if self._folder is not None and os.path.isdir(self._folder):  # what workers that were killed left
             try:
@@ -211,7 +211,7 @@ class Sandbox(ProgramRunner):
             except OSError as error:
                 _log.warning("the sandbox's folder %s cannot be removed: %s", self._folder, error)
 
-    def _enqueue(self, items: list[Waiting]) -> list[Waiting]:
+    def _enqueue(self, items: list[PendingProgram]) -> list[PendingProgram]:
         self.start()
         with self._changed:
             if self._closed:
@@ -220,7 +220,7 @@ class Sandbox(ProgramRunner):
             self._changed.notify_all()
         return items
 
-    def _take(self) -> list[Waiting]:
+    def _take_chunk(self) -> list[PendingProgram]:
         """The next few programs: several, so that a worker need not wait for this thread between them."""
         with self._changed:
             while not self._closed:
@@ -232,10 +232,10 @@ class Sandbox(ProgramRunner):
                 self._changed.wait()
             return []
 
-    def _next_share(self) -> list[Waiting]:
+    def _next_share(self) -> list[PendingProgram]:
         """Take the programs that a worker may run now; none while one program needs the machine to itself."""
         share = max(1, min(_CHUNK, len(self._waiting) // (2 * self._num_workers)))
-        taken: list[Waiting] = []
+        taken: list[PendingProgram] = []
         while self._waiting and len(taken) < share and not self._is_exclusive:
             first = self._waiting[0]
             if (first.is_single and taken) or (first.is_alone and self._num_busy):
@@ -249,7 +249,7 @@ class Sandbox(ProgramRunner):
 
     def _serve(self, slot: int) -> None:
         """One thread per worker: hand out programs, collect outcomes, replace the worker when it is lost."""
-        while items := self._take():
+        while items := self._take_chunk():
             items = [item for item in items if item.pack()]
             try:
                 if items and items[0].is_alone:
@@ -261,14 +261,14 @@ class Sandbox(ProgramRunner):
                     self._num_busy -= 1
                     self._is_exclusive = False
                     self._changed.notify_all()
-        self._drop(slot)
+        self._end_worker(slot)
 
-    def _judge_chunk(self, slot: int, items: list[Waiting]) -> None:
+    def _judge_chunk(self, slot: int, items: list[PendingProgram]) -> None:
         """Judge ``items``; programs whose run is lost are judged again, alone.
 
         Where the worker is lost with several, each first goes to a worker by itself, to show which is the reason.
         """
-        lost: list[Waiting] = []
+        lost: list[PendingProgram] = []
         are_several = len(items) > 1
         try:
             for item, outcome in self._outcomes(slot, items):
@@ -280,27 +280,27 @@ class Sandbox(ProgramRunner):
                     item.resolve(outcome)
         except (OSError, EOFError, SandboxError) as error:
             _log.warning("a sandbox worker was lost (%s: %s); replacing it", type(error).__name__, error)
-            self._drop(slot)
+            self._end_worker(slot)
             if are_several:
-                self._put_back(items, alone=False)
+                self._requeue(items, alone=False)
             else:
                 lost += items
-        self._put_back(lost)
+        self._requeue(lost)
 
-    def _judge_alone(self, slot: int, item: Waiting) -> None:
+    def _judge_alone(self, slot: int, item: PendingProgram) -> None:
         """Judge a program whose run was lost, on a fresh worker, after a known good one.
 
         If the good one fails too, the machine is at fault, and the program is tried again after a pause. If the
         program's run is lost several times and the good one passes each time, the program is the reason.
         """
-        self._drop(slot)
-        good = Waiting(*_known_good(item.check, self._zygote.memory_bytes))
+        self._end_worker(slot)
+        good = PendingProgram(*_known_good(item.check, self._zygote.memory_bytes))
         good.pack()
         works = repeats = is_over_content = False
         try:
             _, said = next(self._outcomes(slot, [good]))
             if isinstance(said, str) or not said.passed:
-                return self._blame_machine(item, said if isinstance(said, str) else f"{said.verdict}: {said.stderr}")
+                return self._retry_later(item, said if isinstance(said, str) else f"{said.verdict}: {said.stderr}")
             works = True
             _, outcome = next(self._outcomes(slot, [item]))
             if isinstance(outcome, Outcome):
@@ -309,19 +309,19 @@ class Sandbox(ProgramRunner):
             item.reason = outcome
         except (OSError, EOFError, SandboxError) as error:
             worker = self._workers[slot]
-            self._drop(slot)
+            self._end_worker(slot)
             if not works:
-                return self._blame_machine(item, str(error))
+                return self._retry_later(item, str(error))
             is_over_content = worker is not None and worker.failed_over_content
             item.reason = f"its worker was lost ({error})"
         item.strikes += 1
-        if item.strikes < _MOST_STRIKES and not (repeats or is_over_content):
-            return self._put_back([item])
+        if item.strikes < _MAX_STRIKES and not (repeats or is_over_content):
+            return self._requeue([item])
         message = f"lost {item.strikes + 1} times, lately while a known good program passed beside it: {item.reason}"
         _log.warning("a program counts as failed, %s", message)
         item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
 
-    def _outcomes(self, slot: int, items: Sequence[Waiting]) -> Iterator[tuple[Waiting, Outcome | str]]:
+    def _outcomes(self, slot: int, items: Sequence[PendingProgram]) -> Iterator[tuple[PendingProgram, Outcome | str]]:
         """Each program with its outcome, or with the reason its run was lost."""
         worker = self._workers[slot]
         if worker is None:
@@ -335,10 +335,10 @@ class Sandbox(ProgramRunner):
                 expected += 1
                 yield items[number], outcome
 
-    def _blame_machine(self, item: Waiting, said: str) -> None:
+    def _retry_later(self, item: PendingProgram, said: str) -> None:
         """Try a program again after a pause because a known good one failed too; in the end, give up."""
         if item.faults == len(_PAUSES):
-            item.refuse(
+            item.fail(
                 f"this machine cannot run programs at present: a known good one failed {item.faults + 1} times in "
                 f"{sum(_PAUSES):.0f} seconds ({said.strip()[-700:]}); give the job more memory, or the sandbox fewer "
                 "workers, and resume"
@@ -347,9 +347,9 @@ class Sandbox(ProgramRunner):
         with self._changed:
             self._changed.wait_for(lambda: self._closed, _PAUSES[item.faults])
         item.faults += 1
-        self._put_back([item])
+        self._requeue([item])
 
-    def _put_back(self, items: list[Waiting], alone: bool = True) -> None:
+    def _requeue(self, items: list[PendingProgram], alone: bool = True) -> None:
         """Have programs judged again, before all others: each alone on this machine, or only in its worker."""
         with self._changed:
             for item in items:
@@ -359,9 +359,9 @@ class Sandbox(ProgramRunner):
                 self._changed.notify_all()
                 return
         for item in items:
-            item.refuse("the sandbox was closed")
+            item.fail("the sandbox was closed")
 
-    def _drop(self, slot: int) -> None:
+    def _end_worker(self, slot: int) -> None:
         """End a worker; the next program starts another in its place."""
         worker = self._workers[slot] if slot < len(self._workers) else None
         if worker is not None:
@@ -370,7 +370,7 @@ class Sandbox(ProgramRunner):
 
     def _another_worker(self) -> Worker:
         """Start a worker in place of a lost one; a failure to start says nothing about any program."""
-        for _ in range(_MOST_STARTS - 1):
+        for _ in range(_MAX_STARTS - 1):
             try:
                 return Worker(self._settings)
             except (OSError, SandboxError) as error:
@@ -389,7 +389,7 @@ def _known_good(check: Check, memory_bytes: int) -> tuple[str, Check]:
     return program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS)
 
 
-def _announce(line: str) -> None:
+def _log_tier(line: str) -> None:
     """Log the isolation tier at level INFO even without logging set up: it says what protects this machine."""
     if not _log.hasHandlers():
         _log.addHandler(logging.StreamHandler())

@@ -72,7 +72,7 @@ def start_process(
 
 
 @contextlib.contextmanager
-def _laid_out(stack_bytes: int) -> Iterator[None]:
+def _with_stack_layout(stack_bytes: int) -> Iterator[None]:
     """Start processes with a stack that may grow so far, and with the same addresses each time.
 
     The kernel keeps the room below a stack free that the limit asks for when a process is executed. Sets of objects
@@ -144,7 +144,7 @@ class ZygoteProcess:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         options = json.dumps({**settings._asdict(), "tier": tier, "folder": self._folder})
         try:
-            with _laid_out(_COMPILERS_STACK if settings.processes else settings.memory_bytes):
+            with _with_stack_layout(_COMPILERS_STACK if settings.processes else settings.memory_bytes):
                 self._process = start_process("zygote.zygote", [str(theirs.fileno()), options], theirs)
         finally:
             theirs.close()

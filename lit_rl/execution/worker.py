@@ -26,7 +26,7 @@ class SandboxError(LitRLError, RuntimeError):
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class PendingProgram:
     """A submitted program, until its future is resolved.
 
     ``strikes`` counts the times that its run was lost while a known good program passed meanwhile, ``faults`` those
@@ -68,7 +68,7 @@ class Waiting:
         with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
             self.future.set_result(outcome)
 
-    def refuse(self, message: str) -> None:
+    def fail(self, message: str) -> None:
         """Set an error in place of an outcome."""
         with contextlib.suppress(Exception):
             self.future.set_exception(SandboxError(message))

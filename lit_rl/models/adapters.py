@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.errors import UsageError
-from lit_rl.models.family import base_of
-from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
+from lit_rl.models.family import unwrap_peft
+from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, one_line_load_errors
 from lit_rl.signature_check import PositiveFloat, PositiveInt, Share, typed_group
 
 POLICY = "policy"
@@ -56,7 +56,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
     wanted = lora.target_modules
     if wanted == "all-linear":
         return
-    names = [name for name, _ in base_of(model).named_modules()]
+    names = [name for name, _ in unwrap_peft(model).named_modules()]
     why = "which the model does not have"
     if isinstance(wanted, str):
         why = "which as a text is a pattern for whole names, of which none fits"
@@ -64,7 +64,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
     else:
         missing = [one for one in wanted if not any(f".{name}".endswith(f".{one}") for name in names)]
     if missing:
-        linear = (name for name, layer in base_of(model).named_modules() if isinstance(layer, nn.Linear))
+        linear = (name for name, layer in unwrap_peft(model).named_modules() if isinstance(layer, nn.Linear))
         there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
         raise UsageError(
             f"lora.target_modules names {', '.join(missing)}, {why}: use all-linear, or a list of some of {there}"
@@ -82,7 +82,7 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     )
     if not any((Path(source) / name).is_file() for name in _WEIGHTS):
         raise FileNotFoundError(f"the adapter {source} ({MODEL_KEY}) lacks {_WEIGHTS[0]}; fetch or export it again")
-    with plain_failures("adapter", source, MODEL_KEY):
+    with one_line_load_errors("adapter", source, MODEL_KEY):
         if json.loads((Path(source) / ADAPTER_CONFIG).read_text()).get("megatron_config"):
             raise ValueError(
                 f"{ADAPTER_CONFIG} sets megatron_config, for which PEFT imports what megatron_core names; remove it"
@@ -117,7 +117,7 @@ def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, t
     """Add an adapter next to the policy's, which stays active."""
     config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else lora_config(lora, model)
     learning = {n for n, p in model.named_parameters() if p.requires_grad}
-    with torch.random.fork_rng(), random_numbers_of_the_cpu():
+    with torch.random.fork_rng(), initialise_on_cpu():
         torch.manual_seed(seed)
         model.add_adapter(name, config)
     for parameter_name, parameter in model.named_parameters():
@@ -125,7 +125,7 @@ def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, t
         parameter.requires_grad_(trained if new else parameter_name in learning)
 
 
-def random_numbers_of_the_cpu() -> torch.device:
+def initialise_on_cpu() -> torch.device:
     """Make new weights on the CPU inside, or on no device where there is none: each device has other random numbers."""
     return torch.device("meta" if torch.get_default_device().type == "meta" else "cpu")
 
@@ -171,10 +171,10 @@ def copy_adapter(model: nn.Module, source: str, target: str, share: float = 1.0)
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():
         if f".{source}." in name:
-            move(parameters[name.replace(f".{source}.", f".{target}.")].data, parameter.data, share)
+            interpolate_in_place(parameters[name.replace(f".{source}.", f".{target}.")].data, parameter.data, share)
 
 
-def move(old: Tensor, new: Tensor, share: float) -> None:
+def interpolate_in_place(old: Tensor, new: Tensor, share: float) -> None:
     """Move a tensor to another one, or by a share of the way, in place."""
     if share == 1.0:
         old.copy_(new)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from lit_rl.errors import ArgumentError, UsageError, seed_or_global, shown
-from lit_rl.functional.logprobs import (
+from lit_rl.errors import ArgumentError, UsageError, seed_or_global, short_repr
+from lit_rl.math.logprobs import (
     Compare,
     TokenLogits,
     completion_divergences,
@@ -28,16 +28,16 @@ from lit_rl.models.adapters import (
 )
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.decoding import Decoding, SharedDecoding
-from lit_rl.models.family import check_projection, eos_token_ids, most_positions, projection, text_config
+from lit_rl.models.family import check_projection, eos_token_ids, max_positions, projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
-from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_bars
+from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, without_progress_bars
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
-from lit_rl.models.probe import can_share, probe
+from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_agrees
 from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import compute_again, layers_of
+from lit_rl.training.ranks import layers_of, recompute_activations
 from lit_rl.types import Completions
 
 
@@ -91,7 +91,7 @@ class CausalLM(Policy):
         super().__init__()
         given = model if isinstance(model, nn.Module) else None
         if given is not None and not (hasattr(given, "config") and hasattr(given, "get_input_embeddings")):
-            raise ArgumentError("CausalLM.model", "a causal language model of transformers", shown(given))
+            raise ArgumentError("CausalLM.model", "a causal language model of transformers", short_repr(given))
         if hasattr(given, "peft_config"):
             raise ArgumentError("CausalLM.model", "a model without adapters", "one of PEFT", "give its folder")
         if given is not None and tokenizer is None:
@@ -105,7 +105,9 @@ class CausalLM(Policy):
         if quantization is not None and (model is None or lora is None):
             raise UsageError("quantization freezes the base of a given model under new adapters: give model and lora")
         if chat_template is not None and "{" not in chat_template:  # each prompt would become a file's name
-            raise ArgumentError("CausalLM.chat_template", "a Jinja template", shown(chat_template), "give its text")
+            raise ArgumentError(
+                "CausalLM.chat_template", "a Jinja template", short_repr(chat_template), "give its text"
+            )
         torch_dtype(dtype)  # looked at here, before a run waits for its data
         self.source = None if given is not None else model
         self._given = (given,)  # in a tuple, so that it is no part of this module before it is loaded
@@ -134,15 +136,15 @@ class CausalLM(Policy):
         self.model = load_model(self.model_spec(), self.tokenizer)
         if self.gradient_checkpointing:
             for layer in layers_of(self.model):
-                compute_again(layer)
+                recompute_activations(layer)
         if not next(self.model.parameters()).is_meta:
-            (probe if self.probe else check_projection)(self.model)
+            (check_sampling_agrees if self.probe else check_projection)(self.model)
             if self.share_prompts:
                 self.shares_prompts = can_share_prompts(self.model)
         self.codec = TextCodec(
             self.tokenizer,
             eos_token_ids(self.model, self.tokenizer),
-            most_positions(self.model) or 1 << 30,
+            max_positions(self.model) or 1 << 30,
             template_arguments=self.template_arguments,
         )
         self.codec.num_ids = text_config(self.model).vocab_size
@@ -172,7 +174,7 @@ class CausalLM(Policy):
     def decoding(self) -> Decoding:
         """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""
         if self._decoding is None:
-            self._decoding = SharedDecoding if can_share(self.model) else Decoding
+            self._decoding = SharedDecoding if can_decode_from_shared_prompts(self.model) else Decoding
         return self._decoding(self.model, self.codec)
 
     def forward(
@@ -246,11 +248,11 @@ class CausalLM(Policy):
             self.frozen_reference = frozen_copy(self.model)
         return FrozenCopy(self, self.frozen_reference, self.model)
 
-    def keeps(self, name: str) -> bool:
+    def saves_frozen(self, name: str) -> bool:
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""
         return f".{REFERENCE}." in name or (self.reference_was_refreshed and ".frozen_reference." in f".{name}")
 
-    def make_room(self, names: Collection[str]) -> None:
+    def prepare_for_weights(self, names: Collection[str]) -> None:
         if any(f".{REFERENCE}." in name for name in names) and not has_adapter(self.model, REFERENCE):
             add_reference_adapter(self.model, self.init_seed)
         if any(".frozen_reference." in f".{name}" for name in names):
@@ -262,7 +264,7 @@ class CausalLM(Policy):
         if self.model is None:
             raise UsageError(f"{type(self).__name__} has no weights to save yet: train it, or call its load() first")
         path = Path(folder)
-        with without_bars():
+        with without_progress_bars():
             if has_adapter(self.model):
                 save_adapter(self.model, path)
             else:

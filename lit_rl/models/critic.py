@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.errors import UsageError
-from lit_rl.functional.logprobs import completion_positions
-from lit_rl.functional.masking import ends
+from lit_rl.math.logprobs import completion_positions
+from lit_rl.math.masking import end_columns
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import text_config
 from lit_rl.models.loading.weights import load_model
 from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
-from lit_rl.models.probe import probe
+from lit_rl.models.probe import check_sampling_agrees
 from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Completions
 
@@ -98,7 +98,7 @@ class SeparateCritic(Critic):
             spec = replace(spec, source=self.source, config=None)
         model = load_model(spec, policy.tokenizer)
         if not next(model.parameters()).is_meta:
-            probe(model)
+            check_sampling_agrees(model)
             self.shares_prompts = policy.share_prompts and can_share_prompts(model)
         self.trunk = nn.ModuleDict({"model": model})
         # Training starts where the policy starts, also for a policy whose weights were changed after loading.
@@ -173,5 +173,5 @@ def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tens
     dtype = torch.promote_types(head.weight.dtype, torch.float32)
     with torch.autocast(hidden.device.type, enabled=False):
         all_values = nn.functional.linear(states.to(dtype), head.weight.to(dtype), head.bias.to(dtype))[..., 0]
-    tail = all_values.gather(1, ends(completions.completion_mask)[:, None])[:, 0]
+    tail = all_values.gather(1, end_columns(completions.completion_mask)[:, None])[:, 0]
     return all_values[:, :num_tokens].clone(), tail  # a sharded module may not return a view

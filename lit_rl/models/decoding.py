@@ -6,7 +6,7 @@ prompt are multiplied with its keys at once; each row attends to its own tokens,
 two results are weighed by their normalizers. Numbers differ by rounding.
 
 Shared decoding replaces the model's attention function during a step. Whether a family of models bears that is tried
-once, by :func:`lit_rl.models.probe.can_share`.
+once, by :func:`lit_rl.models.probe.can_decode_from_shared_prompts`.
 
 Letters: B distinct prompts, P tokens of the longest, G most rows of a prompt, n rows being written, K heads of keys,
 each read by R heads of queries, D head size, V vocabulary.
@@ -24,7 +24,7 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.family import UnsupportedModelError, cache_name, most_positions, replaced, takes, text_config
+from lit_rl.models.family import UnsupportedModelError, accepts, cache_name, max_positions, patched, text_config
 from lit_rl.models.padding import pad_left
 from lit_rl.types import StopReason
 
@@ -48,18 +48,18 @@ class Decoding:
         self.model = model
         self.codec = codec
         self._cache_name = cache_name(model)
-        self._takes_positions = takes(model, "position_ids")
-        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if takes(model, "logits_to_keep") else {}
-        self._max_positions = most_positions(model) or _NO_LIMIT
+        self._takes_positions = accepts(model, "position_ids")
+        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if accepts(model, "logits_to_keep") else {}
+        self._max_positions = max_positions(model) or _NO_LIMIT
         self._cache: Any = None
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         """Read each prompt once, then begin the rows that continue it.
 
         Args:
             prompts: ids of B distinct prompts, none of them empty.
             copies: [n] int64 on the CPU: the prompt that each row continues.
-            most_tokens: no row writes more than this.
+            max_tokens: no row writes more than this.
 
         Returns:
             [n, V] logits of the first token of each of these rows.
@@ -70,16 +70,16 @@ class Decoding:
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
         here = copies.to(logits.device)
         self.room = [max(1, self._max_positions - len(prompts[i])) for i in copies.tolist()]
-        self._begin_rows(copies, prompt_mask, positions[here, -1], most_tokens)
+        self._begin_rows(copies, prompt_mask, positions[here, -1], max_tokens)
         return logits[here]
 
-    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, most_tokens: int) -> None:
+    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
         """Give each row what was read of its prompt."""
         self._positions = positions
         if len(copies) != len(prompt_mask) or not torch.equal(copies, torch.arange(len(copies))):
             self._cache.reorder_cache(copies.to(prompt_mask.device))
         self._length = prompt_mask.shape[1]
-        self._mask = torch.ones(len(copies), self._length + most_tokens, dtype=torch.long, device=prompt_mask.device)
+        self._mask = torch.ones(len(copies), self._length + max_tokens, dtype=torch.long, device=prompt_mask.device)
         self._mask[:, : self._length] = prompt_mask[copies.to(prompt_mask.device)].long()
 
     def append(self, tokens: Tensor) -> Tensor:
@@ -92,20 +92,20 @@ class Decoding:
         # A row that has ended but was not dropped yet may have used its last position; what it gets is not read.
         self._positions = (self._positions + 1).clamp(max=self._max_positions - 1)
 
-    def keep(self, rows: Tensor) -> None:
+    def keep_rows(self, rows: Tensor) -> None:
         """Keep only these of the present rows, in this order; their numbers are on the CPU."""
         rows = rows.to(self._mask.device)
         self._cache.reorder_cache(rows)
         self._mask = self._mask[rows]
         self._positions = self._positions[rows]
 
-    def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+    def end_reason(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
         """Return the reason a row ends with its last token, if it does; token limits are the caller's."""
         if self.codec is None:
             return None
         if ids[-1] in self.codec.eos_ids:
             return StopReason.EOS
-        return StopReason.STOP_STRING if self.codec.holds_stop(ids, stop_strings) else None
+        return StopReason.STOP_STRING if self.codec.contains_stop(ids, stop_strings) else None
 
     def _forward(self, ids: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
         given = self._fixed | ({"position_ids": positions} if self._takes_positions else {})
@@ -127,9 +127,9 @@ class Decoding:
 
 _FIRST_ROOM = 32
 """Tokens that the buffers first have room for; doubled when they are full."""
-_MOST_SLOTS = 4
+_MAX_SLOTS = 4
 """Prompts are shared while there are at most this many slots, B x G, per row; else one row has one prompt."""
-_MOST_PARTS, _ROWS_OF_PART = 4, 16
+_MAX_PARTS, _ROWS_OF_PART = 4, 16
 """Rows that began at different times read their own tokens in at most this many parts, of at least this many rows."""
 _HARMLESS = {"dropout", "is_causal", "position_ids", "cache_position", "use_cache", "output_attentions"}
 _HARMLESS |= {"output_router_logits"}
@@ -156,10 +156,10 @@ class Groups:
         self.prompt_of_row = torch.cat([self.prompt_of_row, copies + len(self.bias)])
         self.first_column = torch.cat([self.first_column, torch.full_like(copies, self.written)])
         bias = torch.zeros(prompt_mask.shape, device=prompt_mask.device).masked_fill(~prompt_mask, -torch.inf)
-        self.bias = _stacked(self.bias[..., None], bias[..., None], -torch.inf)[..., 0]
-        self.fit(layers)
+        self.bias = _stack_prompts(self.bias[..., None], bias[..., None], -torch.inf)[..., 0]
+        self.compact(layers)
 
-    def keep(self, rows: Tensor, layers: Sequence[SharedLayer]) -> None:
+    def keep_rows(self, rows: Tensor, layers: Sequence[SharedLayer]) -> None:
         """Drop the other rows, and columns that belong to none any more."""
         self.prompt_of_row, self.first_column = self.prompt_of_row[rows], self.first_column[rows]
         oldest = int(self.first_column.min())
@@ -167,7 +167,7 @@ class Groups:
             layer.move(rows.to(layer.keys.device), slice(oldest, self.written), layer.keys.shape[-2])
         self.written -= oldest
         self.first_column = self.first_column - oldest
-        self.fit(layers)
+        self.compact(layers)
 
     def begin_column(self) -> None:
         """Every row is about to write a token."""
@@ -188,17 +188,17 @@ class Groups:
     def divide(self) -> None:
         """Divide rows that began at different times: the youngest, which come last, read a few columns only."""
         columns = self.first_column.tolist()
-        most = _MOST_PARTS if min(columns) < max(columns) else 1
+        most = _MAX_PARTS if min(columns) < max(columns) else 1
         size = math.ceil(len(columns) / max(1, min(most, len(columns) // _ROWS_OF_PART)))
         parts = [(start, columns[start : start + size]) for start in range(0, len(columns), size)]
         self.began = [(slice(start, start + len(part)), min(part), max(part)) for start, part in parts]
 
-    def fit(self, layers: Sequence[SharedLayer]) -> None:
+    def compact(self, layers: Sequence[SharedLayer]) -> None:
         """Drop prompts that no row reads, and give each row a slot."""
         self.divide()
         needed, prompt_of_row, counts = torch.unique(self.prompt_of_row, return_inverse=True, return_counts=True)
         num_rows, self.size = len(prompt_of_row), int(counts.max())
-        if len(needed) * self.size > _MOST_SLOTS * num_rows:
+        if len(needed) * self.size > _MAX_SLOTS * num_rows:
             needed, self.size = self.prompt_of_row, 1
             prompt_of_row, counts = torch.arange(num_rows), torch.ones_like(needed)
         if not torch.equal(needed, torch.arange(len(self.bias))):
@@ -234,14 +234,14 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         self.groups = groups
         self.is_initialized = True
         self.prompt_keys, self.prompt_values = like.keys[:0], like.values[:0]
-        self.keys, self.values = (_empty(x, 0, _FIRST_ROOM) for x in (like.keys, like.values))
+        self.keys, self.values = (_zeros_like_rows(x, 0, _FIRST_ROOM) for x in (like.keys, like.values))
 
     def join(self, read: DynamicLayer, num_rows: int) -> None:
         """Add prompts that were read just now, and rows that have written nothing."""
-        self.prompt_keys = _stacked(self.prompt_keys, read.keys)
-        self.prompt_values = _stacked(self.prompt_values, read.values)
+        self.prompt_keys = _stack_prompts(self.prompt_keys, read.keys)
+        self.prompt_values = _stack_prompts(self.prompt_values, read.values)
         room = self.keys.shape[-2]
-        self.keys, self.values = (torch.cat([x, _empty(x, num_rows, room)]) for x in (self.keys, self.values))
+        self.keys, self.values = (torch.cat([x, _zeros_like_rows(x, num_rows, room)]) for x in (self.keys, self.values))
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> Any:
         """Write a token of each row. The attention function gets the layer itself in place of keys."""
@@ -255,23 +255,23 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
     def move(self, rows: Tensor | slice, columns: slice, room: int) -> None:
         """Move what some rows have written in some columns into buffers with this much room."""
         kept = [x[:, :, columns][rows] for x in (self.keys, self.values)]
-        self.keys, self.values = (_empty(x, len(x), room) for x in kept)
+        self.keys, self.values = (_zeros_like_rows(x, len(x), room) for x in kept)
         for buffer, x in zip((self.keys, self.values), kept, strict=True):
             buffer[:, :, : x.shape[-2]] = x
 
 
-def _empty(like: Tensor, rows: int, room: int) -> Tensor:
+def _zeros_like_rows(like: Tensor, rows: int, room: int) -> Tensor:
     """Zeros: what is masked must still be a number."""
     return like.new_zeros(rows, like.shape[1], room, like.shape[-1])
 
 
-def _stacked(above: Tensor, below: Tensor, value: float = 0.0) -> Tensor:
+def _stack_prompts(above: Tensor, below: Tensor, value: float = 0.0) -> Tensor:
     """[.., P, D] of some prompts above others, the shorter ones padded on the left."""
     width = max(above.shape[-2], below.shape[-2])
     return torch.cat([nn.functional.pad(x, (0, 0, width - x.shape[-2], 0), value=value) for x in (above, below)])
 
 
-def attend(
+def attend_to_shared_prompts(
     module: nn.Module, query: Tensor, layer: Any, _: None, mask: None, scaling: float | None = None, **more: Any
 ) -> tuple[Tensor, None]:
     """Attention of one new token per row: query [n, heads, 1, D], output [n, 1, heads, D]."""
@@ -282,10 +282,10 @@ def attend(
     num_rows, size = len(query), query.shape[-1]
     query = (query * (size**-0.5 if scaling is None else scaling)).view(num_rows, heads, -1, size)
     repeats = query.shape[2]
-    of_prompt = _part(groups.gather(query), layer.prompt_keys, layer.prompt_values, groups.bias)
+    of_prompt = _partial_attention(groups.gather(query), layer.prompt_keys, layer.prompt_values, groups.bias)
     prompt, prompt_norm = (groups.scatter(part, repeats) for part in of_prompt)
     of_own = [
-        _part(query[rows], layer.keys[rows, :, columns], layer.values[rows, :, columns], bias)
+        _partial_attention(query[rows], layer.keys[rows, :, columns], layer.values[rows, :, columns], bias)
         for rows, columns, bias in groups.parts
     ]
     own, own_norm = of_own[0] if len(of_own) == 1 else map(torch.cat, zip(*of_own, strict=True))
@@ -293,7 +293,7 @@ def attend(
     return output.reshape(num_rows, 1, heads * repeats, -1), None
 
 
-def _part(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+def _partial_attention(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Attention [.., Q, D] to some of the keys, and the logarithm [.., Q, 1] of what normalizes it."""
     scores = (query @ keys.mT).to(torch.promote_types(query.dtype, torch.float32))
     if bias is not None:
@@ -318,11 +318,11 @@ class SharedDecoding(Decoding):
             raise UnsupportedModelError("the model finds positions in its mask, which shared prompts have none of")
         self._groups: Groups | None = None
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         self._shared, self._cache = self._cache, None
-        return super().read(prompts, copies, most_tokens)
+        return super().prefill(prompts, copies, max_tokens)
 
-    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, most_tokens: int) -> None:
+    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, max_tokens: int) -> None:
         read = self._cache
         if type(read) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in read.layers):
             raise UnsupportedModelError("the model keeps more of what it read than keys and values")
@@ -339,13 +339,13 @@ class SharedDecoding(Decoding):
         assert self._groups is not None
         self._advance()
         self._groups.begin_column()
-        with replaced(text_config(self.model), "_attn_implementation", _NAME):
+        with patched(text_config(self.model), "_attn_implementation", _NAME):
             return self._forward(tokens[:, None], None, self._positions[:, None])
 
-    def keep(self, rows: Tensor) -> None:
+    def keep_rows(self, rows: Tensor) -> None:
         assert self._groups is not None
         self._positions = self._positions[rows.to(self._positions.device)]
-        self._groups.keep(rows, self._cache.layers)
+        self._groups.keep_rows(rows, self._cache.layers)
 
 
-AttentionInterface.register(_NAME, attend)
+AttentionInterface.register(_NAME, attend_to_shared_prompts)

@@ -20,9 +20,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.errors import UsageError
-from lit_rl.functional.linear_head import LinearHead, narrowed
-from lit_rl.functional.logprobs import Projection
-from lit_rl.training.ranks import evaluating
+from lit_rl.math.linear_head import LinearHead, to_weight_dtype
+from lit_rl.math.logprobs import Projection
+from lit_rl.training.ranks import eval_mode
 
 
 class UnsupportedModelError(UsageError):
@@ -30,7 +30,7 @@ class UnsupportedModelError(UsageError):
 
 
 @contextmanager
-def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
+def one_line_errors(model: str, attention: str | None) -> Iterator[None]:
     """Shorten transformers' error to one line when it refuses to build a model."""
     try:
         yield
@@ -47,7 +47,7 @@ def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Inside, an attribute of a library's object or module has another value, where the library has no option."""
     before = getattr(owner, name)
     setattr(owner, name, value)
@@ -57,29 +57,29 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-def base_of(model: Any) -> Any:
+def unwrap_peft(model: Any) -> Any:
     """The model of transformers, also where PEFT wraps it."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def text_config(model: Any) -> Any:
     """The configuration of the language model, also inside a multimodal one."""
-    config = base_of(model).config
+    config = unwrap_peft(model).config
     return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
 
 
 def decoder_of(model: Any) -> nn.Module:
     """The part of a causal LM below its output matrix."""
-    decoder: nn.Module = base_of(model).get_decoder()
+    decoder: nn.Module = unwrap_peft(model).get_decoder()
     return decoder
 
 
-def takes(module: nn.Module, name: str) -> bool:
+def accepts(module: nn.Module, name: str) -> bool:
     """Return whether a model has an argument of this name, or hands unknown ones to a decoder that has it.
 
     PEFT's own ``forward`` takes anything, so the question goes to the model inside.
     """
-    inner = base_of(module)
+    inner = unwrap_peft(module)
     parameters = _parameters(inner.__class__.forward)
     if name in parameters or inspect.Parameter.VAR_KEYWORD not in parameters.values():
         return name in parameters
@@ -92,7 +92,7 @@ def cache_name(model: nn.Module) -> str:
 
     From 5.24 on transformers says ``cache`` and warns about the older names; state space models had one of their own.
     """
-    return next((name for name in ("cache", "cache_params") if takes(model, name)), "past_key_values")
+    return next((name for name in ("cache", "cache_params") if accepts(model, name)), "past_key_values")
 
 
 @lru_cache(maxsize=64)
@@ -101,7 +101,7 @@ def _parameters(forward: Callable[..., Any]) -> dict[str, Any]:
     return {name: one.kind for name, one in inspect.signature(forward).parameters.items()}
 
 
-def most_positions(model: Any) -> int | None:
+def max_positions(model: Any) -> int | None:
     """Tokens of prompt and completion that a model reads with the same positions throughout; ``None`` for any number.
 
     Long RoPE changes all of its frequencies once a sequence is longer than the model was first trained on. Keys that
@@ -141,23 +141,23 @@ def projection(model: Any) -> Projection:
     """
     head, scale, cap = model.get_output_embeddings(), 1.0, None
     config = text_config(model)
-    if (factor := getattr(base_of(model), "logit_scale", None)) is not None:  # Cohere
+    if (factor := getattr(unwrap_peft(model), "logit_scale", None)) is not None:  # Cohere
         scale *= factor
     if (divisor := getattr(config, "logits_scaling", None)) is not None:  # Granite
         scale /= divisor
     if (bound := getattr(config, "final_logit_softcapping", None)) is not None:  # Gemma 2 and 3
         cap = bound
-    if is_plain(head) and not any(isinstance(module, FSDPModule) for module in model.modules()):
+    if is_plain_linear(head) and not any(isinstance(module, FSDPModule) for module in model.modules()):
         return LinearHead(head.weight, head.bias, scale, cap)
     shape = LinearHead(head.weight, None, scale, cap).shape
 
     def call(hidden: Tensor) -> Tensor:
-        return shape(head(narrowed(hidden, head.weight)))
+        return shape(head(to_weight_dtype(hidden, head.weight)))
 
     return call
 
 
-def is_plain(layer: Any) -> bool:
+def is_plain_linear(layer: Any) -> bool:
     """Return whether a layer is a linear layer of torch on plain tensors, and calling it does nothing else."""
     if type(layer) is not nn.Linear or "forward" in vars(layer):
         return False
@@ -171,11 +171,11 @@ def check_projection(model: Any) -> None:
     """Raise unless :func:`projection` reproduces the model's own logits on a few tokens."""
     device = next(model.parameters()).device
     ids = torch.arange(1, 5, device=device)[None] % text_config(model).vocab_size
-    with evaluating(model):
+    with eval_mode(model):
         own = model(input_ids=ids).logits[0].float()
         hidden = decoder_of(model)(input_ids=ids, use_cache=False).last_hidden_state[0]
     ours = projection(model)(hidden).float()
-    if (gap := relative_gap(ours, own)) > tolerance(model, 1e-3, 0.02):
+    if (gap := relative_gap(ours, own)) > logit_tolerance(model, 1e-3, 0.02):
         raise UnsupportedModelError(
             f"the logits of {type(model).__name__} are not its output matrix times its hidden states "
             f"(they differ by {gap:.1%}): add what it does to lit_rl.models.family"
@@ -188,7 +188,7 @@ def relative_gap(ours: Tensor, theirs: Tensor) -> float:
     return float((ours - theirs).norm() / spread.norm().clamp(min=1e-20))
 
 
-def tolerance(model: Any, exact: float, rounded: float) -> float:
+def logit_tolerance(model: Any, exact: float, rounded: float) -> float:
     """The largest gap that rounding explains: ``exact``, or ``rounded`` where some weights are below float32."""
     wide = (torch.float32, torch.float64)
     return exact if all(parameter.dtype in wide for parameter in model.parameters()) else rounded

@@ -23,8 +23,8 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
-from lit_rl.models.family import base_of, cache_name, decoder_of, takes, text_config, tolerance
-from lit_rl.training.ranks import evaluating
+from lit_rl.models.family import accepts, cache_name, decoder_of, logit_tolerance, text_config, unwrap_peft
+from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions
 
 _TYPE_CODES = {torch.int64: ("q", torch.int64), torch.float32: ("d", torch.float64), torch.bool: ("B", torch.bool)}
@@ -38,7 +38,7 @@ def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | 
     mask = torch.zeros(len(rows), width, dtype=torch.bool)
     for i, row in enumerate(rows):
         if row:
-            ids[i, width - len(row) :] = _numbers(row, torch.int64)
+            ids[i, width - len(row) :] = _row_to_tensor(row, torch.int64)
             mask[i, width - len(row) :] = True
     return ids.to(device), mask.to(device)
 
@@ -49,18 +49,18 @@ def pad_right(rows: Sequence[Sequence[float]], value: float, dtype: torch.dtype)
     padded = torch.full((len(rows), width), value, dtype=dtype)
     for i, row in enumerate(rows):
         if row:
-            padded[i, : len(row)] = _numbers(row, dtype)
+            padded[i, : len(row)] = _row_to_tensor(row, dtype)
     return padded
 
 
-def _numbers(row: Sequence[float], dtype: torch.dtype) -> Tensor:
+def _row_to_tensor(row: Sequence[float], dtype: torch.dtype) -> Tensor:
     """[T] of a row, by way of an array: it takes numbers several times faster than ``torch.tensor``."""
     code, held_as = _TYPE_CODES[dtype]
     held = row if isinstance(row, array | bytearray) else array(code, row)
     return torch.frombuffer(held, dtype=held_as)
 
 
-def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
+def bucket_by_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
     """Divide rows into batches of similar length, as long as each division saves enough padding.
 
     Args:
@@ -71,7 +71,7 @@ def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
         row numbers of each batch, those of short rows first; each row is in one batch.
 
     Example:
-        >>> of_similar_length([3, 90, 5, 100], worth=50)
+        >>> bucket_by_length([3, 90, 5, 100], worth=50)
         [[0, 2], [1, 3]]
     """
 
@@ -94,7 +94,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, cache: Cache | None = N
     """
     decoder = decoder_of(model)
     given: dict[str, Any] = {} if cache is None else {cache_name(decoder): cache}
-    if takes(decoder, "position_ids"):
+    if accepts(decoder, "position_ids"):
         # Positions count real tokens: left padding must not move a row.
         given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :].to(ids.device)
     mask = mask.to(ids.device).long()
@@ -110,7 +110,7 @@ pass waits for its kernels to start, it is four times as many; that was not meas
 """
 
 
-class _Kept(DynamicLayer):  # type: ignore[misc]
+class _RecordingCache(DynamicLayer):  # type: ignore[misc]
     """Keys and values of the prompts. Computing a layer again, as checkpointing does, replaces them by their equals."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
@@ -118,19 +118,19 @@ class _Kept(DynamicLayer):  # type: ignore[misc]
         return key_states, value_states
 
 
-class _Read(DynamicLayer):  # type: ignore[misc]
+class _ReadOnlyCache(DynamicLayer):  # type: ignore[misc]
     """Keys and values of each row's prompt: put before those of its completion, never changed."""
 
     def __init__(self, kept: Any, prompt_of_row: Tensor) -> None:
         super().__init__()
-        self.keys, self.values = (of_each_row(one, prompt_of_row) for one in (kept.keys, kept.values))
+        self.keys, self.values = (expand_to_rows(one, prompt_of_row) for one in (kept.keys, kept.values))
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         return torch.cat([self.keys, key_states], -2), torch.cat([self.values, value_states], -2)
 
 
-def of_each_row(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
+def expand_to_rows(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
     """[N, ...] what belongs to the prompt of each row, from [K, ...]; several rows add to one prompt's gradient.
 
     The gradient is added in the same order in every run, for which each device needs an operation of its own: the docs
@@ -154,13 +154,13 @@ def completion_states(model: Any, completions: Completions, share: bool = False)
             first = numbers[: len(distinct)].scatter_reduce(0, prompt_of_row, numbers, "amin", include_self=False)
             first, prompt_of_row = first.to(prompt_ids.device), prompt_of_row.to(prompt_ids.device)
             ids, mask, lengths = completions.completion_ids, completions.token_mask, host.num_tokens.tolist()
-            return _in_two_steps(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
+            return _two_pass_states(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([host.prompt_mask, host.token_mask], 1)
     return hidden_states(model, ids, mask)[:, prompt_ids.shape[1] - 1 :]
 
 
-def _in_two_steps(
+def _two_pass_states(
     model: Any,
     prompt_ids: Tensor,
     prompt_mask: Tensor,
@@ -170,17 +170,17 @@ def _in_two_steps(
     lengths: Sequence[int],
 ) -> Tensor:
     """States [N, 1 + T, H] of completions [N, T], of these lengths, that read on from prompts [K, P]."""
-    kept = Cache(layer_class_to_replicate=_Kept)
+    kept = Cache(layer_class_to_replicate=_RecordingCache)
     after_prompt = hidden_states(model, prompt_ids, prompt_mask, kept)[:, -1:]
     after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])
     worth = _COLUMNS_PER_PASS if ids.device.type == "cpu" else 4 * _COLUMNS_PER_PASS
-    for batch in of_similar_length(lengths, worth):
+    for batch in bucket_by_length(lengths, worth):
         rows, width = torch.tensor(batch, device=ids.device), max(1, lengths[batch[-1]])
         of_prompt = prompt_of_row[rows]
-        read = Cache(layers=[_Read(layer, of_prompt) for layer in kept.layers])
+        read = Cache(layers=[_ReadOnlyCache(layer, of_prompt) for layer in kept.layers])
         whole_mask = torch.cat([prompt_mask[of_prompt], mask[rows, :width]], 1)
         after_tokens[rows, :width] = hidden_states(model, ids[rows, :width], whole_mask, read)
-    return torch.cat([of_each_row(after_prompt, prompt_of_row), after_tokens], 1)
+    return torch.cat([expand_to_rows(after_prompt, prompt_of_row), after_tokens], 1)
 
 
 def can_share_prompts(model: Any) -> bool:
@@ -189,10 +189,10 @@ def can_share_prompts(model: Any) -> bool:
     Tried on a few tokens: three short forward passes and two backward passes, which keep no gradients.
     """
     try:
-        with evaluating(model), torch.enable_grad():
-            states, gradients = map(_gap, _tried(model, False), _tried(model, True))
+        with eval_mode(model), torch.enable_grad():
+            states, gradients = map(_max_gap, _probe_states(model, False), _probe_states(model, True))
         # In bfloat16 rounding moved gradients of trained models by 0.06 and 0.11; those that are lost differ by 1.
-        fits = states <= tolerance(model, 1e-3, 0.05) and gradients <= tolerance(model, 1e-3, 0.3)
+        fits = states <= logit_tolerance(model, 1e-3, 0.05) and gradients <= logit_tolerance(model, 1e-3, 0.3)
     except Exception:  # whatever a family of models does with a cache that it did not make
         fits = False
     if not fits:
@@ -203,7 +203,7 @@ def can_share_prompts(model: Any) -> bool:
     return fits
 
 
-def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
+def _probe_states(model: Any, share: bool) -> tuple[Tensor, Tensor]:
     """Hidden states of four rows of two prompts, and what flows back from the completions to the prompts' embeddings.
 
     Returns:
@@ -214,7 +214,7 @@ def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
     mask = torch.arange(18, device=device) >= torch.tensor([[0], [8], [0], [8]], device=device)
     mask[:2, 15:] = False
     ids[2:, :11] = ids[:2, :11]  # rows 0 and 2, and 1 and 3
-    embeddings = base_of(model).get_input_embeddings()
+    embeddings = unwrap_peft(model).get_input_embeddings()
     size = (2, 11, text_config(model).hidden_size)
     shift: Any = torch.zeros(size, dtype=torch.float32, device=device, requires_grad=True)
 
@@ -229,7 +229,7 @@ def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
         if share:
             of_row = torch.tensor([0, 1, 0, 1], device=device)
             lengths = mask[:, 11:].sum(-1).tolist()
-            states = _in_two_steps(model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths)
+            states = _two_pass_states(model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths)
         else:
             states = hidden_states(model, ids, mask)[:, 10:]
         after_tokens = states[:, 1:][mask[:, 11:]].float()
@@ -241,5 +241,5 @@ def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
         handle.remove()
 
 
-def _gap(theirs: Tensor, ours: Tensor) -> float:
+def _max_gap(theirs: Tensor, ours: Tensor) -> float:
     return float((ours - theirs).norm() / theirs.norm())

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
-from lit_rl.functional.logprobs import Compare, TokenLogits
+from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.signature_check import TypedArguments, typed_arguments
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions, Generation, Problem, Sampling
 
 
@@ -109,11 +109,11 @@ class Policy(nn.Module, TypedArguments, ABC):
             will_refresh: whether the reference will move, which takes one more adapter where there are adapters.
         """
 
-    def keeps(self, name: str) -> bool:
+    def saves_frozen(self, name: str) -> bool:
         """Return whether a frozen parameter must be in checkpoints because the configuration cannot rebuild it."""
         return False
 
-    def make_room(self, names: Collection[str]) -> None:
+    def prepare_for_weights(self, names: Collection[str]) -> None:
         """Prepare to load a checkpoint with these weights, such as a reference that was refreshed."""
         return
 
@@ -153,7 +153,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         self.load()
         prompts = self.codec.prompts(problems, self.device)
         rows: list[Generation] = []
-        with torch.no_grad(), evaluating(self):
+        with torch.no_grad(), eval_mode(self):
             batch = RunningBatch(
                 self.decoding(), requests_of(prompts, sampling, StreamKey(seed, "complete", 0)), sampling
             )

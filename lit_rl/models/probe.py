@@ -20,13 +20,13 @@ from lit_rl.models.decoding import Decoding, SharedDecoding
 from lit_rl.models.family import (
     UnsupportedModelError,
     check_projection,
+    logit_tolerance,
     projection,
     relative_gap,
     text_config,
-    tolerance,
 )
 from lit_rl.models.padding import hidden_states
-from lit_rl.training.ranks import evaluating
+from lit_rl.training.ranks import eval_mode
 
 _PROMPT_TOKENS = (3, 11)
 """A row after eight pads and one without any."""
@@ -35,19 +35,19 @@ _DECODED = 3
 
 
 @torch.no_grad()
-def probe(model: Any) -> None:
+def check_sampling_agrees(model: Any) -> None:
     """Raise unless sampling and training agree on logits, with adapters and without.
 
     Costs five forward passes over some 30 tokens, and five more where there are adapters.
     """
-    with evaluating(model):
-        _compare(model)
+    with eval_mode(model):
+        _compare_logits(model)
         if hasattr(model, "peft_config"):
             with using_adapter(model, None):
-                _compare(model)
+                _compare_logits(model)
 
 
-def _compare(model: Any) -> None:
+def _compare_logits(model: Any) -> None:
     name = f"{text_config(model).model_type} ({type(model).__name__})"
     try:
         check_projection(model)
@@ -56,7 +56,7 @@ def _compare(model: Any) -> None:
         alone = torch.cat([model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in rows]).float()
         hidden = hidden_states(model, ids, mask)[:, -_DECODED - 1 :]
         trained = projection(model)(hidden.flatten(0, 1)).float()
-        sampled = decoded(Decoding(model), ids, mask)
+        sampled = logits_while_decoding(Decoding(model), ids, mask)
     except UnsupportedModelError:
         raise
     except Exception as error:
@@ -67,7 +67,7 @@ def _compare(model: Any) -> None:
         ) from error
     for what, logits in (("training on padded rows", trained), ("sampling from a cache after left pads", sampled)):
         gap = relative_gap(logits, alone)
-        if not gap <= tolerance(model, 0.01, 0.15):
+        if not gap <= logit_tolerance(model, 0.01, 0.15):
             raise UnsupportedModelError(
                 f"{name} would be trained on wrong log-probabilities: {what} differs from its plain forward by "
                 f"{gap:.0%} of the logits' spread; use another model or another attention, or set probe to false "
@@ -75,7 +75,7 @@ def _compare(model: Any) -> None:
             )
 
 
-def decoded(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:
+def logits_while_decoding(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:
     """Logits [B * (T + 1), V] of rows [B, P + T] that are read and then written token by token, two of each.
 
     One row of each two leaves after the first token.
@@ -83,10 +83,10 @@ def decoded(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:
     width = ids.shape[1] - _DECODED
     prompts = [row[m].tolist() for row, m in zip(ids[:, :width], mask[:, :width], strict=True)]
     rows = torch.arange(len(ids)).repeat_interleave(2)
-    sampled = [decoding.read(prompts, rows, _DECODED)[::2]]
+    sampled = [decoding.prefill(prompts, rows, _DECODED)[::2]]
     for step in range(_DECODED):
         if step == 1:  # the rest of the steps are those of a batch that has become smaller
-            decoding.keep(torch.arange(1, len(rows), 2))
+            decoding.keep_rows(torch.arange(1, len(rows), 2))
             rows = rows[1::2]
         logits = decoding.append(ids[rows.to(ids.device), width + step])
         sampled.append(logits[-1 - len(rows) // 2 :: len(rows) // 2])  # the second row of each prompt
@@ -103,14 +103,14 @@ def probe_rows(model: Any) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def can_share(model: Any) -> bool:
+def can_decode_from_shared_prompts(model: Any) -> bool:
     """Return whether a model decodes the same with shared prompts, tried on a few tokens; one log line if not."""
     rows = probe_rows(model)
     try:
-        with evaluating(model):
-            plain, shared = (decoded(kind(model), *rows) for kind in (Decoding, SharedDecoding))
+        with eval_mode(model):
+            plain, shared = (logits_while_decoding(kind(model), *rows) for kind in (Decoding, SharedDecoding))
         # In bfloat16 both logits of Qwen2.5-Coder-0.5B were 0.13 from those of float32, and 0.05 from each other.
-        fits = relative_gap(shared, plain) <= tolerance(model, 1e-4, 0.15)
+        fits = relative_gap(shared, plain) <= logit_tolerance(model, 1e-4, 0.15)
     except Exception:  # whatever a family of models does with a cache and an attention that are not its own
         fits = False
     if not fits:

@@ -12,17 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.functional.logprobs import TokenLogits
+from lit_rl.math.logprobs import TokenLogits
 from lit_rl.models.adapters import (
     POLICY,
     REFERENCE,
     add_reference_adapter,
     copy_adapter,
     has_adapter,
-    move,
+    interpolate_in_place,
     using_adapter,
 )
-from lit_rl.training.ranks import gathered, reshard, stay_whole
+from lit_rl.training.ranks import gather_until_reshard, gathered_weights, reshard
 from lit_rl.types import Completions
 
 
@@ -51,7 +51,7 @@ class FrozenScorer:
         """Whole distributions of the completions' tokens; see :meth:`lit_rl.models.Policy.token_logits`."""
         logits: TokenLogits = self._policy.token_logits(completions)
         if self.own is not None:
-            stay_whole(self.own)
+            gather_until_reshard(self.own)
         return logits
 
     def release(self) -> None:
@@ -73,12 +73,12 @@ class FrozenCopy(FrozenScorer):
         self._trained = trained
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
-        with torch.no_grad(), gathered(self.own):
+        with torch.no_grad(), gathered_weights(self.own):
             logprobs: Tensor = self._policy(completions, temperature, model=self.own)[0]
             return logprobs
 
     def token_logits(self, completions: Completions) -> TokenLogits:
-        stay_whole(self.own)
+        gather_until_reshard(self.own)
         logits: TokenLogits = self._policy.token_logits(completions, model=self.own)
         return logits
 
@@ -87,7 +87,7 @@ class FrozenCopy(FrozenScorer):
         self.release()
         with torch.no_grad():
             for old, new in zip(self.own.parameters(), self._trained.parameters(), strict=True):
-                move(old, new, share)
+                interpolate_in_place(old, new, share)
 
 
 class BaseReference(FrozenScorer):

@@ -43,7 +43,7 @@ class StreamKey:
         return int.from_bytes(digest, "little") >> 1
 
 
-class Uniforms:
+class RowRandom:
     """One uniform number per row and token, each row from its own stream."""
 
     def __init__(self, seeds: Sequence[int] = ()) -> None:
@@ -56,7 +56,7 @@ class Uniforms:
         self._generators += [torch.Generator().manual_seed(seed) for seed in seeds]
         self._block = torch.cat([self._block, self._block.new_empty(len(seeds), _BLOCK_TOKENS)])
 
-    def at(self, steps: Tensor, rows: Tensor) -> Tensor:
+    def draw(self, steps: Tensor, rows: Tensor) -> Tensor:
         """Numbers in [0, 1) for a token of each of the given rows.
 
         Args:
@@ -97,18 +97,18 @@ def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -
     rows = max(1, _LOGITS_AT_ONCE // logits.shape[-1] if logits.device.type == "cpu" else len(logits))
     chunks = torch.split(logits, rows)
     draws = [None] * len(chunks) if uniforms is None else torch.split(uniforms, rows)
-    chosen = [_choose(chunk, sampling, drawn) for chunk, drawn in zip(chunks, draws, strict=True)]
+    chosen = [_choose_of_few(chunk, sampling, drawn) for chunk, drawn in zip(chunks, draws, strict=True)]
     ids, logprobs = zip(*chosen, strict=True)
     return torch.cat(ids), torch.cat(logprobs)
 
 
-def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
+def _choose_of_few(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
     """Sample one token for each of a few rows, see :func:`choose_tokens`."""
     logits = logits.float()
     if sampling.temperature == 0 or uniforms is None:
         ids = logits.argmax(-1)
         return ids, logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
-    logprobs = keep_likely(logits / sampling.temperature, sampling).log_softmax(-1)
+    logprobs = filter_top_k_top_p(logits / sampling.temperature, sampling).log_softmax(-1)
     cumulative = logprobs.to(torch.float64, copy=True).exp_().cumsum_(-1)
     total = cumulative[:, -1:]
     # Just below the total at most, so that rounding never lands on a token of probability zero.
@@ -117,7 +117,7 @@ def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tupl
     return ids[:, 0], logprobs.gather(-1, ids)[:, 0]
 
 
-def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
+def filter_top_k_top_p(logits: Tensor, sampling: Sampling) -> Tensor:
     """Set the logits of tokens outside top-k and top-p to minus infinity.
 
     Returns:
@@ -165,7 +165,7 @@ class RunningBatch:
         self._joining = list(requests)
         self._rows: list[Row] = []
         self._num_ended = 0
-        self._uniforms = Uniforms()
+        self._uniforms = RowRandom()
         self._held = torch.zeros(0, dtype=torch.long)  # numbers of the rows that the decoding still has
         self._lengths = torch.zeros(0, dtype=torch.long)  # tokens that each of them has
         self._chosen: Tensor | None = None
@@ -176,7 +176,7 @@ class RunningBatch:
         return len(self._rows) - self._num_ended + len(self._joining)
 
     @property
-    def num_held(self) -> int:
+    def num_rows_in_memory(self) -> int:
         """Rows that take up memory: those that have not ended and the few that were not dropped yet."""
         return len(self._held) + len(self._joining) if self.num_running else 0
 
@@ -193,18 +193,18 @@ class RunningBatch:
         """Sample one token for each row, or a few; return the requests that ended with them."""
         read = [] if self._chosen is None else [self._decoding.append(self._chosen)]
         if self._joining:
-            read.append(self._read())
+            read.append(self._prefill_joining())
         logits = torch.cat(read)
         steps = 1
         if logits.device.type != "cpu":
             rows = [row for index in self._held.tolist() if not (row := self._rows[index]).ended]
             steps = min(_TOKENS_PER_LOOK, max(row.limit - len(row.ids) for row in rows))
-        found = [self._choose(logits)]
+        found = [self._choose_tokens(logits)]
         for _ in range(1, steps):
-            found.append(self._choose(self._decoding.append(found[-1][0])))
+            found.append(self._choose_tokens(self._decoding.append(found[-1][0])))
         chosen, scores = (torch.stack(each, 1) for each in zip(*found, strict=True))
         generations = []
-        for index, tokens, of_row in zip(self._held.tolist(), *_on_host(chosen, scores), strict=True):
+        for index, tokens, of_row in zip(self._held.tolist(), *_to_lists(chosen, scores), strict=True):
             row = self._rows[index]
             for token, score in zip(tokens, of_row, strict=True):
                 if row.ended:
@@ -212,7 +212,7 @@ class RunningBatch:
                 row.ids.append(token)
                 row.logprobs.append(score)
                 # EOS as the last allowed token is EOS, not a cut.
-                reason = self._decoding.ends(row.request.prompt_ids, row.ids, row.request.stop_strings)
+                reason = self._decoding.end_reason(row.request.prompt_ids, row.ids, row.request.stop_strings)
                 reason = StopReason.LENGTH if reason is None and len(row.ids) >= row.limit else reason
                 if reason is not None:
                     row.ended = True
@@ -221,18 +221,18 @@ class RunningBatch:
         self._chosen = self._without_ended(chosen[:, -1])
         return generations
 
-    def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+    def _choose_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """The next token of each row and its log-probability."""
-        numbers = self._uniforms.at(self._lengths, self._held) if self._sampling.temperature > 0 else None
+        numbers = self._uniforms.draw(self._lengths, self._held) if self._sampling.temperature > 0 else None
         self._lengths += 1
         return choose_tokens(logits, self._sampling, numbers)
 
-    def _read(self) -> Tensor:
+    def _prefill_joining(self) -> Tensor:
         """Read each distinct prompt of the requests that join once; logits [n, V] of their first tokens."""
         joining, self._joining = self._joining, []
         places: dict[tuple[int, ...], int] = {}
         copies = [places.setdefault(request.prompt_ids, len(places)) for request in joining]
-        logits = self._decoding.read(list(places), torch.tensor(copies), max(one.max_tokens for one in joining))
+        logits = self._decoding.prefill(list(places), torch.tensor(copies), max(one.max_tokens for one in joining))
         new = torch.arange(len(self._rows), len(self._rows) + len(joining))
         self._held, self._lengths = torch.cat([self._held, new]), torch.cat([self._lengths, torch.zeros_like(new)])
         limits = (min(one.max_tokens, room) for one, room in zip(joining, self._decoding.room, strict=True))
@@ -247,11 +247,11 @@ class RunningBatch:
             return chosen
         stay = torch.tensor(going)
         self._held, self._lengths = self._held[stay], self._lengths[stay]
-        self._decoding.keep(stay)
+        self._decoding.keep_rows(stay)
         return chosen[stay.to(chosen.device)]
 
 
-def _on_host(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
+def _to_lists(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
     """Ids and float32 numbers as lists, for which a device is waited for once: bits travel as integers."""
     if ids.device.type == "cpu":
         return ids.tolist(), scores.tolist()

@@ -17,18 +17,18 @@ from typing import Any, Literal, Unpack
 
 from torch import Tensor
 
-from lit_rl.divergences import JSD, Divergence, SampledReverseKL
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Verdict
-from lit_rl.functional.masking import aggregate
+from lit_rl.math.divergences import JSD, Divergence, SampledReverseKL
+from lit_rl.math.masking import aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.grpo import GRPO, GRPOOptions
 from lit_rl.modules.minibatches import all_microbatches, microbatches_of
 from lit_rl.modules.setup_check import task_of
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.places import TokenPlaces, blame_line
 from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rewards.token_credit import TokenCredit, charge_line
 from lit_rl.rollout import Rollout
 from lit_rl.rollout.hindsight import Hindsight
 from lit_rl.signature_check import NonNegativeFloat, PositiveFloat, typed_group
@@ -38,7 +38,7 @@ from lit_rl.types import Experience, Problem
 
 @typed_group
 @dataclass(frozen=True)
-class Distil:
+class DistillationConfig:
     """Shares of a teacher and of rewards in what is learned.
 
     Args:
@@ -56,7 +56,7 @@ class Distil:
     rows: Literal["all", "failed"] = "all"
     tokens: Literal["all", "failing_line"] = "all"
 
-    def chosen(self, rollout: Rollout) -> Tensor:
+    def teacher_mask(self, rollout: Rollout) -> Tensor:
         """[N, T] bool: tokens that the teacher may correct."""
         rows = rollout.completions
         chosen = rows.completion_mask.clone()
@@ -65,10 +65,10 @@ class Distil:
                 chosen[row] = False
             elif self.tokens == "failing_line" and judgement.program is not None:
                 turn = rows.turns[row][-1]
-                spans = blame_line(turn.text, judgement, 0.0, 1.0).spans
+                spans = charge_line(turn.text, judgement, 0.0, 1.0).spans
                 if spans and not judgement.outcome.passed:
                     mask = rows.on_host.completion_mask[row]
-                    places = TokenPlaces(turn.token_bytes, mask, judgement.program, turn.start)
+                    places = TokenCredit(turn.token_bytes, mask, judgement.program, turn.start)
                     chosen[row] = False
                     chosen[row, places.flagged(spans[0].start, spans[0].end).to(chosen.device)] = True
         return chosen & rows.completion_mask
@@ -100,7 +100,7 @@ class Distillation(GRPO):
         teacher: Policy | FrozenScorer | Literal["reference", "policy"],
         *,
         hindsight: Hindsight | None = None,
-        distil: Distil = Distil(),  # frozen
+        distil: DistillationConfig = DistillationConfig(),  # frozen
         **options: Unpack[GRPOOptions],
     ) -> None:
         super().__init__(policy, rewards, **options)
@@ -117,23 +117,23 @@ class Distillation(GRPO):
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
         self.reads_reference = teacher == "reference"
         self.scorer: FrozenScorer | None = None  # the teacher, once it is loaded
-        self.taught: Tensor | None = None  # [N, T] bool, tokens of the present rollout that the teacher corrects
+        self.teacher_mask: Tensor | None = None  # [N, T] bool, tokens of the present rollout that the teacher corrects
         self._gap = Means()
 
     # -- experience ----------------------------------------------------------------------------------------
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        view, self.taught = rollout.completions, self.distil.chosen(rollout)
+        view, self.teacher_mask = rollout.completions, self.distil.teacher_mask(rollout)
         if self.hindsight is not None:
-            view, shown = self.hindsight.view(rollout, self.policy.codec, self.sampler.runner)
-            self.taught &= shown[:, None]
+            view, shown = self.hindsight.teacher_inputs(rollout, self.policy.codec, self.collector.runner)
+            self.teacher_mask &= shown[:, None]
         self._gap = Means()
         experience = super().make_experience(rollout, rewards)
         experience = replace(
             experience,
             advantages=self.distil.reward_weight * experience.advantages,
-            taught=self.taught,
-            teacher_view=view,
+            teacher_mask=self.teacher_mask,
+            teacher_inputs=view,
         )
         if isinstance(self.distil.divergence, SampledReverseKL):
             return self._with_sampled_gap(experience, self.distil.divergence)
@@ -141,24 +141,24 @@ class Distillation(GRPO):
 
     def _with_sampled_gap(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
         """Advantages with the teacher's on top, for which one number per token is enough."""
-        assert self.taught is not None and experience.teacher_view is not None
-        view, microbatches = experience.teacher_view, all_microbatches(self.dealt)
+        assert self.teacher_mask is not None and experience.teacher_inputs is not None
+        view, microbatches = experience.teacher_inputs, all_microbatches(self.dealt)
         if view is not experience.completions:  # longer prompts, which would exceed the limits of these micro-batches
-            rows = (experience.row_mask & self.taught.any(-1)).nonzero()[:, 0].cpu()
+            rows = (experience.row_mask & self.teacher_mask.any(-1)).nonzero()[:, 0].cpu()
             size, tokens = self.update.microbatch_size, self.update.microbatch_tokens
             microbatches = microbatches_of(view, rows, size, tokens, self.policy.shares_prompts)
         assert self.scorer is not None
-        theirs = self.logprobs.under(self.scorer, view, microbatches)
+        theirs = self.logprobs.compute_under(self.scorer, view, microbatches)
         ours = experience.old_logprobs
-        ours = self.logprobs.old(experience.completions, self.dealt) if ours is None else ours
-        counted = self.taught & experience.loss_mask
-        self._measure(ours - theirs, counted)
+        ours = self.logprobs.old_logprobs(experience.completions, self.dealt) if ours is None else ours
+        counted = self.teacher_mask & experience.loss_mask
+        self._measure_gap(ours - theirs, counted)
         found = divergence.advantages(ours, theirs.to(ours.dtype)) * counted
         return replace(experience, advantages=experience.advantages + self.distil.weight * found)
 
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
-        assert self.taught is not None
-        return super().rows_to_train(row_mask, advantages) | (row_mask & self.taught.any(-1).to(row_mask.device))
+        assert self.teacher_mask is not None
+        return super().rows_to_train(row_mask, advantages) | (row_mask & self.teacher_mask.any(-1).to(row_mask.device))
 
     # -- loss ----------------------------------------------------------------------------------------------
 
@@ -176,27 +176,27 @@ class Distillation(GRPO):
         if isinstance(divergence, SampledReverseKL):
             return super().policy_loss(micro, denominator)
         assert isinstance(divergence, JSD) and self.scorer is not None
-        assert micro.teacher_view is not None and micro.taught is not None
+        assert micro.teacher_inputs is not None and micro.teacher_mask is not None
         logprobs, entropy, gap = self.policy.compare(
             micro.completions,
-            self.scorer.token_logits(micro.teacher_view.trim()),
+            self.scorer.token_logits(micro.teacher_inputs.trim()),
             divergence,
             self.sampling.temperature,
             self.objective.reads_entropy,
         )
         loss, metrics = self.token_loss(micro, logprobs, entropy)
-        self._measure(gap.detach(), micro.taught & micro.loss_mask)
-        loss = loss + self.distil.weight * gap * micro.taught
+        self._measure_gap(gap.detach(), micro.teacher_mask & micro.loss_mask)
+        loss = loss + self.distil.weight * gap * micro.teacher_mask
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
-    def _measure(self, gap: Tensor, taught: Tensor) -> None:
-        self._gap.add_sum("teacher/gap", (gap * taught).sum(), taught.sum())
+    def _measure_gap(self, gap: Tensor, teacher_mask: Tensor) -> None:
+        self._gap.add_sum("teacher/gap", (gap * teacher_mask).sum(), teacher_mask.sum())
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
-        assert experience.taught is not None
+        assert experience.teacher_mask is not None
         means = super().algorithm_metrics(batch, rollout, experience)
         mask = experience.loss_mask
-        means.add_sum("teacher/taught_fraction", (experience.taught & mask).sum(), mask.sum())
+        means.add_sum("teacher/taught_fraction", (experience.teacher_mask & mask).sum(), mask.sum())
         means.merge(self._gap)
         return means
 
@@ -212,7 +212,7 @@ class Distillation(GRPO):
         super().configure_model()
         if self.is_fitting:
             self.scorer = self.load_teacher()
-            self.settle_threads()  # for the teacher, too
+            self.configure_threads()  # for the teacher, too
 
     def load_teacher(self) -> FrozenScorer:
         """The teacher's weights: loaded and frozen, or those that the run has anyway."""

@@ -21,13 +21,13 @@ from torch.nn.functional import logsigmoid
 
 from lit_rl.data.preferences import pair_of
 from lit_rl.errors import ArgumentError
-from lit_rl.functional.masking import aggregate, loss_denominator, require_constants, shape_of
+from lit_rl.math.masking import aggregate, loss_denominator, require_constants, shape_of
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.text_module import Metrics, TextModule, TextOptions
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveFloat
-from lit_rl.training.ranks import evaluating, max_over_ranks
+from lit_rl.training.ranks import eval_mode, max_over_ranks
 from lit_rl.types import Completions, Problem
 
 PreferenceLoss = Literal["sigmoid", "ipo", "hinge"]
@@ -76,7 +76,7 @@ class DPO(TextModule):
         self.reference = self.policy.make_reference()
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
-        with evaluating(self):
+        with eval_mode(self):
             super().training_step(batch, batch_idx)
 
     def texts(self, problem: Problem) -> tuple[str, ...]:
@@ -85,11 +85,11 @@ class DPO(TextModule):
         pair = pair_of(problem)
         return pair.chosen, pair.rejected
 
-    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+    def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         """Return whether the two still differ; of equal ones the loss is log 2, whatever is learned."""
         return ids[0] != ids[1]
 
-    def share(self, completions: Completions) -> Tensor:
+    def denominator_part(self, completions: Completions) -> Tensor:
         return loss_denominator(completions.completion_mask, "sequence_sum") / 2
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:

@@ -1,8 +1,8 @@
 """GRPO: critic-free reinforcement learning; a problem's other completions are the baseline.
 
     1. sample G completions of each problem and run their programs          RolloutModule.collect
-    2. advantage of a completion = its reward minus the group's mean        make_experience, lit_rl/advantages.py
-    3. minimise the clipped surrogate                                        objective.py, lit_rl/losses.py
+    2. advantage of a completion = its reward minus the group's mean        make_experience, lit_rl/math/advantages.py
+    3. minimise the clipped surrogate                                        objective.py, lit_rl/math/losses.py
 
 Letters: B problems, G completions per problem, N = B * G rows, T completion tokens.
 """
@@ -14,8 +14,8 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import GroupMean, RowAdvantages, decoupled_advantages
 from lit_rl.errors import UsageError
+from lit_rl.math.advantages import GroupMean, RowAdvantages, decoupled_advantages
 from lit_rl.models.policy import Policy
 from lit_rl.modules.rollout_module import RolloutModule, RolloutOptions
 from lit_rl.rewards.composite import Composite
@@ -38,11 +38,11 @@ class GRPO(RolloutModule):
     Args:
         policy: the policy to train.
         rewards: reward terms.
-        baseline: from rewards to advantages, a class of :mod:`lit_rl.advantages` or one of your own: ``GroupMean``
+        baseline: from rewards to advantages, a class of :mod:`lit_rl.math.advantages` or one of your own: ``GroupMean``
             (GRPO; with ``normalize: none`` Dr. GRPO, ``mean`` MaxRL), ``LeaveOneOut`` (RLOO), ``BatchMean``,
             ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group).
         decouple_terms: compare each reward term on its own, then sum by weight (GDPO), so that a term of small spread
-            is not lost beside one of large spread; see :func:`lit_rl.advantages.decoupled_advantages`.
+            is not lost beside one of large spread; see :func:`lit_rl.math.advantages.decoupled_advantages`.
         **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
@@ -60,7 +60,7 @@ class GRPO(RolloutModule):
     ) -> None:
         super().__init__(policy, rewards, **options)
         self.baseline = baseline
-        self.compare_by(self.baseline, "baseline")
+        self.use_baseline(self.baseline, "baseline")
         self.decouple_terms = decouple_terms
         assert self.rewards is not None
         if decouple_terms and (self.objective.penalises_rewards or self.rewards.is_clipped):
@@ -77,7 +77,7 @@ class GRPO(RolloutModule):
             token_rewards = self.objective.token_rewards(rewards.credit, logprobs, mask & valid[:, None])
         totals = rewards.rewards if token_rewards is None else token_rewards.sum(-1)
         if self.decouple_terms:
-            of_rows = self.decoupled(rewards, completions.group_ids)
+            of_rows = self.decoupled_advantages_of(rewards, completions.group_ids)
         else:
             of_rows = self.baseline(totals, valid, completions.group_ids)
         advantages = of_rows[:, None] * mask
@@ -94,7 +94,7 @@ class GRPO(RolloutModule):
             token_rewards=token_rewards,
         )
 
-    def decoupled(self, rewards: RewardOutput, group_ids: Tensor) -> Tensor:
+    def decoupled_advantages_of(self, rewards: RewardOutput, group_ids: Tensor) -> Tensor:
         """[N] advantages of the reward terms with a weight, each compared on its own."""
         assert self.rewards is not None
         terms = [term for term in self.rewards.terms if term.weight]

@@ -20,7 +20,7 @@ from lit_rl.errors import UsageError
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.modules.objective import Logprobs, Objective
-from lit_rl.modules.settings import Update
+from lit_rl.modules.settings import UpdateConfig
 from lit_rl.training.ranks import max_over_ranks
 from lit_rl.types import Completions, Experience, Sampling
 
@@ -37,8 +37,8 @@ class Minibatch(NamedTuple):
     microbatches: list[Tensor]
 
 
-def deal(
-    completions: Completions, rows: Tensor, update: Update, shares_prompts: bool, seed: int
+def make_minibatches(
+    completions: Completions, rows: Tensor, update: UpdateConfig, shares_prompts: bool, seed: int
 ) -> tuple[Minibatch, ...]:
     """Deal the rows of a rollout into minibatches at random, and each minibatch into micro-batches."""
     order = torch.randperm(len(completions), generator=torch.Generator().manual_seed(seed))
@@ -49,7 +49,7 @@ def deal(
     )
 
 
-def on_every_rank(microbatches: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+def pad_to_equal_count(microbatches: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     """Append empty micro-batches until every rank has as many.
 
     A rank with fewer must still take part in every forward and backward pass, or the others would wait forever.
@@ -82,7 +82,7 @@ def microbatches_of(
         orders.append(by_group[longest[groups[by_group]].argsort(stable=True)])
     names = groups.tolist() if shares_prompts else range(len(completions))
     known = list(map(_Row, names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist()))
-    divided = [_divided(order.tolist(), known, size, max_tokens) for order in orders]
+    divided = [_split(order.tolist(), known, size, max_tokens) for order in orders]
     _, cheapest = min(divided, key=lambda one: one[0])
     return [torch.tensor(one) for one in cheapest]
 
@@ -95,7 +95,7 @@ class _Row(NamedTuple):
     completion: int
 
 
-def _divided(
+def _split(
     ordered: Sequence[int], known: Sequence[_Row], size: int | None, max_tokens: int | None
 ) -> tuple[int, list[list[int]]]:
     """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the micro-batches.
@@ -134,7 +134,7 @@ class LogprobReader:
         reference: the policy that the KL is measured to; ``None`` without one.
     """
 
-    def __init__(self, policy: Policy, objective: Objective, update: Update, sampling: Sampling) -> None:
+    def __init__(self, policy: Policy, objective: Objective, update: UpdateConfig, sampling: Sampling) -> None:
         self.policy = policy
         self.objective = objective
         self.update = update
@@ -168,33 +168,35 @@ class LogprobReader:
         begins_here = not num_stale or self.objective.correction is not None
         return begins_here and self.update.steps == 1
 
-    def read(self, completions: Completions, dealt: Sequence[Minibatch], *, on_policy: bool) -> Logprobs:
+    def compute(self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool) -> Logprobs:
         """Log-probabilities under the policy that sampled and under the reference, each where something reads it."""
         wants_old = self.objective.penalises_rewards or not on_policy
-        old = self.old(completions, dealt) if wants_old else None
+        old = self.old_logprobs(completions, minibatches) if wants_old else None
         if not self.objective.kl_coef:
             return Logprobs(old, None)
         assert self.reference is not None
-        return Logprobs(old, self.under(self.reference, completions, all_microbatches(dealt)))
+        return Logprobs(old, self.compute_under(self.reference, completions, all_microbatches(minibatches)))
 
-    def old(self, completions: Completions, dealt: Sequence[Minibatch]) -> Tensor:
+    def old_logprobs(self, completions: Completions, minibatches: Sequence[Minibatch]) -> Tensor:
         """[N, T] log-probabilities of the dealt rows under the weights that sampled them.
 
         If the policy no longer has those weights, the sampler's own are all there is. A correction compares the two
         itself, so with one these are those under the present weights.
         """
-        microbatches = all_microbatches(dealt)
+        microbatches = all_microbatches(minibatches)
         if self.objective.correction is not None:
-            return self.under(self.policy, completions, microbatches)
+            return self.compute_under(self.policy, completions, microbatches)
         stale = stale_rows(completions, self.policy.version)
-        logprobs = self.under(self.policy, completions, [one for one in microbatches if not stale[one].all()])
+        logprobs = self.compute_under(self.policy, completions, [one for one in microbatches if not stale[one].all()])
         sampled = completions.sampler_logprobs.to(logprobs.dtype)
         return torch.where(stale.to(logprobs.device)[:, None], sampled, logprobs)
 
-    def under(self, model: Policy | FrozenScorer, completions: Completions, microbatches: Sequence[Tensor]) -> Tensor:
+    def compute_under(
+        self, model: Policy | FrozenScorer, completions: Completions, microbatches: Sequence[Tensor]
+    ) -> Tensor:
         """[N, T] log-probabilities of the rows of these micro-batches under a model, 0 in the others."""
         logprobs = torch.zeros_like(completions.sampler_logprobs)
-        for rows in on_every_rank(microbatches, logprobs.device):
+        for rows in pad_to_equal_count(microbatches, logprobs.device):
             part = completions.select(rows if len(rows) else [0]).trim()
             found = model.logprobs(part, self.sampling.temperature)
             logprobs = logprobs.to(found.dtype)  # also on a rank without rows: sums over ranks need one dtype
@@ -203,9 +205,9 @@ class LogprobReader:
         return logprobs
 
 
-def all_microbatches(dealt: Sequence[Minibatch]) -> list[Tensor]:
+def all_microbatches(minibatches: Sequence[Minibatch]) -> list[Tensor]:
     """The micro-batches of all minibatches."""
-    return [rows for minibatch in dealt for rows in minibatch.microbatches]
+    return [rows for minibatch in minibatches for rows in minibatch.microbatches]
 
 
 def stale_rows(completions: Completions, version: int) -> Tensor:

@@ -10,11 +10,9 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError, shown
-from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
-from lit_rl.functional.masking import AggregateMode, masked_mean
-from lit_rl.functional.ratios import RatioLevel, approximate_kl
-from lit_rl.losses import (
+from lit_rl.errors import ArgumentError, UsageError, short_repr
+from lit_rl.math.kl import KLKind, kl_estimate, kl_penalised_rewards
+from lit_rl.math.losses import (
     CISPO,
     Clipped,
     Correction,
@@ -23,10 +21,12 @@ from lit_rl.losses import (
     Tokens,
     TruncatedWeights,
 )
+from lit_rl.math.masking import AggregateMode, masked_mean
+from lit_rl.math.ratios import RatioLevel, approximate_kl
 from lit_rl.signature_check import NonNegativeFloat, typed_group
 from lit_rl.types import Experience
 
-KLPlace = Literal["loss", "reward"]
+KLPlacement = Literal["loss", "reward"]
 
 APPROXIMATE_KL = "policy/approximate_kl"
 """Metric of each update: nats per token between the policy and ``old_logprobs``, where the rollout's updates began."""
@@ -45,19 +45,19 @@ class Objective:
     """Loss that the policy minimises.
 
     Args:
-        loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.losses` or one of your own.
+        loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.math.losses` or your own.
         ratio_level: ratio of each ``token``, of the ``sequence`` (GSPO, length-normalised) or its product
             (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
             with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
-        kl_kind: its estimator; see :func:`lit_rl.functional.kl.kl_estimate` for what each one's gradient is. ``None``
+        kl_kind: its estimator; see :func:`lit_rl.math.kl.kl_estimate` for what each one's gradient is. ``None``
             for the one whose gradient is that of the KL: ``k1`` in the reward and ``k3_weighted`` in the loss.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
             ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
         correction: weigh each token's loss by its probability when the rollout's updates begin over its probability
-            under the sampler, by a class such as :class:`lit_rl.losses.TruncatedWeights` (TIS) or
-            :class:`lit_rl.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. The old policy of the loss's ratio
+            under the sampler, by a class such as :class:`lit_rl.math.losses.TruncatedWeights` (TIS) or
+            :class:`lit_rl.math.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. The old policy of the ratio
             is then the one at that beginning, for stale rows too. ``auto`` is ``TruncatedWeights`` where other weights
             may have sampled, by an engine that holds its own or by ``staleness``, and no weights elsewhere.
     """
@@ -66,7 +66,7 @@ class Objective:
     ratio_level: RatioLevel = "token"
     kl_coef: NonNegativeFloat = 0.0
     kl_kind: KLKind | None = None
-    kl_in: KLPlace | None = None
+    kl_in: KLPlacement | None = None
     entropy_coef: float = 0.0
     correction: Correction | Literal["auto"] | None = "auto"
 
@@ -82,7 +82,7 @@ class Objective:
                 "opposite one: set kl_kind to k1, or kl_in to loss"
             )
 
-    def with_defaults(self, kl_in: KLPlace, *, is_off_policy: bool) -> Objective:
+    def with_defaults(self, kl_in: KLPlacement, *, is_off_policy: bool) -> Objective:
         """Fill in what depends on the algorithm and on what samples."""
         filled = self if self.kl_in is not None else replace(self, kl_in=kl_in)
         if self.correction != "auto":
@@ -114,7 +114,7 @@ class Objective:
         return self.kl_kind or ("k1" if self.kl_in == "reward" else "k3_weighted")
 
     @property
-    def compares_with_sampler(self) -> str:
+    def uses_sampler_logprobs(self) -> str:
         """Name of the part that reads the sampler's log-probabilities, empty if none does."""
         if isinstance(self.correction, Correction):
             return type(self.correction).__name__
@@ -140,10 +140,10 @@ class Objective:
         return kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.kl_coef)
 
     @property
-    def pulls_on_every_token(self) -> bool:
+    def affects_every_token(self) -> bool:
         """True if rows whose advantages are all 0 have gradients too, of a KL or an entropy bonus."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
-        return with_kl or self.reads_entropy or self.loss.pulls_on_every_token
+        return with_kl or self.reads_entropy or self.loss.affects_every_token
 
     @property
     def reads_entropy(self) -> bool:
@@ -175,7 +175,7 @@ class Objective:
         loss = self.loss.token_losses(tokens)
         who = f"{type(self.loss).__name__}.token_losses"
         if not isinstance(loss, Tensor) or loss.shape != logprobs.shape:
-            got = str(tuple(loss.shape)) if isinstance(loss, Tensor) else shown(loss)
+            got = str(tuple(loss.shape)) if isinstance(loss, Tensor) else short_repr(loss)
             raise ArgumentError(who, f"one loss per token, {tuple(logprobs.shape)}", got)
         if logprobs.requires_grad and not loss.requires_grad:
             raise ArgumentError(who, "losses with a gradient", "none", "compute them from tokens.logprobs as it is")

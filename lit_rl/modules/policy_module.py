@@ -21,32 +21,32 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.data.task import Split, show_all_arguments
-from lit_rl.errors import UsageError, seed_or_global, shown
+from lit_rl.errors import UsageError, seed_or_global, short_repr
 from lit_rl.execution.interface import ProgramRunner
-from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.checkpoint import build_from_config, describe_policy, describe_task, described, settle_progress
-from lit_rl.modules.settings import Evaluate, Optimization, built
+from lit_rl.modules.module_config import build_from_config, describe_policy, describe_task, to_config
+from lit_rl.modules.settings import EvaluationConfig, Optimization, build_or_explain
 from lit_rl.modules.setup_check import (
     check_setup,
-    doubt_rates,
+    configure_precision,
     require_extendable,
-    require_playable,
-    settle_precision,
+    require_playable_problems,
     task_of,
+    warn_about_learning_rates,
 )
-from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
-from lit_rl.reports.run_files.settings import values_of
+from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, save_evidence, weight_and_gradient_norms
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
-from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
+from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
+from lit_rl.run_files.settings import setting_values
 from lit_rl.signature_check import TypedArguments
-from lit_rl.training.fixed_costs import begin_training, end_training, keep_freed_memory
-from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
+from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
+from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
+from lit_rl.training.precision import add_gradients_to_masters, build_optimizer, masters_of
 from lit_rl.training.progress import Clock, Progress
-from lit_rl.training.ranks import average_gradients, evaluating, sums_of_gradients
-from lit_rl.training.schedules import measured_states, place_schedule
+from lit_rl.training.ranks import average_gradients, eval_mode, sums_of_gradients
+from lit_rl.training.schedules import measured_states, schedule_at_step
 from lit_rl.training.strategy import check_strategy
 from lit_rl.training.threads import threads_of_run
 from lit_rl.types import Problem, Sampling
@@ -98,9 +98,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         *,
         rewards: list[RewardTerm] | Composite | None,
         sandbox: RunnerFactory | ProgramRunner | None,
-        collect: Collect,
+        collect: RolloutConfig,
         update: Optimization,
-        evaluate: Evaluate,
+        evaluate: EvaluationConfig,
         clock: Clock,
         seed: int | None,
     ) -> None:
@@ -110,7 +110,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.policy = policy
         self.rewards = rewards if rewards is None or isinstance(rewards, Composite) else Composite(rewards)
         self.seed = seed_or_global(seed)
-        self.sampler = Sampler(policy, sandbox, collect, self.seed)
+        self.collector = RolloutCollector(policy, sandbox, collect, self.seed)
         self.update = update
         self.evaluate = evaluate
         self.clock = clock
@@ -121,7 +121,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     @property
     def progress(self) -> Progress:
         """The phase that the run is in now, and how far."""
-        return self.sampler.progress
+        return self.collector.progress
 
     @property
     def is_fitting(self) -> bool:
@@ -133,9 +133,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def setup(self, stage: str) -> None:
         check_strategy(self.trainer.strategy)
         check_setup(self, stage)
-        require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
-        settle_precision(self.trainer)
-        self.sampler.open()
+        require_playable_problems(self.collector.environment, self.trainer, stage, train=self.samples_to_train)
+        configure_precision(self.trainer)
+        self.collector.open()
         if self.rewards is not None:
             self.rewards.setup()
 
@@ -143,21 +143,21 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.load_weights()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
-            datamodule.keep_only(self.keep)
-        if self.sampler.environment.max_turns > 1:
+            datamodule.set_problem_filter(self.filter_problems)
+        if self.collector.environment.max_turns > 1:
             require_extendable(self.policy.codec, self.trainer)
-        self.settle_threads()
+        self.configure_threads()
         keep_freed_memory(self.trainer.strategy.root_device)
 
-    def settle_threads(self, saved: int | None = None) -> None:
+    def configure_threads(self, saved: int | None = None) -> None:
         """Give torch the number of threads for what is loaded, or that of a checkpoint, until the run ends."""
         self._threads.close()
         of_run = threads_of_run(self, self.trainer.strategy.root_device, saved)
         self.num_threads = self._threads.enter_context(of_run)
 
-    def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+    def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
         """The problems of a task's split whose prompts leave room to write in."""
-        kept = [problem for problem in problems if self.sampler.has_room(problem)]
+        kept = [problem for problem in problems if self.collector.has_room(problem)]
         if len(kept) < len(problems):
             rank_zero_info(
                 f"{task}: {len(problems) - len(kept)} of {len(problems)} {split} problems left out: "
@@ -167,7 +167,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def load_weights(self) -> None:
         """Load what the constructor left out; later calls do nothing."""
-        self.sampler.policy = self.policy  # another policy may have been assigned since
+        self.collector.policy = self.policy  # another policy may have been assigned since
         self.policy.load()
 
     def configure_callbacks(self) -> list[pl.Callback]:
@@ -177,7 +177,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def on_fit_start(self) -> None:
         """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
-        self.place_schedule()  # to refuse it before a callback writes; again once the optimizer is restored
+        self.schedule_at_step()  # to refuse it before a callback writes; again once the optimizer is restored
 
     def on_train_start(self) -> None:
         """Stop if the resumed run has already reached its limit; else step the schedule to where the run is."""
@@ -187,23 +187,23 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 "the optimizer's groups of weights have no names, which gradients are clipped and logged by: keep each "
                 "group's name, and give update=Update(optimizer=...) in place of configure_optimizers"
             )
-        begin_training()  # leaves what is loaded out of garbage collections
+        freeze_gc()  # leaves what is loaded out of garbage collections
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
             rank_zero_info(
                 f"the run has finished ({count} are done), so nothing is trained: raise model.max_{self.clock.unit}s "
                 "to continue it, or begin another run with a new module in another folder"
             )
-            self.stop_when_over()
+            self.stop_at_limit()
             return
-        self.place_schedule()
+        self.schedule_at_step()
         self.clock.planned = self.clock.limit
         self.log_settings()
-        doubt_rates(self.trainer.optimizers[0])
+        warn_about_learning_rates(self.trainer.optimizers[0])
 
     def log_settings(self) -> None:
         """Give the loggers the settings of this module and its task; TensorBoard has those of ``TensorBoardLayout``."""
-        values = values_of(self.settings())
+        values = setting_values(self.settings())
         others = [one for one in self.loggers if not isinstance(one, TensorBoardLogger)]
         for logger in others if self.trainer.enable_autolog_hparams else ():
             try:
@@ -212,27 +212,27 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 rank_zero_warn(f"{type(logger).__name__} did not take the settings of the run: {error}")
 
     def on_train_end(self) -> None:
-        end_training()
+        unfreeze_gc()
 
     def on_train_epoch_start(self) -> None:
         shown: Any = self.trainer.progress_bar_callback
         bar = getattr(shown, "train_progress_bar", None) if getattr(shown, "is_enabled", False) else None
-        if self.clock.left is not None and bar is not None and bar.total is not None:
-            bar.total = min(bar.total, self.clock.left)
+        if self.clock.steps_left is not None and bar is not None and bar.total is not None:
+            bar.total = min(bar.total, self.clock.steps_left)
 
-    def stop_when_over(self) -> None:
+    def stop_at_limit(self) -> None:
         """End the run at the clock's limit."""
         if self.clock.is_over:
             self.trainer.should_stop = True
 
     def teardown(self, stage: str) -> None:
-        self.sampler.close()
+        self.collector.close()
         self._threads.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
             raise UsageError(
-                f"a batch is a list of lit_rl.types.Problem, got {shown(batch)}: give a task of lit_rl.data, or one of "
+                f"a batch is a list of lit_rl.types.Problem, got {short_repr(batch)}: give a task of lit_rl.data or "
                 "your own (lit-rl docs tasks)"
             )
         return batch
@@ -243,7 +243,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """Return trained parameters by name: each group has its own gradient norm and can have its own rate."""
         return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
 
-    def settle_rates(self, optimizer: Optimizer) -> None:
+    def set_learning_rates(self, optimizer: Optimizer) -> None:
         """Give groups of parameters learning rates of their own, before a schedule sees them."""
 
     def clip_norm(self, group: str) -> float | None:
@@ -261,8 +261,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
-        optimizer = built("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
-        self.settle_rates(optimizer)
+        optimizer = build_or_explain("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
+        self.set_learning_rates(optimizer)
         if self.update.lr_scheduler is None:
             return optimizer
         schedule = self.build_schedule(optimizer)
@@ -279,12 +279,12 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def build_schedule(self, optimizer: Optimizer) -> Any:
         """The schedule of an optimizer's rates."""
         assert self.update.lr_scheduler is not None
-        return built("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
+        return build_or_explain("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
 
-    def place_schedule(self) -> None:
+    def schedule_at_step(self) -> None:
         """Step the schedule to where the run is: a second fit or a checkpoint may have another one."""
         if self.update.lr_scheduler is not None and not self.clock.is_over:
-            placed = place_schedule(self.build_schedule, self.trainer.optimizers[0], self.clock)
+            placed = schedule_at_step(self.build_schedule, self.trainer.optimizers[0], self.clock)
             if placed is not None:
                 self.trainer.strategy.lr_scheduler_configs[0].scheduler = placed
 
@@ -295,7 +295,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         now = last and not masters_of(optimizer.optimizer)  # those of masters are summed in float32, before the step
         with sums_of_gradients(strategy.model, now, whole=getattr(strategy, "whole_gradients", False)):
             super().manual_backward(loss, *args, **kwargs)
-        take_gradients(optimizer.optimizer)
+        add_gradients_to_masters(optimizer.optimizer)
 
     def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
         """Check that each group's gradient is finite, clip it, step, clear it.
@@ -320,7 +320,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         optimizer.step()
         optimizer.zero_grad()
         self.policy.version += 1
-        self.sampler.engine.mark_stale()
+        self.collector.engine.mark_stale()
         return norms
 
     def step_schedule(self) -> None:
@@ -345,7 +345,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         step, rank = self.trainer.global_step, self.trainer.global_rank
         optimizer: Any = self.optimizers()
         evidence = {"quantity": what, "value": value, "update": step, "learning_rate": optimizer.param_groups[0]["lr"]}
-        evidence |= self.evidence() | norms(self, masters_of(optimizer.optimizer))
+        evidence |= self.evidence() | weight_and_gradient_norms(self, masters_of(optimizer.optimizer))
         path = save_evidence(self.run_folder, f"not_finite_update_{step}_rank_{rank}.pt", evidence)
         raise NotFiniteError(
             f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; "
@@ -366,17 +366,17 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
     ) -> Evaluated:
         rollouts, rewards = {}, {}
-        with torch.no_grad(), evaluating(self.policy):
+        with torch.no_grad(), eval_mode(self.policy):
             for name, sampling in self.validation_sampling.items():
                 # The same random numbers at each evaluation: curves then differ by the policy alone.
                 key = StreamKey(self.seed, f"validation/{name}", 0)
                 self.progress.begin(key.purpose)
-                rollout = rollouts[name] = self.sampler.collect(batch, sampling, key)
+                rollout = rollouts[name] = self.collector.collect(batch, sampling, key)
                 if self.rewards is not None:
                     self.progress.enter("rewarding")
                     rewards[name] = self.rewards(rollout.completions, rollout.judgements)
         self.progress.end()
-        return Evaluated(rollouts, rewards, self.sampler.judge_silence(batch))
+        return Evaluated(rollouts, rewards, self.collector.judge_empty_programs(batch))
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
@@ -390,9 +390,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def predict_step(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0) -> Evaluated:
         self.progress.begin("predict")
-        with torch.no_grad(), evaluating(self.policy):
-            rollout = self.sampler.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
-        require_infrastructure(rollout, self.sampler.settings.max_failures)
+        with torch.no_grad(), eval_mode(self.policy):
+            rollout = self.collector.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
+        require_infrastructure(rollout, self.collector.settings.max_failures)
         rewards = {} if self.rewards is None else {"predict": self.rewards(rollout.completions, rollout.judgements)}
         return Evaluated({"predict": rollout}, rewards)
 
@@ -407,11 +407,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def settings(self) -> dict[str, Any]:
         """Return this module and its task as a configuration has them, for a later start of the run to compare."""
-        model = described(self)
-        model["init_args"]["collect"] = described(self.sampler.settings)
+        model = to_config(self)
+        model["init_args"]["collect"] = to_config(self.collector.settings)
         made = {"optimizer": self.trainer.optimizers[0], "lr_scheduler": self.lr_schedulers()}
-        model["init_args"]["update"] |= described(made)
-        return {"model": model, "data": described(task_of(self.trainer))}
+        model["init_args"]["update"] |= to_config(made)
+        return {"model": model, "data": to_config(task_of(self.trainer))}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["policy_version"] = self.policy.version
@@ -426,10 +426,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             self._trainer.precision_plugin.convert_module(self)
         if self.is_fitting:
             self.clock.require_same_unit(checkpoint, type(self).__name__)
-            settle_progress(self.trainer, checkpoint)
+            rewrite_loop_counters(self.trainer, checkpoint)
             if self.update.lr_scheduler is not None:
                 checkpoint["lr_schedulers"] = measured_states(checkpoint["lr_schedulers"])
-            self.settle_threads(checkpoint.get("num_threads"))
+            self.configure_threads(checkpoint.get("num_threads"))
         self.policy.version = checkpoint.get("policy_version", 0)
         self.clock.load(checkpoint)
 
@@ -437,7 +437,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         """All weights but frozen base weights, which the configuration can rebuild."""
         state: dict[str, Any] = super().state_dict(*args, **kwargs)
         frozen = {name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad}
-        dropped = {name for name in frozen if not self.policy.keeps(name)}
+        dropped = {name for name in frozen if not self.policy.saves_frozen(name)}
         # Scales of a 4-bit weight are named after it: base.weight.absmax goes with base.weight.
         return {
             name: value
@@ -451,7 +451,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def prepare_to_load(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Make room for what a checkpoint holds, and check whether it is of this model."""
-        self.policy.make_room(shapes.keys())
+        self.policy.prepare_for_weights(shapes.keys())
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
         wrong = [name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name)]
         if wrong:

@@ -7,8 +7,8 @@
     5. minimise the clipped surrogate, and the critic's squared error        minibatch_losses
 
 Differences from common practice: reward with a place in the text is put on the token that decided it, only the rest
-on the last token (:mod:`lit_rl.rewards.places`); policy and critic go backward one after the other and are clipped by
-norms of their own.
+on the last token (:mod:`lit_rl.rewards.token_credit`); policy and critic go backward one after the other and are
+clipped by norms of their own.
 
 Letters: N completions, T completion tokens, n rows of a micro-batch.
 """
@@ -22,31 +22,31 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lit_rl.advantages import GAE, TokenAdvantages
-from lit_rl.errors import ArgumentError, shown
-from lit_rl.functional.masking import (
+from lit_rl.errors import ArgumentError, short_repr
+from lit_rl.math.advantages import GAE, TokenAdvantages
+from lit_rl.math.masking import (
     SumOverRanks,
     aggregate,
     masked_moments,
     masked_whiten,
     require_constants,
 )
-from lit_rl.functional.returns import Truncation, treat_truncation
+from lit_rl.math.returns import Truncation, treat_truncation
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
-from lit_rl.modules.minibatches import all_microbatches, on_every_rank
+from lit_rl.modules.minibatches import all_microbatches, pad_to_equal_count
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import LoopOptions, Losses, RolloutModule
-from lit_rl.modules.settings import CriticUpdate
+from lit_rl.modules.settings import CriticConfig
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.places import Credit, place_before_end, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rewards.token_credit import Credit, assign_credit, credit_before_end
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
-LEAST_CRITIC_RATE = 1e-5
+MIN_CRITIC_RATE = 1e-5
 
 
 class PPO(RolloutModule):
@@ -81,7 +81,7 @@ class PPO(RolloutModule):
         *,
         estimator: TokenAdvantages = GAE(),  # noqa: B008  # has no state
         credit: Credit = "spans",
-        critic_update: CriticUpdate = CriticUpdate(),  # noqa: B008  # frozen
+        critic_update: CriticConfig = CriticConfig(),  # noqa: B008  # frozen
         sampling: Sampling = Sampling(num_samples=1),  # noqa: B008
         objective: Objective = Objective(),  # noqa: B008
         **options: Unpack[LoopOptions],
@@ -101,16 +101,16 @@ class PPO(RolloutModule):
         values, tail_values = self.values(completions)
         treatment: Truncation = "bootstrap" if self.critic_update.bootstrap_truncated else "zero"
         treatment = "mask" if self.update.mask_truncated else treatment
-        credit = place_rewards(rewards, completions.completion_mask, self.credit)
+        credit = assign_credit(rewards, completions.completion_mask, self.credit)
         if treatment == "bootstrap":
             passed = [judgement.outcome.passed for judgement in rollout.judgements]
             truncated = truncated & ~torch.tensor(passed, device=truncated.device)
-            open_end = place_before_end(rewards, completions.completion_mask, self.credit)
+            open_end = credit_before_end(rewards, completions.completion_mask, self.credit)
             credit = torch.where(truncated[:, None], open_end, credit)
         mask, bootstrap = treat_truncation(counted, truncated, tail_values, treatment=treatment)
         token_rewards = self.objective.token_rewards(credit, logprobs, mask)
         estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
-        shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else shown(estimated)
+        shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else short_repr(estimated)
         if shapes != [tuple(mask.shape)] * 2:
             wanted = f"advantages and returns, each {tuple(mask.shape)}"
             raise ArgumentError(f"{type(self.estimator).__name__}.estimate", wanted, str(shapes))
@@ -133,7 +133,7 @@ class PPO(RolloutModule):
         """Values [N, T] and tail values [N] of the dealt rows, read as the updates will, without gradients."""
         values = torch.zeros_like(completions.sampler_logprobs)
         tails = values.new_zeros(len(completions))
-        for rows in on_every_rank(all_microbatches(self.dealt), values.device):
+        for rows in pad_to_equal_count(all_microbatches(self.dealt), values.device):
             part = completions.select(rows if len(rows) else [0]).trim()
             found, tail = self.critic(part)
             values, tails = values.to(found.dtype), tails.to(found.dtype)  # the same on a rank without rows
@@ -181,10 +181,10 @@ class PPO(RolloutModule):
         policy = [p for p in self.policy.parameters() if p.requires_grad and id(p) not in of_critic]
         return {"policy": policy, "critic": critic}
 
-    def settle_rates(self, optimizer: Optimizer) -> None:
+    def set_learning_rates(self, optimizer: Optimizer) -> None:
         for group in optimizer.param_groups:
             if group.get("name") == "critic":
-                group["lr"] = self.critic_update.learning_rate or max(group["lr"], LEAST_CRITIC_RATE)
+                group["lr"] = self.critic_update.learning_rate or max(group["lr"], MIN_CRITIC_RATE)
 
     def clip_norm(self, group: str) -> float | None:
         return (self.critic_update if group == "critic" else self.update).gradient_clip_norm
@@ -207,7 +207,7 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, v
         loss = 1/2 max((values - returns)^2, (near - returns)^2)
 
     The gradient vanishes once a value has moved by ``value_clip`` towards its return. Without a clip this is half the
-    squared error. Reduce with :func:`lit_rl.functional.masking.aggregate`, by the denominator of the whole update like
+    squared error. Reduce with :func:`lit_rl.math.masking.aggregate`, by the denominator of the whole update like
     the policy loss; the 1/2 is here, once.
 
     Args:
@@ -249,7 +249,7 @@ def explained_variance(
         values: [N, T] reward units.
         returns: [N, T] reward units.
         mask: [N, T] bool.
-        sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`; called four times.
+        sum_over_ranks: as in :func:`lit_rl.math.masking.masked_whiten`; called four times.
 
     Returns:
         Scalar, at most 1, without gradient; 0 where the returns do not vary and nothing can be explained.

@@ -2,7 +2,7 @@
 
     1. sample completions and run their programs                     RolloutModule.collect
     2. advantage of a token = discounted reward from it on - baseline     make_experience
-    3. minimise -advantage * log-probability                         lit_rl/losses.py, ``PolicyGradient``
+    3. minimise -advantage * log-probability                         lit_rl/math/losses.py, ``PolicyGradient``
 
 The deltas of the lecture on sorting replace step 2 where they are given: ``NoBaseline()`` for its ``rewards``,
 ``GroupMean(normalize="none")`` for ``centered_rewards``, ``GroupMean(eps=1e-5)`` for ``normalized_rewards``, and
@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.functional.returns import reward_to_go
-from lit_rl.losses import PolicyGradient
+from lit_rl.math.advantages import Baseline, NoBaseline, RowAdvantages
+from lit_rl.math.losses import PolicyGradient
+from lit_rl.math.returns import reward_to_go
 from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import LoopOptions, RolloutModule
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rewards.token_credit import Credit, assign_credit
 from lit_rl.rollout import Rollout
 from lit_rl.signature_check import Share
 from lit_rl.types import Experience, Sampling
@@ -37,14 +37,14 @@ class REINFORCE(RolloutModule):
         policy: the policy to train.
         rewards: reward terms.
         objective: the policy's loss; by default the plain policy gradient. A KL to the reference is added to the loss.
-        baseline: subtracted from the reward-to-go: a :class:`lit_rl.advantages.Baseline` that is not normalized, as
+        baseline: subtracted from the reward-to-go: a :class:`lit_rl.math.advantages.Baseline` without normalization, as
             ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks).
         gamma: discount per token.
         credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
             credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the
             rest on the last token; ``tokens`` spreads it over the tokens of that place and the rest over the
             program, so that later tokens are credited with less of it.
-        deltas: instead of reward-to-go and baseline, one number per completion: a class of :mod:`lit_rl.advantages`.
+        deltas: instead of reward-to-go and baseline, one per completion: a class of :mod:`lit_rl.math.advantages`.
         sampling: how training samples.
         **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
@@ -78,7 +78,7 @@ class REINFORCE(RolloutModule):
                 f"rewards-to-go are not normalized, got the baseline {type(baseline).__name__} with "
                 f"normalize={baseline.normalize}: give it normalize: none, or give it as deltas"
             )
-        self.compare_by(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
+        self.use_baseline(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline
         self.deltas = deltas
         self.gamma = gamma
@@ -89,7 +89,7 @@ class REINFORCE(RolloutModule):
         if self.deltas is not None:
             advantages = self.deltas(rewards.rewards, rewards.valid, completions.group_ids)[:, None] * mask
         else:
-            token_rewards = place_rewards(rewards, mask, self.credit)
+            token_rewards = assign_credit(rewards, mask, self.credit)
             counted = mask & rewards.valid[:, None]
             to_go = reward_to_go(token_rewards, counted, gamma=self.gamma)
             expected = self.baseline.baselines(rewards.rewards, rewards.valid, completions.group_ids)

@@ -37,24 +37,24 @@ def metrics_of_rollout(
 ) -> Means:
     """Measure a rollout and the time it took; all ranks call together."""
     means = summarise(rollout, rewards)
-    degenerate_share(means, rollout, rewards)
+    add_degenerate_share(means, rollout, rewards)
     known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
     every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)
     if len(every):
         low, high = every.quantile(torch.tensor([_LOW, _HIGH], dtype=torch.float64)).tolist()
         means.add({"reward/std": float(every.std(correction=0)), "reward/p10": low, "reward/p90": high})
-    by_verdict(means, rollout)
+    add_verdict_metrics(means, rollout)
     mask = experience.loss_mask
     moving = experience.advantages != 0
-    moving = moving if experience.taught is None else moving | experience.taught
+    moving = moving if experience.teacher_mask is None else moving | experience.teacher_mask
     means.add_sum("update/trained_fraction", (moving & mask).any(-1).sum(), len(experience))
     if "logprobs" in seen:
-        ratios_of(means, experience, seen["logprobs"])
+        add_ratio_metrics(means, experience, seen["logprobs"])
     add_times(means, seconds, progress)
     return means
 
 
-def degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
+def add_degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
     """Shares of groups whose judged rows all have the same reward, which teach nothing; all passed; or all failed."""
     groups = rollout.completions.groups().values()
     counts = [count_passed([rollout.judgements[row] for row in rows]).values() for rows in groups]
@@ -68,7 +68,7 @@ def degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> N
         means.add_sum("group/zero_advantage_fraction", unequal.count(False), len(unequal))
 
 
-def measure_resampled(means: Means, batch: Sequence[Problem], rollout: Rollout) -> None:
+def add_resampled_share(means: Means, batch: Sequence[Problem], rollout: Rollout) -> None:
     """Share of groups that were replaced: those that now answer another problem."""
     firsts = [rows[0] for rows in rollout.completions.groups().values()]
     now = [rollout.completions.problems[row].task_id for row in firsts]
@@ -76,7 +76,7 @@ def measure_resampled(means: Means, batch: Sequence[Problem], rollout: Rollout) 
     means.add_sum("group/resampled_fraction", replaced, len(batch))
 
 
-def measure_entropy(means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey) -> None:
+def add_entropy(means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey) -> None:
     """Mean entropy of the policy's tokens in a few rows, before the update.
 
     One row in sixteen of every fourth rollout, drawn by the key: about half a percent of an update's time.
@@ -91,7 +91,7 @@ def measure_entropy(means: Means, policy: Policy, completions: Completions, temp
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
 
 
-def by_verdict(means: Means, rollout: Rollout) -> None:
+def add_verdict_metrics(means: Means, rollout: Rollout) -> None:
     """Length of the rows and time of their programs, by how they ended."""
     lengths = rollout.completions.lengths.tolist()
     for judgement, length in zip(rollout.judgements, lengths, strict=True):
@@ -104,7 +104,7 @@ def by_verdict(means: Means, rollout: Rollout) -> None:
             means.add_sum(f"sandbox/seconds_{outcome.verdict}", outcome.wall_seconds, 1)
 
 
-def ratios_of(means: Means, experience: Experience, logprobs: Tensor) -> None:
+def add_ratio_metrics(means: Means, experience: Experience, logprobs: Tensor) -> None:
     """Add ratios of the last pass's policy to the old one, and the old one's mismatch with the sampler."""
     mask = experience.loss_mask & ~logprobs.isnan()
     if not mask.any():

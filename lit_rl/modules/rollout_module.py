@@ -17,47 +17,47 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
-from lit_rl.advantages import RowAdvantages
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import UnitTests
 from lit_rl.execution.interface import ProgramRunner
-from lit_rl.functional.masking import aggregate, loss_denominator
+from lit_rl.math.advantages import RowAdvantages
+from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.minibatches import (
     LogprobReader,
     Minibatch,
-    deal,
-    on_every_rank,
+    make_minibatches,
+    pad_to_equal_count,
     require_unfiltered,
     zero_weight_row,
 )
-from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Logprobs, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.rollout_metrics import measure_entropy, measure_resampled, metrics_of_rollout
-from lit_rl.modules.settings import Evaluate, Update
+from lit_rl.modules.rollout_metrics import add_entropy, add_resampled_share, metrics_of_rollout
+from lit_rl.modules.settings import EvaluationConfig, UpdateConfig
 from lit_rl.modules.setup_check import task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import (
-    Collect,
     FinishedRollout,
     InfrastructureError,
     Rollout,
+    RolloutConfig,
     RunnerFactory,
     notify_callbacks,
     require_infrastructure,
 )
-from lit_rl.rollout.sampler_check import with_effective_size
+from lit_rl.rollout.sampler_check import add_effective_sample_size
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.progress import Clock
-from lit_rl.training.ranks import Means, evaluating, max_over_ranks, sum_over_ranks, world_size
+from lit_rl.training.ranks import Means, eval_mode, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
-MOST_ROLLOUTS_WITHOUT_REWARD = 5
+MAX_ROLLOUTS_WITHOUT_REWARD = 5
 """A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
 
 
@@ -65,9 +65,9 @@ class LoopOptions(TypedDict, total=False):
     """Arguments of :class:`RolloutModule` that an algorithm with its own defaults for the others passes on."""
 
     sandbox: RunnerFactory | ProgramRunner | None
-    collect: Collect
-    update: Update
-    evaluate: Evaluate
+    collect: RolloutConfig
+    update: UpdateConfig
+    evaluate: EvaluationConfig
     max_rollouts: PositiveInt | None
     seed: int | None
 
@@ -99,10 +99,10 @@ class RolloutModule(PolicyModule):
     """
 
     samples_to_train = True
-    kl_in: ClassVar[KLPlace] = "loss"
+    kl_in: ClassVar[KLPlacement] = "loss"
     """Place of the KL to the reference unless the objective sets one."""
     sampling: Sampling
-    update: Update
+    update: UpdateConfig
     reads_reference = False
     """True if something besides the objective's KL reads the reference."""
 
@@ -114,9 +114,9 @@ class RolloutModule(PolicyModule):
         sandbox: RunnerFactory | ProgramRunner | None = None,
         sampling: Sampling = Sampling(num_samples=8),  # noqa: B008  # frozen
         objective: Objective = Objective(),  # noqa: B008
-        collect: Collect = Collect(),  # noqa: B008
-        update: Update = Update(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
+        collect: RolloutConfig = RolloutConfig(),  # noqa: B008
+        update: UpdateConfig = UpdateConfig(),  # noqa: B008
+        evaluate: EvaluationConfig = EvaluationConfig(),  # noqa: B008
         max_rollouts: PositiveInt | None = None,
         seed: int | None = None,
     ) -> None:
@@ -134,12 +134,12 @@ class RolloutModule(PolicyModule):
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
         # Under a filter the sampler's probabilities are those of fewer tokens.
         filtered = bool(sampling.top_k) or sampling.top_p < 1
-        off_policy = bool(collect.staleness) or not (self.sampler.engine.shares_weights or filtered)
+        off_policy = bool(collect.staleness) or not (self.collector.engine.shares_weights or filtered)
         self._chose_correction = objective.correction == "auto" and off_policy
         objective = objective.with_defaults(self.kl_in, is_off_policy=off_policy)
         objective.check(update.aggregate)
-        _require_fresh(collect, objective, sampling)
-        if name := objective.compares_with_sampler:
+        _require_samples_and_correction(collect, objective, sampling)
+        if name := objective.uses_sampler_logprobs:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobReader(policy, objective, update, sampling)
@@ -187,7 +187,7 @@ class RolloutModule(PolicyModule):
             row_mask: [N] bool, rows that count in the loss.
             advantages: [N, T].
         """
-        if self.objective.pulls_on_every_token:
+        if self.objective.affects_every_token:
             return row_mask
         return row_mask & (advantages != 0).any(-1)
 
@@ -195,7 +195,7 @@ class RolloutModule(PolicyModule):
         """Extra metrics of this algorithm for the rollout of B problems; all ranks call it together."""
         return Means()
 
-    def compare_by(self, compared: RowAdvantages, argument: str) -> None:
+    def use_baseline(self, compared: RowAdvantages, argument: str) -> None:
         """Have scores compared by this object: over all ranks, with its state in checkpoints."""
         compared.require_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
@@ -207,15 +207,15 @@ class RolloutModule(PolicyModule):
         started = time.perf_counter()
         self.progress.begin("training")
         self.dealt = ()
-        with evaluating(self):  # dropout off for old, new and reference alike: the first ratio is 1
+        with eval_mode(self):  # dropout off for old, new and reference alike: the first ratio is 1
             with torch.no_grad():
                 rollout = self.collect(batch)
-                require_infrastructure(rollout, self.sampler.settings.max_failures)
+                require_infrastructure(rollout, self.collector.settings.max_failures)
                 self.progress.enter("rewarding")
                 rewards = self.reward(rollout)
                 collected = time.perf_counter()
                 self.progress.enter("preparing")
-                before = self.measure_before(rollout.completions)
+                before = self.measure_before_updates(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
             if not isinstance(experience, Experience):
                 where = f"{type(self).__name__}.make_experience"
@@ -225,18 +225,18 @@ class RolloutModule(PolicyModule):
         seconds = self.progress.end()
         self.finish_rollout()
         means.merge(before)
-        means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.found, seconds, self.progress))
+        means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
         metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
         """N judged rows for B problems."""
         loader: Any = self.trainer.train_dataloader
-        return self.sampler.collect_training(
+        return self.collector.collect_training(
             batch,
             self.sampling,
             self.clock.count,
-            upcoming=self.upcoming,
+            next_problems=self.next_problems,
             others=lambda: loader.problems,
         )
 
@@ -246,7 +246,7 @@ class RolloutModule(PolicyModule):
         rewards = self.rewards(rollout.completions, rollout.judgements)
         if len(rewards.valid):
             self._without_reward = 0 if rewards.valid.any() else self._without_reward + 1
-        if self._without_reward >= MOST_ROLLOUTS_WITHOUT_REWARD:
+        if self._without_reward >= MAX_ROLLOUTS_WITHOUT_REWARD:
             raise InfrastructureError(
                 f"no completion of the last {self._without_reward} rollouts got a reward; the last one said: "
                 f"{next(iter(rewards.reasons.values()))}. Check whether that term's model, server or program works"
@@ -258,26 +258,26 @@ class RolloutModule(PolicyModule):
 
         Deals the rollout's rows into the minibatches and micro-batches that the updates use, and reads in these.
         """
-        self.dealt = self.deal(completions, rows)
-        return self.logprobs.read(completions, self.dealt, on_policy=self.on_policy)
+        self.dealt = self.make_minibatches(completions, rows)
+        return self.logprobs.compute(completions, self.dealt, on_policy=self.on_policy)
 
-    def deal(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
+    def make_minibatches(self, completions: Completions, rows: Tensor) -> tuple[Minibatch, ...]:
         """Minibatches of this rollout, and micro-batches of those of its rows that go through the model."""
         seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", 0)
-        return deal(completions, rows.cpu(), self.update, self.policy.shares_prompts, seed)
+        return make_minibatches(completions, rows.cpu(), self.update, self.policy.shares_prompts, seed)
 
-    def upcoming(self) -> tuple[Problem, ...] | None:
+    def next_problems(self) -> tuple[Problem, ...] | None:
         """Problems of the next rollout; ``None`` if this one is the last.
 
         A limit that cannot be foreseen, such as a time limit, may leave a rollout unused. If updates are skipped, a run
         with ``max_steps`` has more rollouts than predicted here; those are not sampled ahead.
         """
         trainer: Any = self.trainer
-        if self.clock.left is not None and self.clock.left <= 1:
+        if self.clock.steps_left is not None and self.clock.steps_left <= 1:
             return None
         if trainer.max_steps != -1 and trainer.global_step + self.update.steps >= trainer.max_steps:
             return None
-        epoch, problems = trainer.train_dataloader.following(trainer.num_training_batches)
+        epoch, problems = trainer.train_dataloader.next_batch(trainer.num_training_batches)
         ends = trainer.max_epochs not in (None, -1) and epoch >= trainer.max_epochs
         return None if ends else problems
 
@@ -286,7 +286,7 @@ class RolloutModule(PolicyModule):
         self.step_schedule()
         self.clock.count += 1
         self.logprobs.refresh_reference(self.clock.count)
-        self.stop_when_over()
+        self.stop_at_limit()
 
     # -- the update ----------------------------------------------------------------------------------------
 
@@ -294,17 +294,17 @@ class RolloutModule(PolicyModule):
         """Several passes over the rollout's minibatches, each in another order, each minibatch one optimizer step."""
         means = Means()
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
-        dealt = self.dealt or self.deal(experience.completions, trained)
+        dealt = self.dealt or self.make_minibatches(experience.completions, trained)
         self.trace = UpdateTrace()
         self.progress.updates = self.update.steps
         for epoch in range(self.update.epochs):
-            for number in self.order_of_minibatches(epoch):
+            for number in self.minibatch_order(epoch):
                 if not self.update_once(experience, dealt[number], trained, means):
                     return means
                 self.progress.update += 1
         return means
 
-    def order_of_minibatches(self, epoch: int) -> list[int]:
+    def minibatch_order(self, epoch: int) -> list[int]:
         """As they were dealt in the first epoch, at random in later ones; the same on all ranks."""
         if epoch == 0:
             return list(range(self.update.minibatches))
@@ -320,7 +320,7 @@ class RolloutModule(PolicyModule):
         denominator = self.denominator(experience.select(minibatch.rows))
         of_update = Means()
         microbatches = [rows for rows in minibatch.microbatches if trained[rows].any()]
-        microbatches = on_every_rank(microbatches, experience.advantages.device)
+        microbatches = pad_to_equal_count(microbatches, experience.advantages.device)
         self.progress.part, self.progress.parts = 0, len(microbatches)
         for number, rows in enumerate(microbatches):
             micro = experience.select(rows).trim() if len(rows) else zero_weight_row(experience)
@@ -376,9 +376,9 @@ class RolloutModule(PolicyModule):
 
     # -- metrics -------------------------------------------------------------------------------------------
 
-    def measure_before(self, completions: Completions) -> Means:
+    def measure_before_updates(self, completions: Completions) -> Means:
         """Set :attr:`on_policy`; measure the age of the sampler's weights, and the entropy of some rows."""
-        may_be_stale = bool(self.sampler.settings.staleness) or not self.sampler.engine.shares_weights
+        may_be_stale = bool(self.collector.settings.staleness) or not self.collector.engine.shares_weights
         self.on_policy = self.logprobs.is_on_policy(completions, may_be_stale=may_be_stale)
         means = Means()
         if may_be_stale and completions.weights_versions:  # engines may not say it
@@ -386,7 +386,7 @@ class RolloutModule(PolicyModule):
             means.add_sum("policy/updates_behind", sum(ages), len(ages))
         if not self.objective.reads_entropy:  # a bonus computes it anyway
             key = StreamKey(self.seed, "entropy", self.clock.count)
-            measure_entropy(means, self.policy, completions, self.sampling.temperature, key)
+            add_entropy(means, self.policy, completions, self.sampling.temperature, key)
         return means
 
     def log_rollout(
@@ -403,20 +403,20 @@ class RolloutModule(PolicyModule):
         The x-axis of every curve is the number of rollouts.
         """
         means.merge(self.algorithm_metrics(batch, rollout, experience))
-        if self.sampler.settings.max_resamples:
-            measure_resampled(means, batch, rollout)
-        if not max_over_ranks(int("logprobs" in self.trace.found), self.device):
-            if self.sampler.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
-                self.sampler.compare(rollout.completions, self.sampling)
-            means.merge(self.sampler.gap)
+        if self.collector.settings.max_resamples:
+            add_resampled_share(means, batch, rollout)
+        if not max_over_ranks(int("logprobs" in self.trace.recorded), self.device):
+            if self.collector.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
+                self.collector.measure_gap(rollout.completions, self.sampling)
+            means.merge(self.collector.gap)
         update_seconds = time.perf_counter() - collected
         tokens = float(rollout.completions.completion_mask.sum())
         means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})
-        values = with_effective_size(means.reduce(self.device))
+        values = add_effective_sample_size(means.reduce(self.device))
         values["time/tokens_per_second"] = tokens * world_size() / (rollout_seconds + update_seconds)
         optimizer: Any = self.optimizers()
         values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]
-        self._forget_others([*values, X_AXIS])
+        self._drop_stale_metrics([*values, X_AXIS])
         self.log_dict(values, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
         self.step_plateau(values)
@@ -426,7 +426,7 @@ class RolloutModule(PolicyModule):
                 self.log(short, values[name], prog_bar=True, logger=False, batch_size=1)
         return values
 
-    def _forget_others(self, values: Collection[str]) -> None:
+    def _drop_stale_metrics(self, values: Collection[str]) -> None:
         """Keep Lightning from repeating until the end of the epoch metrics that only earlier rollouts logged.
 
         Lightning has no public API for this. A run that was resumed in between would not know those values either.
@@ -452,7 +452,7 @@ class RolloutModule(PolicyModule):
 
     def setup(self, stage: str) -> None:
         super().setup(stage)
-        self.sampler.every_case = self.rewards is None or self.rewards.needs_every_case
+        self.collector.every_case = self.rewards is None or self.rewards.needs_every_case
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
             rows = task.batch_size * self.sampling.num_samples
@@ -482,21 +482,21 @@ class RolloutModule(PolicyModule):
         super().on_save_checkpoint(checkpoint)
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
-        self.sampler.save(checkpoint, self.sampling, self.clock.count)
+        self.collector.save(checkpoint, self.sampling, self.clock.count)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         if self._compared is not None and "baseline" in checkpoint:
             self._compared.load_state_dict(checkpoint["baseline"])
-        self.sampler.load(checkpoint, resumes=self.is_fitting)
+        self.collector.load(checkpoint, resumes=self.is_fitting)
 
 
-def _require_fresh(collect: Collect, objective: Objective, sampling: Sampling) -> None:
+def _require_samples_and_correction(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:
     """Require a correction with staleness, and groups of two or more with resampling."""
-    if collect.staleness and not objective.compares_with_sampler:
+    if collect.staleness and not objective.uses_sampler_logprobs:
         raise UsageError(
             "staleness 1 trains on rows that older weights sampled, and nothing in the objective makes up for that: "
-            "set objective.correction, such as lit_rl.losses.TruncatedWeights, or staleness to 0"
+            "set objective.correction, such as lit_rl.math.losses.TruncatedWeights, or staleness to 0"
         )
     if collect.max_resamples and sampling.num_samples < 2:
         raise UsageError(

@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
 from lit_rl.errors import ArgumentError, LitRLError, UsageError
-from lit_rl.functional.masking import AggregateMode
+from lit_rl.math.masking import AggregateMode
 from lit_rl.signature_check import NonNegativeInt, PositiveFloat, PositiveInt, PositiveShare, typed_group
 from lit_rl.types import Sampling
 
@@ -31,7 +31,7 @@ class AdamWByDefault(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
 
 
-def built(key: str, build: Callable[[], Any]) -> Any:
+def build_or_explain(key: str, build: Callable[[], Any]) -> Any:
     """Call a function of the user's that builds something: torch's words about its arguments do not name the key."""
     try:
         made = build()
@@ -66,7 +66,7 @@ class Optimization:
 
 @typed_group
 @dataclass(frozen=True)
-class Update(Optimization):
+class UpdateConfig(Optimization):
     """Settings of a rollout's updates: ``epochs * minibatches`` optimizer steps.
 
     Args:
@@ -74,7 +74,7 @@ class Update(Optimization):
         minibatches: optimizer steps per pass; rows are dealt out at random.
         microbatch_tokens: as ``microbatch_size``, by tokens that go through the model, padding included and a prompt
             that rows share counted once; a row with more goes alone. Given with ``microbatch_size`` both hold.
-        aggregate: how token losses become one number, see :func:`lit_rl.functional.masking.aggregate`.
+        aggregate: how token losses become one number, see :func:`lit_rl.math.masking.aggregate`.
         mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
         max_kl: end a rollout's updates before one that would start further (nats per token, mean over all ranks)
             from where the policy sampled; ``None`` never does.
@@ -107,7 +107,7 @@ class Update(Optimization):
 
 @typed_group
 @dataclass(frozen=True)
-class CriticUpdate:
+class CriticConfig:
     """Settings of the critic's updates.
 
     Args:
@@ -118,7 +118,7 @@ class CriticUpdate:
         value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
         warmup_rollouts: for this many rollouts only the critic learns; the policy does not move.
         bootstrap_truncated: the critic's value takes the place of the outcome of completions that the token limit cut,
-            unless their program passed; see :func:`lit_rl.functional.returns.treat_truncation`.
+            unless their program passed; see :func:`lit_rl.math.returns.treat_truncation`.
     """
 
     learning_rate: PositiveFloat | None = None
@@ -131,7 +131,7 @@ class CriticUpdate:
 
 @typed_group
 @dataclass(frozen=True)
-class Evaluate:
+class EvaluationConfig:
     """Settings of evaluation.
 
     Args:

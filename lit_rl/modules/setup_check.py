@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import EarlyStopping, Timer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import optim
 
-from lit_rl.data.task import CutTask, Split, TaskDataModule
+from lit_rl.data.task import Split, SplitTask, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.reports.diagnosis.history import MAX_ADAM_LR
@@ -29,10 +29,10 @@ _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "
 def check_setup(module: Any, stage: str) -> None:
     """Refuse what cannot work in a stage; warn of what is hardly meant."""
     stage = next(name for name in _SPLITS if name == stage)  # Lightning's is a member of an enumeration
-    for find in REFUSED:
+    for find in CHECKS_THAT_RAISE:
         if fault := find(module, stage):
             raise UsageError(fault)
-    for find in DOUBTED:
+    for find in CHECKS_THAT_WARN:
         if doubt := find(module, stage):
             rank_zero_warn(doubt)
 
@@ -44,7 +44,7 @@ def _nothing_to_do(module: Any, stage: str) -> str:
     return f"trainer.{name} is 0, so there is nothing to {verb}: leave it out, or raise it" if name else ""
 
 
-def _strange_tasks(module: Any, stage: str) -> str:
+def _foreign_tasks(module: Any, stage: str) -> str:
     tasks, ranks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)), module.trainer.world_size
     if tasks <= ranks:
         return ""
@@ -63,14 +63,14 @@ def _no_problems(module: Any, stage: str) -> str:
     remedy = f"have load_problems return some for the split {split}" + ", or use lit-rl validate" * (stage == "test")
     if split != "train" and task.max_validation_problems == 0:
         remedy = "raise data.max_validation_problems"
-    elif isinstance(task, CutTask):
+    elif isinstance(task, SplitTask):
         remedy = "give split='train', which trains on four fifths of it"
     return f"{task.name} has no {split} problems, so there is nothing to {stage}: {remedy}"
 
 
 def _no_sandbox(module: Any, stage: str) -> str:
     task, samples = task_of(module.trainer), splits_of(module.trainer, stage, train=module.samples_to_train)
-    if module.sampler.sandbox is not None or task is None:
+    if module.collector.sandbox is not None or task is None:
         return ""
     if not any(problem.check.runs_program for of, split in samples for problem in of.problems(split)):
         return ""
@@ -82,10 +82,10 @@ def _no_sandbox(module: Any, stage: str) -> str:
 
 
 def _scaled_precision(module: Any, stage: str) -> str:
-    return fault_of_precision(module.trainer.precision_plugin.precision)
+    return precision_fault(module.trainer.precision_plugin.precision)
 
 
-def fault_of_precision(precision: Any) -> str:
+def precision_fault(precision: Any) -> str:
     """Say what is wrong with a trainer's precision that scales losses, or would lose small gradients."""
     if str(precision) in ("16", "16-mixed"):
         fault = "scales losses, and gradients would be clipped in their scaled size"
@@ -96,7 +96,7 @@ def fault_of_precision(precision: Any) -> str:
     return f"trainer.precision {precision} {fault}: use bf16-mixed or 32-true"
 
 
-def _trained_on(module: Any, stage: str) -> str:
+def _validation_overlap(module: Any, stage: str) -> str:
     task = task_of(module.trainer)
     if task is None or stage != "fit" or not module.trainer.limit_val_batches:
         return ""
@@ -114,7 +114,7 @@ def _trained_on(module: Any, stage: str) -> str:
 def _nothing_measured(module: Any, stage: str) -> str:
     callbacks, samples = module.trainer.callbacks, module.sampling is not None
     measures = any(hasattr(one, "ks") for one in callbacks) or not samples
-    if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or _own(callbacks) or measures:
+    if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or _has_custom(callbacks) or measures:
         return ""
     return (
         "no ExecutionEvaluation among the callbacks, so that validation measures nothing: take lit_rl.Trainer, or add "
@@ -125,8 +125,8 @@ def _nothing_measured(module: Any, stage: str) -> str:
 def _no_end(module: Any, stage: str) -> str:
     trainer, clock, kinds = module.trainer, module.clock, EarlyStopping | Timer
     limited = clock.limit is not None or trainer.max_epochs != -1 or trainer.max_steps != -1
-    keeps = any(isinstance(one, kinds) or hasattr(one, "how_to_go_on") for one in trainer.callbacks)
-    if stage != "fit" or limited or keeps or _own(trainer.callbacks):
+    keeps = any(isinstance(one, kinds) or hasattr(one, "resume_hint") for one in trainer.callbacks)
+    if stage != "fit" or limited or keeps or _has_custom(trainer.callbacks):
         return ""
     return (
         f"nothing ends this run, and no Checkpointing keeps it: give the module max_{clock.unit}s, or the trainer "
@@ -134,17 +134,17 @@ def _no_end(module: Any, stage: str) -> str:
     )
 
 
-def _own(callbacks: list[pl.Callback]) -> bool:
+def _has_custom(callbacks: list[pl.Callback]) -> bool:
     """Return whether there is a callback of the user's own, which may do what ours do not."""
     return any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in callbacks)
 
 
 Check = Callable[[Any, str], str]
-REFUSED: tuple[Check, ...] = (_nothing_to_do, _strange_tasks, _no_problems, _scaled_precision, _no_sandbox)
-DOUBTED: tuple[Check, ...] = (_trained_on, _nothing_measured, _no_end)
+CHECKS_THAT_RAISE: tuple[Check, ...] = (_nothing_to_do, _foreign_tasks, _no_problems, _scaled_precision, _no_sandbox)
+CHECKS_THAT_WARN: tuple[Check, ...] = (_validation_overlap, _nothing_measured, _no_end)
 
 
-def doubt_rates(optimizer: optim.Optimizer) -> None:
+def warn_about_learning_rates(optimizer: optim.Optimizer) -> None:
     """Warn of a learning rate that an Adam hardly means."""
     is_adam = isinstance(optimizer, optim.Adam | optim.NAdam | optim.RAdam | optim.Adamax)
     groups = optimizer.param_groups if is_adam else ()
@@ -167,14 +167,14 @@ def splits_of(trainer: pl.Trainer, stage: str, *, train: bool) -> list[tuple[Tas
     return found
 
 
-def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, *, train: bool) -> None:
+def require_playable_problems(environment: Environment, trainer: pl.Trainer, stage: str, *, train: bool) -> None:
     """Check whether an environment can play the problems of this stage.
 
     A problem that it cannot play gets one turn; a task of which it can play none is refused.
     """
     for of, split in splits_of(trainer, stage, train=train) if environment.max_turns > 1 else ():
         problems = of.problems(split)
-        reasons = [environment.refusal(problem) for problem in problems]
+        reasons = [environment.reason_unplayable(problem) for problem in problems]
         refused = [reason for reason in reasons if reason]
         if refused and len(refused) == len(problems):
             raise UsageError(refused[0])
@@ -193,7 +193,7 @@ def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
                 codec.require_extendable(problem)
 
 
-def settle_precision(trainer: pl.Trainer) -> None:
+def configure_precision(trainer: pl.Trainer) -> None:
     """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true."""
     precision: Any = trainer.precision_plugin
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.

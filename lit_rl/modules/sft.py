@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import UsageError
-from lit_rl.functional.masking import aggregate, loss_denominator
+from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import reference_answer, restore_rows
-from lit_rl.rollout.collector import pad_conversations
+from lit_rl.rollout.sampling_loop import pad_conversations
 from lit_rl.types import Completions, Problem
 
 
@@ -34,16 +34,16 @@ class SFT(TextModule):
         known = problem.reference is not None or "demonstration" in problem.fields
         return (demonstration(problem),) if known else ()
 
-    def encoded(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
+    def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
         row = problem.fields.get("row")
         if row is None or tuple(row.prompt_ids) != tuple(self.policy.codec.encode(problem)):
-            return super().encoded(problem, room)
+            return super().encode_if_long(problem, room)
         return [tuple(row.tokens["ids"])]
 
-    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+    def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         return len(ids[0]) > int(problem.fields.get("learned_from", 0))
 
-    def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
+    def as_completions(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
         codec, rows = self.policy.codec, [problem.fields["row"] for problem in problems if "row" in problem.fields]
         conversations = None
@@ -56,7 +56,7 @@ class SFT(TextModule):
                     "the completions have several turns of another tokenizer or chat template, or share a batch with "
                     "other demonstrations: train the policy that sampled them, on them alone, or sample with one turn"
                 )
-            return super().given(problems)
+            return super().as_completions(problems)
         completions = pad_conversations(conversations, codec.pad_id, self.policy.device)
         columns = torch.arange(completions.completion_ids.shape[1], device=self.policy.device)
         first = torch.tensor([problem.fields["learned_from"] for problem in problems], device=self.policy.device)
@@ -64,7 +64,7 @@ class SFT(TextModule):
         learned = completions.completion_mask & (columns >= first[:, None]) & fits
         return replace(completions, completion_mask=learned, token_mask=completions.token_mask & fits), 1
 
-    def share(self, completions: Completions) -> Tensor:
+    def denominator_part(self, completions: Completions) -> Tensor:
         return loss_denominator(completions.completion_mask, "token_mean")
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:

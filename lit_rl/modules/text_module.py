@@ -21,14 +21,14 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.settings import Evaluate, Optimization
+from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.update_trace import Evidence, evidence_of_completions
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
-from lit_rl.rollout import Collect, Evaluated, RunnerFactory
+from lit_rl.rollout import Evaluated, RolloutConfig, RunnerFactory
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.progress import Clock
-from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
+from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
 
 Metrics = dict[str, Tensor]
@@ -42,9 +42,9 @@ class TextOptions(TypedDict, total=False):
 
     rewards: list[RewardTerm] | Composite | None
     sandbox: RunnerFactory | ProgramRunner | None
-    collect: Collect
+    collect: RolloutConfig
     update: Optimization
-    evaluate: Evaluate
+    evaluate: EvaluationConfig
     max_updates: PositiveInt | None
     seed: int | None
 
@@ -75,9 +75,9 @@ class TextModule(PolicyModule):
         *,
         rewards: list[RewardTerm] | Composite | None = None,
         sandbox: RunnerFactory | ProgramRunner | None = None,
-        collect: Collect = Collect(),  # noqa: B008  # frozen
+        collect: RolloutConfig = RolloutConfig(),  # noqa: B008  # frozen
         update: Optimization = Optimization(),  # noqa: B008
-        evaluate: Evaluate = Evaluate(),  # noqa: B008
+        evaluate: EvaluationConfig = EvaluationConfig(),  # noqa: B008
         max_updates: PositiveInt | None = None,
         seed: int | None = None,
     ) -> None:
@@ -115,17 +115,17 @@ class TextModule(PolicyModule):
     def texts(self, problem: Problem) -> tuple[str, ...]:
         """The G given texts of a problem; none if it has no text to learn from."""
 
-    def encoded(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
+    def encode_if_long(self, problem: Problem, room: int) -> list[tuple[int, ...]]:
         """Ids of a problem's texts; of one that certainly has room none."""
-        given = self.policy.codec.given
+        given = self.policy.codec.encode_completion
         return [given(text)[0] if len(text.encode()) + _MORE_TOKENS > room else () for text in self.texts(problem)]
 
-    def teaches(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
+    def has_target_tokens(self, problem: Problem, ids: Sequence[tuple[int, ...]]) -> bool:
         """Return whether something to learn is left of texts that were cut to these ids."""
         return True
 
     @abstractmethod
-    def share(self, completions: Completions) -> Tensor:
+    def denominator_part(self, completions: Completions) -> Tensor:
         """Return these rows' part of the losses' divisor; parts add up over rows and ranks."""
 
     @abstractmethod
@@ -139,56 +139,56 @@ class TextModule(PolicyModule):
 
     # -- texts that do not fit -------------------------------------------------------------------------------
 
-    def keep(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
-        kept = super().keep(problems, task, split)
+    def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:
+        kept = super().filter_problems(problems, task, split)
         if split == "train" and not self.is_fitting:
             return kept
-        found = {problem.task_id: self.measure_cut(problem) for problem in kept}
+        found = {problem.task_id: self.count_truncated(problem) for problem in kept}
         cut = {task_id: number for task_id, (number, _) in found.items()}
         if split == "train":
             self.cut = cut
         number, total = sum(cut.values()), sum(len(self.texts(problem)) for problem in kept)
         if not number:
             return kept
-        told = (
+        text = (
             f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, are longer "
             f"than the policy's {self.policy.codec.max_positions} positions leave room for after their prompts"
         )
         if number == total and split == "train":
-            raise UsageError(f"{told}: take a policy with more positions, or shorten them")
+            raise UsageError(f"{text}: take a policy with more positions, or shorten them")
         teach = [problem for problem in kept if found[problem.task_id][1]]
         left = f"; {len(kept) - len(teach)} {self.nothing_left} are left out" if len(teach) < len(kept) else ""
-        rank_zero_info(f"{told}, and are cut there{left}")
+        rank_zero_info(f"{text}, and are cut there{left}")
         return teach
 
-    def measure_cut(self, problem: Problem) -> tuple[int, bool]:
+    def count_truncated(self, problem: Problem) -> tuple[int, bool]:
         """Return how many texts of a problem are cut, and whether something to learn is left."""
-        room = self.policy.codec.room(len(self.policy.codec.encode(problem)))
-        ids = self.encoded(problem, room)
+        room = self.policy.codec.max_completion_tokens(len(self.policy.codec.encode(problem)))
+        ids = self.encode_if_long(problem, room)
         cut = sum(len(one) > room for one in ids)
-        return cut, not cut or self.teaches(problem, [one[:room] for one in ids])
+        return cut, not cut or self.has_target_tokens(problem, [one[:room] for one in ids])
 
     # -- one update ------------------------------------------------------------------------------------------
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         self.progress.begin("training")
         self.progress.enter("updating")
-        completions, group = self.given(batch)
-        denominator = sum_over_ranks(self.share(completions)) / world_size()
-        pieces = self.pieces(completions, group)
+        completions, group = self.as_completions(batch)
+        denominator = sum_over_ranks(self.denominator_part(completions)) / world_size()
+        microbatches = self.microbatches(completions, group)
         means = Means()
-        self.progress.updates, self.progress.parts = 1, len(pieces)
-        for piece in pieces:
+        self.progress.updates, self.progress.parts = 1, len(microbatches)
+        for piece in microbatches:
             self.piece = piece
             loss, metrics = self.loss(piece, denominator)
             self.require_finite("loss", float(loss.detach()))
-            self.manual_backward(loss, last=piece is pieces[-1])
-            means.add(metrics, count=float(self.share(piece)))
-            means.add_sum("loss", loss, 1 / len(pieces))
+            self.manual_backward(loss, last=piece is microbatches[-1])
+            means.add(metrics, count=float(self.denominator_part(piece)))
+            means.add_sum("loss", loss, 1 / len(microbatches))
             self.progress.part += 1
         for problem in batch:  # those of a loader without a task are not known yet
             if problem.task_id not in self.cut:
-                self.cut[problem.task_id] = self.measure_cut(problem)[0]
+                self.cut[problem.task_id] = self.count_truncated(problem)[0]
         means.add_sum("cut_fraction", sum(self.cut[problem.task_id] for problem in batch), len(completions))
         norms = self.optimizer_step()
         self.clock.count += 1
@@ -203,12 +203,12 @@ class TextModule(PolicyModule):
         self.log_dict(norms | timed, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
         self.step_plateau(named)
-        self.stop_when_over()
+        self.stop_at_limit()
 
     def evidence(self) -> Evidence:
         return evidence_of_completions(self.piece) if self.piece is not None else {}
 
-    def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
+    def as_completions(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as N completions, and G."""
         texts = [self.texts(problem) for problem in problems]
         if not all(texts):
@@ -218,7 +218,7 @@ class TextModule(PolicyModule):
         given = [text for of_one in texts for text in of_one]
         return self.policy.codec.as_completions(repeated, given, self.policy.device), group
 
-    def pieces(self, completions: Completions, group: int) -> list[Completions]:
+    def microbatches(self, completions: Completions, group: int) -> list[Completions]:
         """Micro-batches: problems of similar length together, so that little is padding."""
         longest = completions.lengths.view(-1, group).amax(-1).cpu()
         order = longest.argsort(stable=True)
@@ -236,24 +236,24 @@ class TextModule(PolicyModule):
     ) -> Evaluated:
         means = self.validation_means.setdefault(dataloader_idx, Means())
         shown = [problem for problem in batch if self.texts(problem)]
-        with torch.no_grad(), evaluating(self.policy):
-            for piece, counts in self.validation_pieces(shown):
-                count = self.share(piece)
+        with torch.no_grad(), eval_mode(self.policy):
+            for piece, counts in self.validation_microbatches(shown):
+                count = self.denominator_part(piece)
                 loss, metrics = self.loss(piece, count)
                 if counts:
                     means.add(metrics | {"loss": loss}, count=float(count))
         return self.evaluate_by_execution(batch, batch_idx, dataloader_idx)
 
-    def validation_pieces(self, shown: Sequence[Problem]) -> Iterator[tuple[Completions, bool]]:
+    def validation_microbatches(self, shown: Sequence[Problem]) -> Iterator[tuple[Completions, bool]]:
         """Micro-batches of given texts and whether they count, as many on every rank.
 
         A rank that has fewer joins in with a text of another: a sharded policy is gathered by all ranks together.
         """
-        pieces = self.pieces(*self.given(shown)) if shown else []
+        microbatches = self.microbatches(*self.as_completions(shown)) if shown else []
         texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
-        missing = max_over_ranks(len(pieces), self.device) - len(pieces)
-        yield from ((piece, True) for piece in pieces)
-        yield from ((self.given(texts[:1])[0], False) for _ in range(missing))
+        missing = max_over_ranks(len(microbatches), self.device) - len(microbatches)
+        yield from ((piece, True) for piece in microbatches)
+        yield from ((self.as_completions(texts[:1])[0], False) for _ in range(missing))
 
     def evaluate_by_execution(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:
         """Evaluation by execution, as every module does it."""

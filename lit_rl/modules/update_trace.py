@@ -43,7 +43,7 @@ def evidence_of_experience(micro: Experience) -> Evidence:
     return evidence_of_completions(micro.completions) | tensors
 
 
-def norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Evidence:
+def weight_and_gradient_norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Evidence:
     """Norms of trained weights and gradients (of masters where there are any): the first place to look at."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     gradients = {name: masters.get(p, p).grad for name, p in learning}
@@ -102,7 +102,7 @@ class UpdateTrace:
     _entropy: Tensor | None
 
     def __init__(self) -> None:
-        self.found: dict[str, Tensor] = {}
+        self.recorded: dict[str, Tensor] = {}
         self.end()
 
     def begin(self, micro: Experience) -> None:
@@ -119,7 +119,7 @@ class UpdateTrace:
         """Store the per-token values at their places in the rollout."""
         for name, values in (("logprobs", self.logprobs), ("entropy", self._entropy)):
             if values is not None and len(rows):
-                kept = self.found.setdefault(name, torch.full_like(like, torch.nan))
+                kept = self.recorded.setdefault(name, torch.full_like(like, torch.nan))
                 kept[rows.to(kept.device), : values.shape[1]] = values.to(kept.dtype)
 
     def end(self) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 from lit_rl.errors import UsageError
 from lit_rl.foreign_files import require_regular
-from lit_rl.reports.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
-from lit_rl.reports.run_files.records import Curve, Diagnosis, RecordedRollout
-from lit_rl.reports.run_files.settings import read_settings, settings_of, without_seeds
+from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, read_metrics, read_rollouts
+from lit_rl.run_files.records import Curve, Diagnosis, RecordedRollout
+from lit_rl.run_files.settings import read_settings, settings_of, without_seeds
 
 MEASURED_ALONE = ("validate", "test", "predict")
 """Folders next to a run's ``version_0`` in which these verbs log."""
@@ -64,13 +64,13 @@ class Run:
             episodes.setdefault(one.rule, []).append(one)
         found = []
         for of_rule in episodes.values():
-            told = [one.when for one in of_rule]
-            several = told if len(told) < 4 else [told[0], "...", told[-1]]
-            found.append((of_rule[-1], told[0] if len(told) == 1 else f"{len(told)} times: {', '.join(several)}"))
+            times = [one.when for one in of_rule]
+            several = times if len(times) < 4 else [times[0], "...", times[-1]]
+            found.append((of_rule[-1], times[0] if len(times) == 1 else f"{len(times)} times: {', '.join(several)}"))
         return found
 
     @property
-    def measures(self) -> dict[str, str]:
+    def validation_measures(self) -> dict[str, str]:
         """Metric of each validation sampling: pass@1 or, without programs, the mean reward.
 
         By the sampling's name, with the task in front where there are several.
@@ -120,11 +120,11 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
             runs.append(Run(folder.name, folder, clock, kind, curves, said, settings))
     if not runs:
         raise UsageError(f"nothing was recorded yet in {', '.join(folders)}: look again after the first rollout")
-    names = short_names([run.folder.resolve() for run in runs])
+    names = run_labels([run.folder.resolve() for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def with_rollouts(run: Run, most: int) -> Run:
+def add_rollouts(run: Run, most: int) -> Run:
     """A run with rollouts at equal distances, the first and the last among them, and with its endings."""
     if not (run.folder / ROLLOUTS_FILE).exists():
         return run
@@ -155,7 +155,7 @@ def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return groups
 
 
-def short_names(folders: Sequence[Path]) -> list[str]:
+def run_labels(folders: Sequence[Path]) -> list[str]:
     """Names of folders without the parents that all have in common."""
     parts = [folder.absolute().parts for folder in folders]
     if len(parts) == 1:

@@ -12,7 +12,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
 from lit_rl.execution.interface import Verdict
-from lit_rl.functional.pass_at_k import pass_at_k
+from lit_rl.math.pass_at_k import pass_at_k
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means
@@ -78,14 +78,14 @@ Counts = dict[str, tuple[int, int]]
 def count_passed(judgements: Sequence[Judgement]) -> Counts:
     """Count the rows of each problem whose check runs programs, without those that could not be judged by our fault."""
     counts: Counts = {}
-    for judgement in with_programs(judgements):
+    for judgement in judgements_of_programs(judgements):
         judged, passed = counts.get(judgement.problem.task_id, (0, 0))
         known = judgement.outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE
         counts[judgement.problem.task_id] = judged + known, passed + judgement.outcome.passed
     return counts
 
 
-def with_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
+def judgements_of_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
     """Judgements whose check runs programs: the others neither pass nor fail."""
     return [judgement for judgement in judgements if judgement.problem.check.runs_program]
 
@@ -163,7 +163,7 @@ class ProblemCounts(Metric):
 
 
 def _add_verdicts(means: Means, judgements: Sequence[Judgement], of: str = "") -> None:
-    verdicts = [judgement.outcome.verdict for judgement in with_programs(judgements)]
+    verdicts = [judgement.outcome.verdict for judgement in judgements_of_programs(judgements)]
     for verdict in Verdict:
         means.add_sum(f"{of}verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
     judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
@@ -173,7 +173,7 @@ def _add_verdicts(means: Means, judgements: Sequence[Judgement], of: str = "") -
 def _add_turns(means: Means, rollout: Rollout) -> None:
     passed = []
     for number in range(1, rollout.max_turns + 1):
-        verdicts = [judgement.outcome.verdict for judgement in with_programs(rollout.after_turn(number))]
+        verdicts = [judgement.outcome.verdict for judgement in judgements_of_programs(rollout.after_turn(number))]
         judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
         passed.append([verdict is Verdict.PASSED for verdict in verdicts])
         means.add_sum(f"execution/pass_rate/turn_{number}", sum(passed[-1]), judged)

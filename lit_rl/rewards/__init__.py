@@ -1,8 +1,6 @@
-"""Reward terms, their composition, and the credit of each token; terms of one task are loaded when first used."""
+"""Reward terms, their composition, and the credit of each token."""
 
-from typing import TYPE_CHECKING
-
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 from lit_rl.rewards.composite import Composite as Composite
 from lit_rl.rewards.graders import Grader as Grader
 from lit_rl.rewards.graders import LocalGrader as LocalGrader
@@ -22,9 +20,4 @@ from lit_rl.rewards.term import RewardTerm as RewardTerm
 from lit_rl.rewards.term import Span as Span
 from lit_rl.rewards.term import TermScore as TermScore
 
-if TYPE_CHECKING:
-    from lit_rl.data.robots.robot_rewards import SimulatorReward as SimulatorReward
-    from lit_rl.data.toys.toy_rewards import CorridorReward as CorridorReward
-    from lit_rl.data.toys.toy_rewards import SortingReward as SortingReward
-
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

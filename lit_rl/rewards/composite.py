@@ -9,9 +9,9 @@ from typing import Any, SupportsFloat
 import torch
 from torch import Tensor
 
-from lit_rl.errors import UsageError, shown
-from lit_rl.rewards.places import Parts, TokenPlaces, utf8
+from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
+from lit_rl.rewards.token_credit import CreditParts, TokenCredit, utf8
 from lit_rl.signature_check import FiniteFloat, TypedArguments
 from lit_rl.types import Completions, Judgement, Problem, Turn
 
@@ -21,7 +21,7 @@ class Composite(TypedArguments):
 
         reward = clip(sum over terms of weight * value, low, high)
 
-    Credit follows the terms: each puts ``weight * value`` on tokens, see :mod:`lit_rl.rewards.places`;
+    Credit follows the terms: each puts ``weight * value`` on tokens, see :mod:`lit_rl.rewards.token_credit`;
     a row's credit sums to its reward. If clipping makes a reward smaller without changing its sign, the
     row's credit is scaled by ``clipped / total``, so blame keeps its proportions. Where clipping makes it
     larger or flips its sign there is no such factor (the total may be 0): then the difference is spread like
@@ -86,13 +86,13 @@ class Composite(TypedArguments):
             of_row = [of_term[i] for of_term in scores]
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
-            places = TokenPlaces(turns[-1].token_bytes, row, judgement.program, turns[-1].start, columns)
-            reason = self._failure(of_row)
+            places = TokenCredit(turns[-1].token_bytes, row, judgement.program, turns[-1].start, columns)
+            reason = self._failure_reason(of_row)
             if reason is not None:
                 reasons[i] = reason
-            reward, parts = self._row(of_row, places) if reason is None else (0.0, places.parts([]))
+            reward, parts = self._score_row(of_row, places) if reason is None else (0.0, places.split_scores([]))
             rewards.append(reward)
-            credit[i] = places.spread(parts)
+            credit[i] = places.spread_evenly(parts)
             decided[i] = parts.decided
         device = completions.completion_mask.device
         valid = [i not in reasons for i in range(len(rewards))]
@@ -101,24 +101,24 @@ class Composite(TypedArguments):
             valid=torch.tensor(valid, dtype=torch.bool, device=device),
             credit=credit.to(device),
             decided=decided.to(device),
-            term_values={t.name: _values(s).to(device) for t, s in zip(self.terms, scores, strict=True)},
+            term_values={t.name: _values_or_nan(s).to(device) for t, s in zip(self.terms, scores, strict=True)},
             reasons=reasons,
         )
 
-    def _failure(self, scores: list[TermScore]) -> str | None:
+    def _failure_reason(self, scores: list[TermScore]) -> str | None:
         """Return why the row has no reward; ``None`` if it has one."""
         for term, score in zip(self.terms, scores, strict=True):
             if score.value is None and term.weight:
                 return f"{term.name}: {score.reason or 'no value'}"
         return None
 
-    def _row(self, scores: list[TermScore], places: TokenPlaces) -> tuple[float, Parts]:
+    def _score_row(self, scores: list[TermScore], places: TokenCredit) -> tuple[float, CreditParts]:
         """Clipped reward of one row and its parts."""
         counted = [(t.weight, s) for t, s in zip(self.terms, scores, strict=True) if t.weight and s.value is not None]
         # The reward is summed from the values, never from the parts: equal values must give equal rewards to
         # the last bit, since groups of equal rewards are recognised by equality.
         total = math.fsum(weight * (score.value or 0.0) for weight, score in counted)
-        parts = places.parts(counted)
+        parts = places.split_scores(counted)
         reward = min(max(total, self.low), self.high)
         if reward == total:
             return total, parts
@@ -160,7 +160,7 @@ def _fault_of(score: Any, turns: Sequence[Turn]) -> str:
     size = len(utf8(turns[-1].text)) or 1  # of nothing but EOS, that is what a span may be about
     for span in score.spans:
         if not isinstance(span, Span) or not 0 <= span.start <= span.end <= size:
-            return f"{shown(span)}, and its last turn has {size} bytes of UTF-8: give a Span of bytes inside it"
+            return f"{short_repr(span)}, and its last turn has {size} bytes of UTF-8: give a Span of bytes inside it"
     numbers = [*(span.value for span in score.spans), *score.turn_values]
     numbers += [] if score.value is None else [score.value]
     for number in numbers:
@@ -171,6 +171,6 @@ def _fault_of(score: Any, turns: Sequence[Turn]) -> str:
     return ""
 
 
-def _values(scores: list[TermScore]) -> Tensor:
+def _values_or_nan(scores: list[TermScore]) -> Tensor:
     """[N] float32, NaN where the term failed."""
     return torch.tensor([math.nan if s.value is None else s.value for s in scores], dtype=torch.float32)

@@ -28,9 +28,9 @@ Flow = Counter[tuple[str, int, int]]
 Position = tuple[int, int]  # line and byte
 State = dict[str, frozenset[Position]]  # variable -> positions of the definitions that can reach here
 
-_MOST_STEPS = 300_000
+_MAX_STEPS = 300_000
 _ENTRIES_A_STEP = 16  # of a state that is copied or united
-_MOST_CUT_LINES = 4  # before an error, such as those of a bracket that is not closed
+_MAX_CUT_LINES = 4  # before an error, such as those of a bracket that is not closed
 _NESTED_LOOPS = 4  # deeper loops are walked once: walking twice at each depth doubles the work
 
 
@@ -60,17 +60,17 @@ def data_flow(source: str) -> Flow | None:
 
 def _readable_part(source: str) -> ast.Module | None:
     """The tree of a program; of one that does not parse that of the statements before its first error."""
-    tree = _parse(source)
+    tree = _parse_python(source)
     end = len(source) if tree is not None else (first_rejected(source) or (0, 0))[0]
-    for _ in range(_MOST_CUT_LINES):
+    for _ in range(_MAX_CUT_LINES):
         if tree is not None:
             break
         end = max(0, source.rfind("\n", 0, end))
-        tree = _parse(source[:end])
+        tree = _parse_python(source[:end])
     return None if tree is None or (not tree.body and end < len(source)) else tree
 
 
-def _parse(source: str) -> ast.Module | None:
+def _parse_python(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in the policy's text: they would fill a log
@@ -86,9 +86,9 @@ class _Walker:
         self._edges: set[tuple[str, str, str, Position, Position]] = set()
         self._first: dict[str, Position] = {}
         self._loops = 0
-        self._steps = _MOST_STEPS
+        self._steps = _MAX_STEPS
 
-    def _work(self, steps: int) -> None:
+    def _count_steps(self, steps: int) -> None:
         """Count steps: nodes visited, edges drawn, states copied."""
         self._steps -= steps
         if self._steps < 0:
@@ -102,10 +102,10 @@ class _Walker:
 
     def visit(self, node: ast.AST, state: State) -> list[str]:
         """Variables read below a node."""
-        self._work(1)
+        self._count_steps(1)
         if isinstance(node, ast.Name):
             reaching = state.get(node.id, frozenset())
-            self._work(len(reaching))
+            self._count_steps(len(reaching))
             self._edges.update(("comes", node.id, node.id, _position(node), one) for one in reaching)
             return [node.id] if reaching else []
         handler = _HANDLERS.get(type(node))
@@ -119,7 +119,7 @@ class _Walker:
 
     def _define(self, name: str, at: Position, sources: Sequence[str], state: State, *, adds: bool = False) -> None:
         """Give a variable a value computed from the sources; ``adds`` keeps its older definitions."""
-        self._work(1 + len(sources) + len(state.get(name, ())))
+        self._count_steps(1 + len(sources) + len(state.get(name, ())))
         self._first[name] = min(at, self._first.get(name, at))
         # The position of the source keeps `x = y + y` one edge: what counts is which variables go in.
         self._edges.update(("computed", name, source, at, (0, 0)) for source in sources)
@@ -177,24 +177,24 @@ class _Walker:
     def branches(self, node: Any, state: State) -> list[str]:
         """``if``: one of the branches."""
         reads = self.visit(node.test, state)
-        self._unite(state, [self._way(node.body, state), self._way(node.orelse, state)])
+        self._merge_states(state, [self._run_branch(node.body, state), self._run_branch(node.orelse, state)])
         return reads
 
-    def _way(self, nodes: Iterable[ast.AST | None], state: State) -> State:
+    def _run_branch(self, nodes: Iterable[ast.AST | None], state: State) -> State:
         """The state after one branch that starts from ``state``."""
-        own = self._copy(state)
+        own = self._copy_state(state)
         self.visit_all(nodes, own)
         return own
 
-    def _copy(self, state: State) -> State:
-        self._work(len(state) // _ENTRIES_A_STEP)
+    def _copy_state(self, state: State) -> State:
+        self._count_steps(len(state) // _ENTRIES_A_STEP)
         return dict(state)
 
-    def _unite(self, state: State, ends: Sequence[State]) -> None:
+    def _merge_states(self, state: State, ends: Sequence[State]) -> None:
         """Set a state to the union of several."""
         united: State = {}
         for end in ends:
-            self._work(sum(map(len, end.values())) // _ENTRIES_A_STEP)
+            self._count_steps(sum(map(len, end.values())) // _ENTRIES_A_STEP)
             for name, positions in end.items():
                 united[name] = united.get(name, frozenset()) | positions
         state.clear()
@@ -206,24 +206,24 @@ class _Walker:
         sources = self.visit(node.iter, state) if is_for else []
         self._loops += 1
         for _ in range(2 if self._loops <= _NESTED_LOOPS else 1):
-            before = self._copy(state)
+            before = self._copy_state(state)
             if is_for:
                 self.store(node.target, sources, state)
             self.visit_all(node.body if is_for else [node.test, *node.body], state)
-            self._unite(state, [before, dict(state)])
+            self._merge_states(state, [before, dict(state)])
         self._loops -= 1
         self.visit_all(node.orelse, state)
         return []
 
     def guarded(self, node: Any, state: State) -> list[str]:
         """``try``: a handler can start anywhere in the body."""
-        before = self._copy(state)
+        before = self._copy_state(state)
         self.visit_all(node.body, state)
         start: State = {}
-        self._unite(start, [before, dict(state)])
-        ends = [self._way([handler], start) for handler in node.handlers]
+        self._merge_states(start, [before, dict(state)])
+        ends = [self._run_branch([handler], start) for handler in node.handlers]
         self.visit_all(node.orelse, state)
-        self._unite(state, [*ends, dict(state)])
+        self._merge_states(state, [*ends, dict(state)])
         self.visit_all(node.finalbody, state)
         return []
 
@@ -247,20 +247,20 @@ class _Walker:
         """``match``: one case, or none."""
         sources, ends = self.visit(node.subject, state), []
         for case in node.cases:
-            own = self._copy(state)
+            own = self._copy_state(state)
             for part in ast.walk(case.pattern):
                 name = getattr(part, "rest", None) or getattr(part, "name", None)
                 if name is not None:
                     self._define(name, _position(part), sources, own)
-            ends.append(self._way([case.guard, *case.body], own))
-        self._unite(state, [*ends, dict(state)])
+            ends.append(self._run_branch([case.guard, *case.body], own))
+        self._merge_states(state, [*ends, dict(state)])
         return []
 
     # --- scopes -----------------------------------------------------------------------------------------
 
     def function(self, node: Any, state: State) -> list[str]:
         """A function or lambda: parameters are definitions; its own ones stay inside."""
-        arguments, inside = node.args, self._copy(state)
+        arguments, inside = node.args, self._copy_state(state)
         self.visit_all([*getattr(node, "decorator_list", ()), *arguments.defaults, *arguments.kw_defaults], state)
         parameters = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
         for parameter in filter(None, parameters):
@@ -270,11 +270,11 @@ class _Walker:
     def scope(self, node: Any, state: State) -> list[str]:
         """A class: its definitions stay inside."""
         self.visit_all(node.decorator_list, state)
-        return self.visit_all(node.body, self._copy(state))
+        return self.visit_all(node.body, self._copy_state(state))
 
     def comprehension(self, node: Any, state: State) -> list[str]:
         """The clauses first, then what is built from them."""
-        inside = self._copy(state)
+        inside = self._copy_state(state)
         built = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         return self.visit_all([*node.generators, *built], inside)
 

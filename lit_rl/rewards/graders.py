@@ -154,19 +154,19 @@ class LocalGrader(Grader):
         from transformers import AutoModelForCausalLM
 
         from lit_rl.models.codecs.text_codec import TextCodec
-        from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve
+        from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve_model_source
         from lit_rl.models.loading.weights import load_tokenizer
 
         self._codec = TextCodec(load_tokenizer(self.path))
         dtype = getattr(torch, self.dtype)
-        model = AutoModelForCausalLM.from_pretrained(resolve(self.path), dtype=dtype, **NO_FOREIGN_CODE)
+        model = AutoModelForCausalLM.from_pretrained(resolve_model_source(self.path), dtype=dtype, **NO_FOREIGN_CODE)
         self._model = model.to(self.device).eval()
 
     @torch.no_grad()
     def _generate(self, prompts: list[str]) -> list[str]:
         """Greedy answers to one batch; by the chat template if the model has one."""
         codec, is_chat = self._codec, self._codec.tokenizer.chat_template
-        asked = [({"role": "user", "content": prompt},) if is_chat else codec.as_text(prompt) for prompt in prompts]
+        asked = [({"role": "user", "content": prompt},) if is_chat else codec.escape_text(prompt) for prompt in prompts]
         ids, mask = pad_left([codec.encode_prompt(prompt) for prompt in asked], codec.pad_id, self.device)
         output = self._model.generate(
             input_ids=ids,

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
-from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
+from lit_rl.rewards.token_credit import SourceMap, check_language, texts_and_judgements, unread_language, utf8
 from lit_rl.signature_check import NonNegativeFloat, PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -27,7 +27,7 @@ _START: Final = {"row": 1, "column": 1}
 _NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location": _START}
 
 
-class _RuffEndedBadly(ValueError):
+class _RuffFailed(ValueError):
     """Ruff ended with an error: one of its sources may be the reason."""
 
 
@@ -70,7 +70,7 @@ class LintReward(RewardTerm):
     def setup(self) -> None:
         """Run ruff on nothing, so that missing packages and unknown rules fail before the first rollout."""
         with tempfile.TemporaryDirectory() as folder:
-            done = self._run(folder)
+            done = self._run_ruff(folder)
         if done.returncode:
             message = " ".join(done.stderr.split())
             raise UsageError(f"ruff rejects LintReward.select or ignore: {message}")
@@ -81,14 +81,14 @@ class LintReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, by one run of ruff; none where that fails."""
-        known = [unread(judgement) for judgement in judgements]
+        known = [unread_language(judgement) for judgement in judgements]
         read = (j for j, score in zip(judgements, known, strict=True) if score is None)
         sources = list(dict.fromkeys(j.program.source for j in read if j.program is not None))
         findings: dict[str, list[Finding]] = {}
         failed: dict[str, str] = {}
         self._lint([source for source in sources if _is_text(source)], findings, failed)
         findings |= {source: [_NOT_TEXT] for source in sources if not _is_text(source)}
-        pairs = zip(known, rows(completions, judgements), strict=True)
+        pairs = zip(known, texts_and_judgements(completions, judgements), strict=True)
         return [score or self._score(text, judgement, findings, failed) for score, (text, judgement) in pairs]
 
     def _lint(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
@@ -100,30 +100,30 @@ class LintReward(RewardTerm):
         if not sources:
             return
         try:
-            findings |= self._findings(sources)
+            findings |= self._findings_of_sources(sources)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            if isinstance(error, _RuffEndedBadly | json.JSONDecodeError) and len(sources) > 1:
+            if isinstance(error, _RuffFailed | json.JSONDecodeError) and len(sources) > 1:
                 half = len(sources) // 2
                 self._lint(sources[:half], findings, failed)
                 self._lint(sources[half:], findings, failed)
             else:
                 failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
 
-    def _findings(self, sources: list[str]) -> dict[str, list[Finding]]:
+    def _findings_of_sources(self, sources: list[str]) -> dict[str, list[Finding]]:
         """One run of ruff."""
         found: dict[str, list[Finding]] = {source: [] for source in sources}
         with tempfile.TemporaryDirectory() as folder:
             for number, source in enumerate(sources):
                 Path(folder, f"program_{number}.py").write_bytes(source.encode())
-            done = self._run(folder)
+            done = self._run_ruff(folder)
         if done.returncode:
-            raise _RuffEndedBadly(done.stderr or f"exit code {done.returncode}")
+            raise _RuffFailed(done.stderr or f"exit code {done.returncode}")
         for finding in json.loads(done.stdout):
             number = int(Path(finding["filename"]).stem.removeprefix("program_"))
             found[sources[number]].append(finding)
         return found
 
-    def _run(self, folder: str) -> subprocess.CompletedProcess[str]:
+    def _run_ruff(self, folder: str) -> subprocess.CompletedProcess[str]:
         version = f"py3{min(sys.version_info.minor, 14)}"
         command = [load_extra("ruff", "LintReward", "rewards").find_ruff_bin(), "check", "--isolated", "--no-cache"]
         command += ["--quiet", "--exit-zero", "--ignore-noqa", "--output-format=json"]
@@ -139,13 +139,13 @@ class LintReward(RewardTerm):
             return TermScore(-1.0)
         if program.source in failed:
             return TermScore(None, reason=failed[program.source])
-        places = Places(text, program)
+        places = SourceMap(text, program)
         found = findings[program.source]
         broken = next((finding for finding in found if finding["code"] in (None, SYNTAX)), None)
         if broken is not None:
-            span = _fault(program.source, broken, places)
+            span = _syntax_error_span(program.source, broken, places)
             return TermScore(-1.0, () if span is None else (span,))
-        costs = [self._cost(finding, places) for finding in found]
+        costs = [self._finding_cost(finding, places) for finding in found]
         kept = [(cost, span) for cost, span in costs if cost]
         total = sum(cost for cost, _ in kept)
         value = min(total, 1.0)
@@ -153,9 +153,9 @@ class LintReward(RewardTerm):
         spans = [replace(span, value=-cost * scale) for cost, span in kept if span is not None]
         return TermScore(-value, tuple(spans))
 
-    def _cost(self, finding: Finding, places: Places) -> tuple[float, Span | None]:
+    def _finding_cost(self, finding: Finding, places: SourceMap) -> tuple[float, Span | None]:
         """Severity of one finding and its place; 0 for a finding in the given prefix."""
-        span = _span(finding, places)
+        span = _finding_span(finding, places)
         if span is None and places.known:
             return 0.0, None
         rule = finding["code"]
@@ -168,17 +168,17 @@ def _is_text(source: str) -> bool:
     return source.encode("utf-8", "replace") == source.encode("utf-8", "surrogatepass")
 
 
-def _span(finding: Finding, places: Places, value: float = 0.0) -> Span | None:
+def _finding_span(finding: Finding, places: SourceMap, value: float = 0.0) -> Span | None:
     """Return the span of ruff's finding; its rows and columns count from 1, in characters."""
     start, end = finding["location"], finding["end_location"]
     first = places.offset(start["row"], start["column"] - 1)
     return places.span(first, places.offset(end["row"], end["column"] - 1), value)
 
 
-def _fault(source: str, finding: Finding, places: Places) -> Span | None:
+def _syntax_error_span(source: str, finding: Finding, places: SourceMap) -> Span | None:
     """Return the span where a source is broken: the first token that Python's grammar rejects, else ruff's."""
     place = first_rejected(source)
     if place is None:
-        return _span(finding, places, -1.0)
+        return _finding_span(finding, places, -1.0)
     start, end = (len(utf8(source[:offset])) for offset in place)
     return places.span(start, end, -1.0)

@@ -8,11 +8,11 @@ from string import Formatter
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.errors import ArgumentError, UsageError, shown
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.rewards.graders import Grader
-from lit_rl.rewards.places import rows, utf8
 from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, reference_of
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.token_credit import texts_and_judgements, utf8
 from lit_rl.signature_check import PositiveFloat
 from lit_rl.types import Completions, Judgement, Problem, Program
 
@@ -92,18 +92,18 @@ class LLMJudgeReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places; equal prompts are asked once."""
         found: list[TermScore | str] = []  # of each row the score, or its prompt
-        for text, judgement in rows(completions, judgements):
+        for text, judgement in texts_and_judgements(completions, judgements):
             if "reference" in self._fields and reference_of(judgement.problem) is None:
                 found.append(NO_REFERENCE)
             elif judgement.program is None:
                 found.append(TermScore(0.0))
             else:
-                found.append(self._prompt(text, judgement.problem, judgement.program))
+                found.append(self._grading_prompt(text, judgement.problem, judgement.program))
         asked = dict.fromkeys(one for one in found if isinstance(one, str) and one not in self._scores)
-        failed = self._ask(list(asked))
+        failed = self._ask_grader(list(asked))
         return [one if isinstance(one, TermScore) else failed.get(one) or TermScore(self._scores[one]) for one in found]
 
-    def _ask(self, asked: Sequence[str]) -> dict[str, TermScore]:
+    def _ask_grader(self, asked: Sequence[str]) -> dict[str, TermScore]:
         """Put the prompts to the grader and keep its scores; those that got no answer, with the reason."""
         failed: dict[str, TermScore] = {}
         unread: dict[str, str] = dict.fromkeys(asked, "")
@@ -113,26 +113,26 @@ class LLMJudgeReward(RewardTerm):
                 unread[prompt] = answer.text or ""
                 if answer.text is None:
                     failed[prompt] = TermScore(None, reason=answer.reason)
-                elif (score := self._parse(answer.text)) is not None:
+                elif (score := self._parse_score(answer.text)) is not None:
                     self._scores[prompt] = score
             unread = {one: text for one, text in unread.items() if one not in failed and one not in self._scores}
         self._scores |= dict.fromkeys(unread, 0.0)
         if unread and len(unread) == len(asked):
-            sample = shown(next(iter(unread.values())))
+            sample = short_repr(next(iter(unread.values())))
             rank_zero_warn(f"no answer of the grader of {self.name} had one score, so all programs score 0: {sample}")
         return failed
 
-    def _prompt(self, completion: str, problem: Problem, program: Program) -> str:
+    def _grading_prompt(self, completion: str, problem: Problem, program: Program) -> str:
         fields = {
             "prompt": problem.prompt_text,
-            "program": fenced(program.source),
-            "completion": fenced(completion),
-            "reference": fenced(reference_of(problem) or ""),
+            "program": fence_code(program.source),
+            "completion": fence_code(completion),
+            "reference": fence_code(reference_of(problem) or ""),
         }
         # Python takes a lone surrogate for text; tokenizers and servers do not.
         return utf8(self.template.format(**fields)).decode("utf-8", "replace")
 
-    def _parse(self, answer: str) -> float | None:
+    def _parse_score(self, answer: str) -> float | None:
         """The one score in an answer, as a share of the highest."""
         found = set(self.pattern.findall(answer))
         try:
@@ -142,7 +142,7 @@ class LLMJudgeReward(RewardTerm):
         return score / self.max_score if 0.0 <= score <= self.max_score else None
 
 
-def fenced(code: str) -> str:
+def fence_code(code: str) -> str:
     """Code between two fences, longer than any run of backticks in it."""
     mark = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
     inside = code.strip("\n")

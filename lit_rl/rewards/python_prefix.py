@@ -83,9 +83,9 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
     if not prefix and _parses(source):
         return None
     found = lexemes(source)
-    tested = found[:-1] if prefix and found and _may_grow(source, found[-1]) else found
-    viable = not tested or _viable(source, tested[-1])  # then all before it are
-    index = len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _viable(source, lexeme))
+    tested = found[:-1] if prefix and found and _is_extendable(source, found[-1]) else found
+    viable = not tested or _is_viable(source, tested[-1])  # then all before it are
+    index = len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _is_viable(source, lexeme))
     before = index - 1
     while before >= 0 and tested[before].kind == "string":
         before -= 1
@@ -102,16 +102,16 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
 
 
 def _parses(source: str) -> bool:
-    return _error(source, ast.PyCF_ONLY_AST) is None
+    return _parser_error(source, ast.PyCF_ONLY_AST) is None
 
 
-def _viable(source: str, lexeme: Lexeme) -> bool:
+def _is_viable(source: str, lexeme: Lexeme) -> bool:
     ending = "" if lexeme.kind == "newline" else _GOES_ON
-    error = _error(source[: lexeme.end] + ending, _PREFIX_FLAGS)
+    error = _parser_error(source[: lexeme.end] + ending, _PREFIX_FLAGS)
     return error is None or (isinstance(error, SyntaxError) and error.msg == "incomplete input")
 
 
-def _error(source: str, flags: int) -> Exception | None:
+def _parser_error(source: str, flags: int) -> Exception | None:
     """Return the parser's error; nesting beyond its limits (memory, recursion) is an error of the source too."""
     try:
         with warnings.catch_warnings():
@@ -122,7 +122,7 @@ def _error(source: str, flags: int) -> Exception | None:
     return None
 
 
-def _may_grow(source: str, last: Lexeme) -> bool:
+def _is_extendable(source: str, last: Lexeme) -> bool:
     """Return whether more text could make another token of the last one."""
     text = source[last.start : last.end]
     if last.end < len(source) or text in _CLOSED:
@@ -136,7 +136,7 @@ def _may_grow(source: str, last: Lexeme) -> bool:
 def _with_indentation(source: str, lexeme: Lexeme) -> tuple[int, int]:
     """The token, or the white space before it if that is what the parser rejects."""
     line = max(source.rfind("\n", 0, lexeme.start), source.rfind("\r", 0, lexeme.start)) + 1
-    error = _error(source[: lexeme.end] + _GOES_ON, _PREFIX_FLAGS)
+    error = _parser_error(source[: lexeme.end] + _GOES_ON, _PREFIX_FLAGS)
     unfit = isinstance(error, IndentationError) and not error.msg.startswith("expected an indented block")
     if unfit and line < lexeme.start and not source[line : lexeme.start].strip():
         return line, lexeme.start

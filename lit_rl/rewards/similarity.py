@@ -9,8 +9,8 @@ from typing import Any, Literal
 from lit_rl.errors import UsageError
 from lit_rl.lazy import load_extra
 from lit_rl.rewards.flow_graph import Flow, data_flow
-from lit_rl.rewards.places import check_language, unread
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.token_credit import check_language, unread_language
 from lit_rl.types import Completions, Judgement, Problem
 
 NO_REFERENCE = TermScore(None, reason="the problem has no reference")
@@ -69,18 +69,18 @@ class BleuReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
         self.setup()
-        likeness = cache(self._likeness)  # equal programs are common in a group, and each takes milliseconds
-        compared = map(_compared, judgements)
+        likeness = cache(self._sentence_bleu)  # equal programs are common in a group, and each takes milliseconds
+        compared = map(_program_and_reference, judgements)
         return [NO_REFERENCE if texts is None else TermScore(likeness(*texts)) for texts in compared]
 
-    def _likeness(self, program: str, references: tuple[str, ...]) -> float:
+    def _sentence_bleu(self, program: str, references: tuple[str, ...]) -> float:
         if not program.strip():
             return 0.0
         # sacrebleu's rounding can leave 100.00000000000004 for equal texts
         return min(1.0, float(self._bleu.sentence_score(program, list(references)).score) / 100)
 
 
-def _compared(judgement: Judgement) -> tuple[str, tuple[str, ...]] | None:
+def _program_and_reference(judgement: Judgement) -> tuple[str, tuple[str, ...]] | None:
     """The program and its reference, both without the given prefix; ``None`` if there is no reference."""
     reference = reference_of(judgement.problem)
     if reference is None:
@@ -116,7 +116,7 @@ class DataflowReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
-        return [unread(judgement) or _score(judgement) for judgement in judgements]
+        return [unread_language(judgement) or _score(judgement) for judgement in judgements]
 
 
 def _score(judgement: Judgement) -> TermScore:

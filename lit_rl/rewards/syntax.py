@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.rewards.term import ALL_TEXT, RewardTerm, TermScore
+from lit_rl.rewards.token_credit import SourceMap, check_language, texts_and_judgements, unread_language, utf8
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
 
@@ -28,8 +28,10 @@ class SyntaxReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""
         cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]
-        pairs = zip(rows(completions, judgements), cut, strict=True)
-        return [unread(judgement) or _score(text, judgement, truncated) for (text, judgement), truncated in pairs]
+        pairs = zip(texts_and_judgements(completions, judgements), cut, strict=True)
+        return [
+            unread_language(judgement) or _score(text, judgement, truncated) for (text, judgement), truncated in pairs
+        ]
 
 
 def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
@@ -41,7 +43,7 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
     if place is None:
         return TermScore(-1.0 if is_blank(program.source) and not prefix else 0.0)
     for_good = _first_wrong(program.source, True) == place  # what only ends too early can go on
-    span = Places(text, program).span(*place, -1.0, place[1] if for_good else ALL_TEXT)
+    span = SourceMap(text, program).span(*place, -1.0, place[1] if for_good else ALL_TEXT)
     return TermScore(-1.0, () if span is None else (span,))
 
 

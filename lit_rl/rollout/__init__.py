@@ -2,12 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from lit_rl.lazy import load_when_used
+from lit_rl.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from lit_rl.rollout.collector import PendingRollout as PendingRollout
-    from lit_rl.rollout.collector import restore_rows as restore_rows
-    from lit_rl.rollout.collector import write_rows as write_rows
     from lit_rl.rollout.environment import Attempt as Attempt
     from lit_rl.rollout.environment import Environment as Environment
     from lit_rl.rollout.environment import SingleTurn as SingleTurn
@@ -24,10 +21,13 @@ if TYPE_CHECKING:
     from lit_rl.rollout.records import reference_answer as reference_answer
     from lit_rl.rollout.records import require_infrastructure as require_infrastructure
     from lit_rl.rollout.repair import Repair as Repair
-    from lit_rl.rollout.sampler import Collect as Collect
-    from lit_rl.rollout.sampler import RunnerFactory as RunnerFactory
-    from lit_rl.rollout.sampler import Sampler as Sampler
+    from lit_rl.rollout.rollout_collector import RolloutCollector as RolloutCollector
+    from lit_rl.rollout.rollout_collector import RolloutConfig as RolloutConfig
+    from lit_rl.rollout.rollout_collector import RunnerFactory as RunnerFactory
     from lit_rl.rollout.sampler_check import SamplerCheck as SamplerCheck
     from lit_rl.rollout.sampler_check import SamplerMismatchError as SamplerMismatchError
+    from lit_rl.rollout.sampling_loop import PendingRollout as PendingRollout
+    from lit_rl.rollout.sampling_loop import restore_rows as restore_rows
+    from lit_rl.rollout.sampling_loop import sample_rows as sample_rows
 
-__getattr__, __dir__, __all__ = load_when_used(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -68,7 +68,7 @@ class Environment(TypedArguments, ABC):
         """Raise a ValueError of one line, which says what to do, if this problem cannot be played."""
         return
 
-    def refusal(self, problem: Problem) -> str:
+    def reason_unplayable(self, problem: Problem) -> str:
         """Return why this problem cannot be played and so gets one turn; empty if it can."""
         try:
             self.check_problem(problem)
@@ -155,7 +155,7 @@ class Conversation:
         """Tokens of the prompt and of everything since."""
         return len(self.prompt_ids) + len(self.ids)
 
-    def before(self, column: int) -> tuple[int, ...]:
+    def ids_before(self, column: int) -> tuple[int, ...]:
         """Ids of the prompt and of what precedes a column of the completion."""
         return (*self.prompt_ids, *self.ids[:column])
 

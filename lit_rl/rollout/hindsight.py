@@ -77,7 +77,9 @@ class Hindsight(TypedArguments):
                 + ("" if self.shows == "feedback" else ", or set sampling.num_samples to 2 or more for solutions")
             )
 
-    def view(self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None) -> tuple[Completions, Tensor]:
+    def teacher_inputs(
+        self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None
+    ) -> tuple[Completions, Tensor]:
         """The rows as the teacher reads them.
 
         Args:
@@ -99,22 +101,22 @@ class Hindsight(TypedArguments):
         own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
         prompts, shown = [], []
         for row, (problem, ids) in enumerate(zip(rows.problems, own, strict=True)):
-            told = self._told(rollout, row, outcomes.get(row), codec)
-            longer = [] if told is None else codec.encode(replace(problem, prompt=told))
-            shown.append(told is not None and len(longer) + lengths[row] <= codec.max_positions)
+            hinted = self._prompt_with_hint(rollout, row, outcomes.get(row), codec)
+            longer = [] if hinted is None else codec.encode(replace(problem, prompt=hinted))
+            shown.append(hinted is not None and len(longer) + lengths[row] <= codec.max_positions)
             prompts.append(longer if shown[-1] else ids)
         prompt_ids, prompt_mask = pad_left(prompts, codec.pad_id, rows.prompt_ids.device)
         view = replace(rows, prompt_ids=prompt_ids, prompt_mask=prompt_mask)
         return view, torch.tensor(shown, dtype=torch.bool, device=rows.prompt_ids.device)
 
-    def _told(self, rollout: Rollout, row: int, outcome: Outcome | None, codec: Codec) -> Prompt | None:
+    def _prompt_with_hint(self, rollout: Rollout, row: int, outcome: Outcome | None, codec: Codec) -> Prompt | None:
         """The prompt that tells more; ``None`` if there is nothing to tell."""
         problem, turn = rollout.completions.problems[row], rollout.completions.turns[row][-1]
         begun, prompt = problem.continues_program, problem.prompt
         if (solved := self._solution_of(rollout, row)) is not None:
             program = rollout.judgements[solved].program
             template = self.solution_template or (SOLUTION_BEFORE_A_PROGRAM if begun else SOLUTION)
-            prompt = _filled(
+            prompt = _fill_template(
                 template,
                 prompt,
                 codec,
@@ -127,7 +129,7 @@ class Hindsight(TypedArguments):
             attempt = Attempt(turn.text, turn.stop_reason, rollout.judgements[row].program, outcome)
             values = feedback_values(problem, attempt)
             template = self.feedback_template or (FEEDBACK_BEFORE_A_PROGRAM if begun else FEEDBACK)
-            prompt = _filled(template, prompt, codec, attempt=turn.text, **values)
+            prompt = _fill_template(template, prompt, codec, attempt=turn.text, **values)
         return None if prompt is problem.prompt else prompt
 
     def _solution_of(self, rollout: Rollout, row: int) -> int | None:
@@ -138,19 +140,19 @@ class Hindsight(TypedArguments):
         at = group.index(row)
         others = group[at + 1 :] + group[:at]
         passed = (other for other in others if rollout.judgements[other].outcome.passed)
-        return next((other for other in passed if _written(rollout, other) != _written(rollout, row)), None)
+        return next((other for other in passed if _answer_text(rollout, other) != _answer_text(rollout, row)), None)
 
 
-def _written(rollout: Rollout, row: int) -> str:
+def _answer_text(rollout: Rollout, row: int) -> str:
     """A row's program; its last turn if there is none."""
     program = rollout.judgements[row].program
     return (rollout.completions.turns[row][-1].text if program is None else program.source).strip()
 
 
-def _filled(template: str, prompt: Prompt, codec: Codec, **values: str) -> Prompt:
+def _fill_template(template: str, prompt: Prompt, codec: Codec, **values: str) -> Prompt:
     """A template around a prompt; of a chat around its last message of the user."""
     if isinstance(prompt, str):  # whose own special tokens count, but none that a program printed
-        return template.format(prompt=prompt, **{name: codec.as_text(value) for name, value in values.items()})
+        return template.format(prompt=prompt, **{name: codec.escape_text(value) for name, value in values.items()})
     last = max((i for i, message in enumerate(prompt) if message["role"] == "user"), default=len(prompt) - 1)
-    told = {**prompt[last], "content": template.format(prompt=prompt[last]["content"], **values)}
-    return (*prompt[:last], told, *prompt[last + 1 :])
+    hinted = {**prompt[last], "content": template.format(prompt=prompt[last]["content"], **values)}
+    return (*prompt[:last], hinted, *prompt[last + 1 :])

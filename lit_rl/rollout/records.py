@@ -72,12 +72,12 @@ class Evaluated:
     Args:
         rollouts: by the name of the sampling.
         rewards: of the same rows, by the same names; empty if the module has no reward terms.
-        silence: outcome of the empty program by task id, for problems whose checks have stages.
+        empty_outcomes: outcome of the empty program by task id, for problems whose checks have stages.
     """
 
     rollouts: Mapping[str, Rollout]
     rewards: Mapping[str, RewardOutput] = field(default_factory=dict)
-    silence: Mapping[str, Outcome] = field(default_factory=dict)
+    empty_outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
     def to(self, device: torch.device | str) -> Evaluated:
         """The same result on a device; Lightning moves predictions that it keeps to the CPU."""
@@ -127,7 +127,7 @@ class Judge:
             the outcome to come; ``no_program`` at once if nothing runs.
         """
         if program is None or not check.runs_program:
-            return _done(Outcome(Verdict.NO_PROGRAM))
+            return _completed_future(Outcome(Verdict.NO_PROGRAM))
         if self._runner is None:
             raise InfrastructureError(f"problem {problem.task_id} has a program to run: give a sandbox, as Sandbox()")
         key = (problem.task_id, id(check), program.source)
@@ -222,7 +222,7 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
         )
 
 
-def _done(outcome: Outcome) -> Future[Outcome]:
+def _completed_future(outcome: Outcome) -> Future[Outcome]:
     future: Future[Outcome] = Future()
     future.set_result(outcome)
     return future

@@ -12,12 +12,12 @@ from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.prepared_tests import prepare_tests
 from lit_rl.execution.languages import LANGUAGES
-from lit_rl.execution.wire.value_text import shortened
+from lit_rl.execution.wire.value_text import shorten_text
 from lit_rl.rollout.environment import Attempt, Environment
 from lit_rl.signature_check import Limit
 from lit_rl.types import Problem, Program, StopReason
 
-_LONGEST_LINE = 200
+_MAX_LINE_LENGTH = 200
 # Line ends as Python counts lines; ``str.splitlines`` splits at more.
 _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 # Addresses differ from run to run, and feedback must not.
@@ -51,15 +51,15 @@ def describe_attempt(attempt: Attempt, language: str) -> str:
         if attempt.program is not None:
             raise UsageError("an attempt can be described once its program was judged, and this one was not")
         outcome = Outcome(Verdict.NO_PROGRAM)
-    parts = [_SENTENCES.get(outcome.verdict) or _failure(attempt.program, outcome, language)]
+    parts = [_SENTENCES.get(outcome.verdict) or _describe_failure(attempt.program, outcome, language)]
     if outcome.failed_case is not None:
-        parts.append(_case(outcome.failed_case, outcome.verdict))
+        parts.append(_describe_case(outcome.failed_case, outcome.verdict))
     if attempt.stop_reason is StopReason.LENGTH and not outcome.passed:
         parts.append("Your answer was cut off at the token limit.")
     return _ADDRESS.sub("0x...", "\n".join(filter(None, parts)))
 
 
-def in_one_line(attempt: Attempt, language: str) -> str:
+def one_line_feedback(attempt: Attempt, language: str) -> str:
     """The failing case as ``f(3): 5, not 6``, or the first line of :func:`describe_attempt` if no case is known."""
     case = None if attempt.outcome is None else attempt.outcome.failed_case
     if attempt.outcome is None or case is None or not case.call:
@@ -68,14 +68,14 @@ def in_one_line(attempt: Attempt, language: str) -> str:
     return _ADDRESS.sub("0x...", case.line(ended))
 
 
-def _failure(program: Program | None, outcome: Outcome, language: str) -> str:
+def _describe_failure(program: Program | None, outcome: Outcome, language: str) -> str:
     """Describe a program that was wrong, raised, or does not compile."""
     name, message = outcome.exception_type, outcome.exception_message
     if outcome.verdict is Verdict.WRONG_ANSWER:
         return "Your program gave a wrong answer." + (f" The test says: {name}: {message}" if message else "")
     title = LANGUAGES[language].title if language in LANGUAGES else language
     if outcome.verdict is Verdict.SYNTAX_ERROR and language != "python":
-        return f"Your {title} program does not compile:\n{shortened(outcome.stderr.strip())}"
+        return f"Your {title} program does not compile:\n{shorten_text(outcome.stderr.strip())}"
     raised = f"{name}: {message}".removesuffix(": ")
     if outcome.verdict is Verdict.SYNTAX_ERROR:
         said = f"Your program is not valid {title}: {_PLACE_OF_SYNTAX.sub('', raised)}"
@@ -91,10 +91,10 @@ def _failure(program: Program | None, outcome: Outcome, language: str) -> str:
     # The policy may never have seen the lines before its own: imports, helpers.
     own = outcome.line - program.prefix_lines
     place = f"Line {own} of your code" if own > 0 else "A line before your code"
-    return f"{said}\n{place}: {shortened(lines[outcome.line - 1].strip(), _LONGEST_LINE)}"
+    return f"{said}\n{place}: {shorten_text(lines[outcome.line - 1].strip(), _MAX_LINE_LENGTH)}"
 
 
-def _case(case: FailedCase, verdict: Verdict) -> str:
+def _describe_case(case: FailedCase, verdict: Verdict) -> str:
     if case.kind == "input":
         parts = [("Input", case.call or _NOTHING), ("Expected output", case.expected or _NOTHING)]
         wrong = verdict is Verdict.WRONG_ANSWER
@@ -167,7 +167,7 @@ class Repair(Environment):
                 f"the public_check of problem {problem.task_id} has no cases ({fault}): give it one that a program can "
                 "fail, or leave public_check out and use the environment SingleTurn"
             )
-        if problem.continues_program and not self._template(problem).endswith("{program_prefix}"):
+        if problem.continues_program and not self._template_for(problem).endswith("{program_prefix}"):
             raise UsageError(
                 f"the completion of problem {problem.task_id} continues its prompt, so Repair's template must end "
                 "with {program_prefix}, or be null"
@@ -181,9 +181,9 @@ class Repair(Environment):
         if over or len(attempts) >= self.max_turns or problem.public_check is None:
             return None
         values = feedback_values(problem, last)
-        return self._template(problem).format(**values, turn=len(attempts) + 1, max_turns=self.max_turns)
+        return self._template_for(problem).format(**values, turn=len(attempts) + 1, max_turns=self.max_turns)
 
-    def _template(self, problem: Problem) -> str:
+    def _template_for(self, problem: Problem) -> str:
         if self.template is not None:
             return self.template
         return AFTER_A_PROGRAM if problem.continues_program else IN_A_CHAT
@@ -203,7 +203,7 @@ def feedback_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
     return {
         "feedback": feedback,
         "comment": "\n".join((mark + line).rstrip() for line in feedback.split("\n")),
-        "case": in_one_line(attempt, language),
+        "case": one_line_feedback(attempt, language),
         "program_prefix": problem.program_prefix if problem.continues_program else "",
     }
 

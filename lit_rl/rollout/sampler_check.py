@@ -70,7 +70,7 @@ def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask:
     means.add_largest("sampling/importance_ratio/max", float(ratios.max()))
 
 
-def with_effective_size(values: dict[str, float]) -> dict[str, float]:
+def add_effective_sample_size(values: dict[str, float]) -> dict[str, float]:
     """Put the effective sample size in place of the mean square of the ratio: (sum w)^2 / (n sum w^2), in (0, 1].
 
     Source:

@@ -31,8 +31,8 @@ _KEY = "masters"
 def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any]]) -> Optimizer:
     """Build an optimizer over the groups' parameters, or over float32 masters of those that are narrower.
 
-    The masters are part of the optimizer's state, so a resumed run continues from them. Call :func:`take_gradients`
-    after each backward pass.
+    The masters are part of the optimizer's state, so a resumed run continues from them. Call
+    :func:`add_gradients_to_masters` after each backward pass.
     """
     masters: dict[nn.Parameter, nn.Parameter] = {}
     for group in groups:
@@ -48,11 +48,11 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
             masters[parameter] = nn.Parameter(parameter.detach().float())
     optimizer = make([group | {"params": [masters.get(p, p) for p in group["params"]]} for group in groups])
     if masters:
-        _attach(optimizer, masters)
+        _keep_masters_in_state(optimizer, masters)
     return optimizer
 
 
-def take_gradients(optimizer: Any) -> None:
+def add_gradients_to_masters(optimizer: Any) -> None:
     """Add the gradients of weights to those of their masters: micro-batches are summed in float32."""
     for parameter, master in masters_of(optimizer).items():
         if parameter.grad is not None:
@@ -67,7 +67,7 @@ def masters_of(optimizer: Any) -> dict[nn.Parameter, nn.Parameter]:
     return found
 
 
-def _attach(optimizer: Optimizer, masters: dict[nn.Parameter, nn.Parameter]) -> None:
+def _keep_masters_in_state(optimizer: Optimizer, masters: dict[nn.Parameter, nn.Parameter]) -> None:
     """Write masters back after each step, and keep them in the optimizer's state."""
     setattr(optimizer, _KEY, masters)
 

@@ -36,7 +36,7 @@ class Clock:
         return self.limit is not None and self.count >= self.limit
 
     @property
-    def left(self) -> int | None:
+    def steps_left(self) -> int | None:
         """Steps until the limit; ``None`` without one."""
         return None if self.limit is None else self.limit - self.count
 
@@ -92,12 +92,12 @@ class Progress:
         self._begin("")
 
     @property
-    def sampled(self) -> int:
+    def num_sampled(self) -> int:
         """Rows that are complete."""
         return self.rows - self.open_rows
 
     @property
-    def judged(self) -> int:
+    def num_judged(self) -> int:
         """Turns that have a verdict, of :attr:`turns`."""
         return self._judged.count
 

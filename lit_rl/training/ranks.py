@@ -52,7 +52,7 @@ def max_over_ranks(value: int, device: torch.device) -> int:
     return int(largest)
 
 
-def _double(value: Tensor | float) -> Tensor | float:
+def _to_float64(value: Tensor | float) -> Tensor | float:
     """A number of the CPU as it is there; of another device, where it stays, in the widest precision that it has."""
     if not isinstance(value, Tensor):
         return value
@@ -78,18 +78,18 @@ class Means:
         """Add means of ``count`` things each."""
         for name, value in values.items():
             # In double precision wherever it is computed.
-            self.add_sum(name, _double(value) * _double(count), count)
+            self.add_sum(name, _to_float64(value) * _to_float64(count), count)
 
     def add_sum(self, name: str, total: Tensor | float, count: Tensor | float) -> None:
         """Add a sum over ``count`` things; what a device computes is not waited for until a mean is asked for."""
-        total = _double(total)
+        total = _to_float64(total)
         if isinstance(total, Tensor):
             self._waiting.append((name, total, count))
         else:
             self._sums[name] += total
             self._counts[name] += float(count)
 
-    def _wait(self) -> None:
+    def _read_devices(self) -> None:
         """Read all that devices were still computing, at once."""
         waiting, self._waiting = self._waiting, []
         if waiting:
@@ -122,7 +122,7 @@ class Means:
 
     def reduce(self, device: torch.device) -> dict[str, float]:
         """Means over all ranks, also of names that only some ranks have."""
-        self._wait()
+        self._read_devices()
         # A rank with nothing to do has fewer names, and the sums must line up.
         names = sorted({name for of_rank in gather_over_ranks(sorted(self._sums)) for name in of_rank})
         both = torch.tensor([[self._sums[n] for n in names], [self._counts[n] for n in names]], dtype=torch.float64)
@@ -136,7 +136,7 @@ class Means:
 
     def local(self) -> dict[str, float]:
         """Means of what this object was given, without asking other ranks."""
-        self._wait()
+        self._read_devices()
         means = {name: total / self._counts[name] for name, total in self._sums.items() if self._counts[name] > 0}
         return means | self._largest | self._smallest
 
@@ -182,12 +182,12 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
         gradients = waiting.setdefault(parameter.grad.dtype, [])
         gradients.append(parameter.grad)
         if sum(one.numel() for one in gradients) >= _NUMBERS_AT_ONCE:
-            _average(waiting.pop(parameter.grad.dtype))
+            _average_over_ranks(waiting.pop(parameter.grad.dtype))
     for gradients in waiting.values():
-        _average(gradients)
+        _average_over_ranks(gradients)
 
 
-def _average(gradients: Sequence[Tensor]) -> None:
+def _average_over_ranks(gradients: Sequence[Tensor]) -> None:
     flat = torch.cat([one.flatten() for one in gradients]).div_(world_size())
     dist.all_reduce(flat)
     for gradient, average in zip(gradients, torch.split(flat, [one.numel() for one in gradients]), strict=True):
@@ -207,7 +207,7 @@ _phases: list[str] = []
 
 
 @contextmanager
-def phase(name: str) -> Iterator[None]:
+def naming_phase(name: str) -> Iterator[None]:
     """Name the phase of the code inside. After an exception the name stays, so that a message can use it."""
     depth = len(_phases)
     _phases.append(name)
@@ -215,7 +215,7 @@ def phase(name: str) -> Iterator[None]:
     del _phases[depth:]
 
 
-def where() -> str:
+def rank_and_phase() -> str:
     """Rank and phase, such as ``rank 1 of 2, while sampling``; empty in a run of one process."""
     if world_size() == 1:
         return ""
@@ -261,15 +261,15 @@ def shard(
             if isinstance(unit, FSDPModule):
                 continue
             if missing:
-                fill(unit, mesh, filled)
+                broadcast_from_rank_0(unit, mesh, filled)
             if activation_checkpointing and unit is not root:
-                compute_again(unit)
+                recompute_activations(unit)
             # The input of a whole part is completions, which must stay what they are.
             policy = MixedPrecisionPolicy(param_dtype, reduce_dtype, cast_forward_inputs=unit is not root)
             fully_shard(unit, mesh=mesh, mp_policy=policy)
 
 
-def compute_again(layer: nn.Module) -> None:
+def recompute_activations(layer: nn.Module) -> None:
     """Compute a layer's activations again in the backward pass, in train and in eval mode alike.
 
     The checkpointing of transformers acts only in train mode, and updates run in eval mode. Calling this twice does
@@ -287,7 +287,7 @@ def layers_of(part: nn.Module) -> list[nn.Module]:
     return found
 
 
-def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tensor]]) -> None:
+def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tensor]]) -> None:
     """Copy rank 0's values into the tensors of a unit.
 
     This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
@@ -357,16 +357,16 @@ def unsharded(policy: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def gathered(part: nn.Module) -> Iterator[None]:
+def gathered_weights(part: nn.Module) -> Iterator[None]:
     """Inside, the weights that a part has outside its layers are whole; all ranks enter together."""
-    stay_whole(part)
+    gather_until_reshard(part)
     try:
         yield
     finally:
         reshard(part)
 
 
-def stay_whole(part: nn.Module) -> None:
+def gather_until_reshard(part: nn.Module) -> None:
     """Gather the weights that a part has outside its layers until :func:`reshard`; all ranks call together."""
     if isinstance(part, FSDPModule):
         part.unshard()
@@ -379,7 +379,7 @@ def reshard(part: nn.Module) -> None:
 
 
 @contextmanager
-def evaluating(*modules: nn.Module) -> Iterator[None]:
+def eval_mode(*modules: nn.Module) -> Iterator[None]:
     """Inside, the modules and all their parts are in eval mode (no dropout); afterwards as before."""
     before = [(part, part.training) for module in modules for part in module.modules()]
     try:

@@ -28,7 +28,7 @@ from torch.optim import Optimizer
 from lit_rl.errors import UsageError
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import layers_of, shard, where
+from lit_rl.training.ranks import layers_of, rank_and_phase, shard
 
 META_FILE = "meta.pt"
 
@@ -166,7 +166,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
         module.prepare_to_load(weights)
         state = get_model_state_dict(module)
-        _read({"state_dict": state}, path)
+        _read_state({"state_dict": state}, path)
         module.load_state_dict(state)
         for number, optimizer in enumerate(self.optimizers):
             self._load_optimizer(f"optimizer_{number}", optimizer, saved, path)
@@ -178,7 +178,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         state: dict[str, Any] = get_optimizer_state_dict(self.model, optimizer)  # type: ignore[arg-type]
         known = {n for n in state["state"] if any(key.startswith(f"{name}.state.{n}.") for key in saved)}
         part = {"state": {n: state["state"][n] for n in known}, "param_groups": state["param_groups"]}
-        _read({name: part}, path)
+        _read_state({name: part}, path)
         whole = {"state": {**state["state"], **part["state"]}, "param_groups": part["param_groups"]}
         set_optimizer_state_dict(self.model, optimizer, optim_state_dict=whole)  # type: ignore[arg-type]
         names = {parameter: n for n, parameter in self.lightning_module.named_parameters()}  # type: ignore[union-attr]
@@ -190,8 +190,8 @@ class FSDP2Strategy(ModelParallelStrategy):
 
     def on_exception(self, exception: BaseException) -> None:
         """Print the rank and phase of an exception; other ranks may be waiting for this one."""
-        if where():
-            print(f"{where()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
+        if rank_and_phase():
+            print(f"{rank_and_phase()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
         super().on_exception(exception)
 
 
@@ -209,7 +209,7 @@ def _require_shards(path: Path) -> dict[str, tuple[int, ...]]:
     return {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in sizes}
 
 
-def _read(state: dict[str, Any], path: Path) -> None:
+def _read_state(state: dict[str, Any], path: Path) -> None:
     try:
         load(state, checkpoint_id=path)
     except CheckpointException as error:  # a BaseException, which no caller catches

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-LARGE = 10_000_000
+LARGE_MODEL_PARAMETERS = 10_000_000
 """Parameters from which on several threads are faster than one on an idle machine: docs/speed.md has the figures."""
 
 _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
@@ -41,7 +41,7 @@ def wait_passively() -> None:
 
 def number_of_threads(parameters: int, now: int, *, chosen: bool) -> int:
     """Threads of a run: one for a small model, which loses more by waiting than a second thread gains."""
-    return now if chosen or parameters >= LARGE else 1
+    return now if chosen or parameters >= LARGE_MODEL_PARAMETERS else 1
 
 
 @contextmanager
@@ -57,18 +57,18 @@ def threads_of_run(models: nn.Module, device: torch.device, saved: int | None = 
     import torch
 
     before = torch.get_num_threads()
-    chosen = any(name in os.environ for name in _NUMBER) or before not in default_numbers()
+    chosen = any(name in os.environ for name in _NUMBER) or before not in default_num_threads()
     size = sum(weights.numel() for weights in models.parameters())
     fresh = number_of_threads(size, before, chosen=chosen)
     number = fresh if saved is None else saved
     if number != fresh:
-        _say(
+        _log_line(
             f"torch has {number} threads as before, so that the run stays the same to the last bit; a new one would "
             f"have {fresh}"
         )
     if number > 1 and _torch_was_first:
         _torch_was_first = False
-        _say(
+        _log_line(
             "torch was imported before lit_rl, so its threads spin while they wait, and where other programs run that "
             "takes several times as long: import lit_rl first, or set OMP_WAIT_POLICY=PASSIVE"
         )
@@ -79,14 +79,14 @@ def threads_of_run(models: nn.Module, device: torch.device, saved: int | None = 
         torch.set_num_threads(before)
 
 
-def default_numbers() -> set[int]:
+def default_num_threads() -> set[int]:
     """Return the numbers that torch may have chosen itself: the processors of this process, or their cores (MKL)."""
     processors = os.sched_getaffinity(0)
     siblings = (Path(f"/sys/devices/system/cpu/cpu{one}/topology/thread_siblings_list") for one in processors)
     return {len(processors), len({file.read_text() for file in siblings if file.exists()})}
 
 
-def _say(line: str) -> None:
+def _log_line(line: str) -> None:
     from lightning.pytorch.utilities import rank_zero_info  # loaded by now, but where evaluate is used alone
 
     rank_zero_info(line)

@@ -24,10 +24,10 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.checkpointing import random_states, restore_random_state
-from lit_rl.callbacks.run_folder import RunFolder, RunIsLiveError
 from lit_rl.execution import SandboxError
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import GRPO, PPO, SFT, Optimization, RolloutModule
+from lit_rl.training.checkpoints import RunFolder, RunIsLiveError
 
 Make = Callable[..., RolloutModule]
 ALGORITHMS: dict[type[RolloutModule], Callable[[], dict[str, Any]]] = {
@@ -214,12 +214,12 @@ def test_a_best_that_could_not_be_saved_is_not_the_one_to_beat(
 ) -> None:
     """The disk is full at rollout 2 alone; of what is on it, rollout 3 is the best."""
     monkeypatch.setattr(Scores, "of_rollout", [0, 0.25, 1.0, 0.5, 0.0])
-    write = Checkpointing._write
+    write = Checkpointing._write_checkpoint
 
     def full_at_two(self: Checkpointing, trainer: pl.Trainer, part: Path, final: Path) -> str:
         return "no space left" if "000002" in part.name else write(self, trainer, part, final)
 
-    monkeypatch.setattr(Checkpointing, "_write", full_at_two)
+    monkeypatch.setattr(Checkpointing, "_write_checkpoint", full_at_two)
     callback = Checkpointing(str(tmp_path), 1, monitor="val/score")
     with pytest.warns(UserWarning, match="rollout 2 could not be saved"):
         run(build(Scores, max_rollouts=4), callback, **EACH)

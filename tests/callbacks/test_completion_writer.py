@@ -19,8 +19,8 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.callbacks import CompletionWriter, ExecutionEvaluation
 from lit_rl.data import CompletionFile
 from lit_rl.modules import SFT
-from lit_rl.reports.run_files.files import append_frame, read_frames, read_rollouts
-from lit_rl.reports.run_files.records import RecordedRow
+from lit_rl.run_files.files import append_frame, read_frames, read_rollouts
+from lit_rl.run_files.records import RecordedRow
 from lit_rl.types import Sampling
 
 SAMPLED = Sampling(num_samples=3, max_tokens=6)
@@ -61,13 +61,13 @@ def rows_in(path: Path) -> list[RecordedRow]:
 def sampled_rows(module: SFT) -> list[int]:
     """Numbers of the rows that are sampled, batch by batch, from now on."""
     seen: list[int] = []
-    write = module.sampler._write
+    write = module.collector._write_checkpoint
 
     def count(problems: Any, sampling: Sampling, key: Any) -> Any:
         seen.append(len(problems) * sampling.num_samples)
         return write(problems, sampling, key)
 
-    module.sampler._write = count  # type: ignore[method-assign]
+    module.collector._write_checkpoint = count  # type: ignore[method-assign]
     return seen
 
 
@@ -153,7 +153,7 @@ def test_what_passed_is_learned_as_it_was_sampled(make: Any, tmp_path: Path, kee
     assert [problem.fields["demonstration"] for problem in problems] == [row.turns[-1].text for row in distinct]
     module = make()
     module.policy.load()
-    completions, group = module.given(problems)
+    completions, group = module.as_completions(problems)
     assert group == 1
     assert {len(row.turns) for row in distinct} == {1, 2}
     for number, row in enumerate(distinct):
@@ -179,7 +179,7 @@ def test_rows_whose_learned_turn_does_not_fit_teach_nothing(make: Any, tmp_path:
         room, start = 12 - len(row.prompt_ids), row.turns[-1].start
         last_alone = replace(problem, fields={**problem.fields, "learned_from": start})
         cut = len(row.tokens["ids"]) > room
-        assert module.measure_cut(last_alone) == (int(cut), not cut or start < room)
+        assert module.count_truncated(last_alone) == (int(cut), not cut or start < room)
         found.add((cut, start < room))
     assert found == {(False, True), (True, True), (True, False)}
 
@@ -198,7 +198,7 @@ def test_a_resumed_fine_tuning_ends_with_the_weights_of_an_undisturbed_one(make:
     assert not torch.equal(weights(whole), weights(fresh))
 
 
-@pytest.mark.filterwarnings("ignore::lit_rl.reports.run_files.files.TornFile")
+@pytest.mark.filterwarnings("ignore::lit_rl.run_files.files.TruncatedFileError")
 def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.gz"
     predicted(make(), path)
@@ -217,9 +217,9 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     module = make()
     module.policy.load()
     with pytest.raises(ValueError, match="several turns of another tokenizer"):
-        module.given(changed)
+        module.as_completions(changed)
     with pytest.raises(ValueError, match="share a batch with other demonstrations"):
-        module.given([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
+        module.as_completions([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
     one_turn = [problem for problem in changed if len(problem.fields["row"].turns) == 1]
-    completions, _ = module.given(one_turn)
+    completions, _ = module.as_completions(one_turn)
     assert completions.texts == tuple(problem.fields["demonstration"] for problem in one_turn)

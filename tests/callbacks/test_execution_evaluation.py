@@ -15,7 +15,7 @@ from support.two_turns import rows_of
 
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.callbacks.completion_log import as_markdown, conversation
+from lit_rl.callbacks.completion_log import conversation, row_as_markdown
 from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout, SingleTurn
@@ -57,7 +57,7 @@ class Module:
 
     def __init__(self, num_samples: int) -> None:
         self.validation_sampling = {"sampled": Sampling(num_samples=num_samples)}
-        self.sampler = SimpleNamespace(environment=SingleTurn())
+        self.collector = SimpleNamespace(environment=SingleTurn())
         self.policy, self.rewards = SimpleNamespace(codec=SimpleNamespace(decode=None)), None
         self.logged: dict[str, float] = {}
         self.clock = Clock("rollout")
@@ -206,5 +206,5 @@ def test_all_turns_of_a_row_are_written_with_what_the_environment_said() -> None
     assert conversation(rows, 0)[1] == ("environment", "(2 tokens)")
     assert conversation(rows, 1, decode) == [("completion", "x")]
     judgement = Judgement(rows.problems[0], None, Outcome(P))
-    text = as_markdown(judgement, conversation(rows, 0, decode))
+    text = row_as_markdown(judgement, conversation(rows, 0, decode))
     assert text.endswith("turn 1:\n\n    xx\n\nenvironment:\n\n    Hi\n\nturn 2:\n\n    x")

@@ -16,11 +16,9 @@ from support.slow_cases import slow_but
 
 from lit_rl import Checkpointing, Trainer
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.callbacks.preemption import PreemptionFlag
-from lit_rl.data import Sorting
-from lit_rl.models import SortingPolicy
-from lit_rl.modules import REINFORCE, Evaluate, Update
-from lit_rl.rewards import SortingReward
+from lit_rl.data import Sorting, SortingPolicy, SortingReward
+from lit_rl.modules import REINFORCE, EvaluationConfig, UpdateConfig
+from lit_rl.training.preemption import PreemptionFlag
 from lit_rl.types import Sampling
 
 QUIET: dict[str, Any] = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False}
@@ -88,8 +86,8 @@ def run_with_curve(folder: Path, curve: Curve) -> tuple[list[tuple[int, float]],
         SortingPolicy(),
         rewards=[SortingReward()],
         max_rollouts=4,
-        evaluate=Evaluate(sampling={"sampled": Sampling(num_samples=4)}),
-        update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=1.0)),
+        evaluate=EvaluationConfig(sampling={"sampled": Sampling(num_samples=4)}),
+        update=UpdateConfig(optimizer=lambda params: torch.optim.SGD(params, lr=1.0)),
     )
     trainer = Trainer(
         **QUIET,

@@ -22,10 +22,10 @@ from support.small_runs import Words, build_module
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
-from lit_rl.callbacks.run_summary import line_of, validation_summary
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.trainer import Trainer, quiet
+from lit_rl.reports.run_summary import sampling_line, validation_summary
+from lit_rl.trainer import Trainer, silence_lightning
 from lit_rl.training.progress import Progress
 from lit_rl.types import Sampling
 
@@ -62,7 +62,7 @@ def test_the_screen_says_where_the_run_stands_and_fits(monkeypatch: pytest.Monke
     progress.rows, progress.open_rows, progress.turns, progress.tokens = 128, 32, 96, 1000
     clock.now += 2
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
-    console.print(screen.frame())
+    console.print(screen.render())
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert len(lines) <= 7 and max(map(len, lines)) <= 80
     text = "\n".join(lines)
@@ -150,21 +150,21 @@ def test_a_minute_of_silence_is_broken_once_and_the_line_says_what_is_done(
 ) -> None:
     screen, progress, clock = a_screen(monkeypatch)
     screen._shows = True
-    screen._line("rollout 74/180")
+    screen._print_line("rollout 74/180")
     progress.begin("training")
     progress.rows, progress.open_rows, progress.turns, progress.tokens, progress.steps = 128, 96, 32, 6000, 40
     said = []
     for seconds in (59, 1, 59, 1):
         clock.now += seconds
-        screen.beat()
+        screen.print_heartbeat()
         said.append(capsys.readouterr().out)
     progress.enter("updating")
     progress.updates, progress.update, progress.parts, progress.part = 4, 1, 8, 2
     clock.now += 60
-    screen.beat()
-    screen._line("rollout 75/180")
+    screen.print_heartbeat()
+    screen._print_line("rollout 75/180")
     clock.now += 59
-    screen.beat()
+    screen.print_heartbeat()
     sampling = "rollout 75/180  sampling 32 of 128 rows, 0 judged"
     assert said == [
         "rollout 74/180\n",
@@ -213,7 +213,7 @@ def test_a_log_file_hears_of_a_run_in_which_nothing_ends(
     threads = threading.active_count()
     run(module, tmp_path, ProgressScreen())
     for thread in threading.enumerate():
-        if "_beat_until" in thread.name:
+        if "_print_heartbeats_until" in thread.name:
             thread.join(60)
             assert not thread.is_alive()
     assert threading.active_count() <= threads
@@ -221,7 +221,7 @@ def test_a_log_file_hears_of_a_run_in_which_nothing_ends(
 
 def test_a_screen_has_no_heartbeat(byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     beats: list[bool] = []  # it would beat on a thread, where a failure ends nothing
-    monkeypatch.setattr(ProgressScreen, "_beat_until", lambda self, over: beats.append(True))
+    monkeypatch.setattr(ProgressScreen, "_print_heartbeats_until", lambda self, over: beats.append(True))
     run(build_module(byte_tokenizer, max_rollouts=1), tmp_path / "file", ProgressScreen(live=False))
     assert beats == [True]
     run(build_module(byte_tokenizer, max_rollouts=1), tmp_path / "screen", ProgressScreen(live=True))
@@ -261,7 +261,7 @@ def test_a_trainer_has_one_screen(settings: dict[str, Any], live: bool | None) -
 
 
 def test_other_messages_and_warnings_still_come(caplog: pytest.LogCaptureFixture) -> None:
-    quiet()
+    silence_lightning()
     logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
     logger.setLevel(logging.INFO)
     logger.info("\N{ELECTRIC LIGHT BULB} Tip: buy something")
@@ -315,7 +315,7 @@ LINES = {
 @pytest.mark.parametrize("case", LINES)
 def test_a_sampling_is_one_line(case: str) -> None:
     prefix, metrics, line = LINES[case]
-    assert line_of(module(), prefix, metrics) == line
+    assert sampling_line(module(), prefix, metrics) == line
 
 
 def test_other_metrics_have_a_line_of_their_own(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from lit_rl.cli.report import report
 from lit_rl.cli.show import show
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.reports.diagnosis import LastRollout, MetricHistory, Rule, RunSettings
-from lit_rl.reports.run_files.files import METRICS_FILE, read_metrics
 from lit_rl.rewards.term import TermScore
+from lit_rl.run_files.files import METRICS_FILE, read_metrics
 from lit_rl.types import Completions, Judgement
 
 Make = Callable[..., RolloutModule]

@@ -28,16 +28,16 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lit_rl import Trainer
 from lit_rl.callbacks import Checkpointing
-from lit_rl.callbacks.recorded_rows import choose_rows, rounded
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
-from lit_rl.reports.run_files.files import METRICS_FILE, ROLLOUTS_FILE, RunWriter, read_lines, read_rollouts
-from lit_rl.reports.run_files.records import RecordedRollout
+from lit_rl.reports.recorded_rows import choose_rows, rounded
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
+from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, RunWriter, read_lines, read_rollouts
+from lit_rl.run_files.records import RecordedRollout
 from lit_rl.training.progress import Clock
 from lit_rl.types import Experience, Sampling
 
@@ -72,7 +72,7 @@ def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **op
     codec = SimpleNamespace(decode=lambda *_: ("", ()))
     clock = Clock("rollout")
     clock.count = 1
-    module = SimpleNamespace(clock=clock, policy=SimpleNamespace(codec=codec), trace=SimpleNamespace(found={}))
+    module = SimpleNamespace(clock=clock, policy=SimpleNamespace(codec=codec), trace=SimpleNamespace(recorded={}))
     trainer = SimpleNamespace(world_size=1, is_global_zero=True)
     record = RunRecord(**options)
     record._writer = RunWriter(folder, "rollout", count=1)
@@ -87,7 +87,7 @@ def test_a_row_is_recorded_as_it_was(tmp_path: Path) -> None:
     assert found.num_rows == 2 and found.endings == {"exception: ZeroDivisionError": 1, "infrastructure_failure": 1}
     broken, lost = found.rows
     assert (broken.task_id, broken.prompt, broken.turns[0].text) == ("p/0", "Write it.", text)
-    assert broken.turns[0].pieces() == [*text, ""]
+    assert broken.turns[0].token_texts() == [*text, ""]
     assert broken.program is not None and broken.program["source"] == program_in(text).source  # type: ignore[union-attr]
     assert broken.failing is not None
     assert text.encode()[slice(*broken.failing)] == b"return 1 / x"

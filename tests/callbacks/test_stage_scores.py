@@ -8,9 +8,9 @@ import pytest
 from support.small_runs import Scored
 
 from lit_rl.callbacks.stage_scores import StageScores
+from lit_rl.data import SortingPolicy
 from lit_rl.data.numerical.code_completion import CodeCompletion
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.models import SortingPolicy
 from lit_rl.modules import GRPO
 from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.types import Judgement
@@ -41,7 +41,7 @@ class Module(GRPO):
 
     def __init__(self) -> None:
         super().__init__(SortingPolicy(), rewards=[Scored(0.0)])
-        self.sampler.runner = Runner()
+        self.collector.runner = Runner()
         self.logged: dict[str, float] = {}
 
     def log(self, name: str, value: float) -> None:
@@ -55,10 +55,10 @@ def evaluate(callback, module, batches):
             name: Rollout(None, tuple(Judgement(problems[i % len(problems)], None, o) for i, o in enumerate(row)))
             for name, row in outcomes.items()
         }
-        evaluated = Evaluated(rollouts, silence=module.sampler.judge_silence(problems))
-        given = len(module.sampler.runner.given)
+        evaluated = Evaluated(rollouts, empty_outcomes=module.collector.judge_empty_programs(problems))
+        given = len(module.collector.runner.given)
         callback.on_validation_batch_end(None, module, evaluated, problems, index)
-        assert len(module.sampler.runner.given) == given, "a callback watches: it runs no program"
+        assert len(module.collector.runner.given) == given, "a callback watches: it runs no program"
     callback.on_validation_epoch_end(None, module)
     return module.logged
 
@@ -73,7 +73,7 @@ def test_stages_are_averaged_and_the_empty_completion_stands_beside():
     assert logged["val/compilation"] == 0.5 and logged["val/density"] == pytest.approx(0.3)
     assert logged["val/total"] == pytest.approx(0.45) and logged["val/sampled/total"] == pytest.approx(0.45)
     assert logged["val/empty/total"] == 0.75 and logged["val/empty/header_bleu"] == pytest.approx(0.8)
-    assert module.sampler.runner.given == ["", ""]
+    assert module.collector.runner.given == ["", ""]
 
 
 def test_the_empty_completion_is_judged_once():
@@ -81,18 +81,18 @@ def test_the_empty_completion_is_judged_once():
     module, callback = Module(), StageScores()
     for _ in range(3):
         evaluate(callback, module, [((problem,), {"greedy": [outcome(1, 1, 1, 1, 1)]})])
-    assert module.sampler.runner.given == [""]
+    assert module.collector.runner.given == [""]
 
 
 def test_failures_of_ours_are_no_scores():
     """Item 58: a lost worker says nothing about a completion; nor about the empty one, which is asked again."""
     (problem,) = CodeCompletion().problems("test")[:1]
     module, callback = Module(), StageScores()
-    module.sampler.runner.answers = [Outcome(Verdict.INFRASTRUCTURE_FAILURE)]
+    module.collector.runner.answers = [Outcome(Verdict.INFRASTRUCTURE_FAILURE)]
     good, lost = outcome(1.0, 1.0, 0.5, 0.5, 0.75), Outcome(Verdict.INFRASTRUCTURE_FAILURE)
     batches = [((problem,), {"greedy": [good, lost]})]
     logged = evaluate(callback, module, batches)
     assert logged["val/total"] == 0.75
     assert not any("empty" in name for name in logged)
     assert evaluate(callback, module, batches)["val/empty/density"] == pytest.approx(0.2)
-    assert module.sampler.runner.given == ["", ""]
+    assert module.collector.runner.given == ["", ""]

@@ -89,7 +89,7 @@ def test_checkpoints_hold_plain_data_and_no_rows_when_nothing_follows(make_modul
     start(make_module, tmp_path, kept, trainer={}, max_rollouts=3)
     assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0]
     on_policy, _ = start(make_module, tmp_path / "0", trainer={}, max_rollouts=2, staleness=0)
-    assert on_policy.sampler.pending is None
+    assert on_policy.collector.pending is None
     assert "pending_rollout" not in torch.load(tmp_path / "0" / "rollout_000001.ckpt", weights_only=True)
 
 

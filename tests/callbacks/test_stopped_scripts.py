@@ -14,19 +14,17 @@ import lightning.pytorch as pl
 import pytest
 
 from lit_rl import Checkpointing, Trainer
-from lit_rl.data import Sorting
-from lit_rl.models import SortingPolicy
+from lit_rl.data import Sorting, SortingPolicy, SortingReward
 from lit_rl.modules import REINFORCE
-from lit_rl.rewards import SortingReward
 
 SCRIPT = """
 import json, os, signal, sys
 import lightning.pytorch as pl
 from lit_rl import Checkpointing, Trainer
 from lit_rl.data import Sorting
-from lit_rl.models import SortingPolicy
+from lit_rl.data import SortingPolicy
 from lit_rl.modules import REINFORCE
-from lit_rl.rewards import SortingReward
+from lit_rl.data import SortingReward
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
 statuses = []

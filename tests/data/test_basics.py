@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from lit_rl.data.basics.basics_task import HELD_OUT, SOLVED, Basics
-from lit_rl.data.basics.problems import END_OF_TURN, REPAIR_TEMPLATE, normalised
+from lit_rl.data.basics.problems import END_OF_TURN, REPAIR_TEMPLATE, normalised_tree
 from lit_rl.data.prompts import Form
 from lit_rl.data.task import Split
 from lit_rl.execution.interface import Verdict
@@ -31,7 +31,7 @@ def validation() -> list[Problem]:
 
 
 def programs(problems: list[Problem]) -> set[str]:
-    return {normalised(str(problem.reference)) for problem in problems}
+    return {normalised_tree(str(problem.reference)) for problem in problems}
 
 
 def families(problems: list[Problem]) -> Counter[str]:
@@ -46,7 +46,7 @@ def test_no_validation_program_is_trained_on_under_any_seed_or_wording(
     trained = programs(train) | programs(other.problems("train"))
     assert not trained & (programs(validation) | programs(other.problems("validation")))
     assert len(trained) > 2400 and Basics().problems("test") == []
-    assert not {normalised(head + body + "\n") for head, body in SOLVED} & (trained | programs(validation))
+    assert not {normalised_tree(head + body + "\n") for head, body in SOLVED} & (trained | programs(validation))
 
 
 def test_held_out_families_are_never_trained_on_and_train_has_no_part_of_them(train: list[Problem]) -> None:
@@ -123,8 +123,8 @@ def test_the_sandbox_passes_references_on_public_cases_and_catches_bugs_on_hidde
 def test_an_untold_constant_stands_in_the_public_case_alone(split: Split) -> None:
     """In ten of the 26 families, which are also a task of their own."""
     sizes = {"num_public_cases": 1, "num_train_problems": 260, "num_validation_problems": 260}
-    told, problems = (Basics(untold_constants=untold, **sizes).problems(split) for untold in (False, True))
-    assert [p.reference.rpartition('"""')[2] for p in problems] == [p.reference.rpartition('"""')[2] for p in told]
+    answer, problems = (Basics(untold_constants=untold, **sizes).problems(split) for untold in (False, True))
+    assert [p.reference.rpartition('"""')[2] for p in problems] == [p.reference.rpartition('"""')[2] for p in answer]
     left_out = [problem for problem in problems if "untold" in problem.fields]
     assert len(families(left_out)) == 10 and len(left_out) == len(problems) * 10 // 26
     alone = Basics(families="tellable", untold_constants=True, **sizes).problems(split)
@@ -136,7 +136,7 @@ def test_an_untold_constant_stands_in_the_public_case_alone(split: Split) -> Non
         assert public[0] not in [arguments for arguments, _ in hidden]
         docstring = problem.prompt.split('"""')[1]
         assert "?" in docstring and str(constant) not in re.findall(r"\w+", docstring.replace("?", "", 1))
-    for problem, same in zip(problems, told, strict=True):
+    for problem, same in zip(problems, answer, strict=True):
         assert "untold" in problem.fields or problem == same
 
 

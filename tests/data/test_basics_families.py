@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from lit_rl.data.basics.families import FAMILIES, NUM_CASES, Draw, Family, draw
-from lit_rl.data.basics.problems import Rendering, Trees, build_problem, normalised
+from lit_rl.data.basics.problems import Rendering, Trees, build_problem, normalised_tree
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.languages import how_to_install, toolchain
 from lit_rl.execution.sandbox import Sandbox
@@ -144,7 +144,7 @@ def test_trees_that_are_put_together_are_those_of_the_programs() -> None:
         trees, rng = Trees(), Random(7)
         for _ in range(20):
             drawn = draw(family, rng)
-            assert trees.of(drawn) == normalised(drawn.program(drawn.bodies()[0])), family.name
+            assert trees.of(drawn) == normalised_tree(drawn.program(drawn.bodies()[0])), family.name
 
 
 def test_the_sandbox_agrees_in_javascript_that_references_pass_and_bugs_do_not(sandbox: Sandbox) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, CodeCompletion, Place
+from lit_rl.data.numerical.code_completion import SHIPPED_GAPS, CodeCompletion, Gap
 
 
 def test_the_shipped_program_has_six_places_of_growing_length():
@@ -8,7 +8,7 @@ def test_the_shipped_program_has_six_places_of_growing_length():
     assert len(problems) == 6
     lengths = [problem.reference.count("\n") for problem in problems]
     assert lengths[0] == 1 and lengths[-1] == 6
-    taken = [(place.file, line) for place in SHIPPED_PLACES for line in range(place.first_line, place.last_line + 1)]
+    taken = [(place.file, line) for place in SHIPPED_GAPS for line in range(place.first_line, place.last_line + 1)]
     assert len(taken) == len(set(taken)), "no two overlap"
     assert CodeCompletion().problems("train") == []
 
@@ -26,7 +26,7 @@ def test_the_prompt_shows_what_is_before_and_after_but_not_the_lines():
 def test_any_tree_can_be_completed(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.f90").write_text("program a\nprint *, 1\nend\n")
-    data = CodeCompletion(str(tmp_path), [Place("src/main.f90", 2, 2)], build="make", run="./a", outputs=["plt"])
+    data = CodeCompletion(str(tmp_path), [Gap("src/main.f90", 2, 2)], build="make", run="./a", outputs=["plt"])
     (problem,) = data.problems("test")
     assert problem.task_id == "code_completion/src/main.f90:2-2" and problem.reference == "print *, 1\n"
     assert problem.check.tree == str(tmp_path) and problem.check.outputs == ("plt",)

@@ -12,10 +12,10 @@ from lit_rl.data.contests import contest_tests
 from lit_rl.data.contests.contest_tests import (
     ContestTest,
     contest_check,
-    denied_error,
-    granted_error,
+    missing_tolerance,
     normalise_tests,
     read_hidden_tests,
+    stated_tolerance,
 )
 from lit_rl.execution.checks import CallTests, Checker, StdioTests
 from lit_rl.execution.interface import Verdict
@@ -155,7 +155,7 @@ GRANTED = {
 
 
 def test_the_error_that_a_statement_grants_is_read():
-    assert {statement: granted_error(statement) for statement in GRANTED} == GRANTED
+    assert {statement: stated_tolerance(statement) for statement in GRANTED} == GRANTED
 
 
 def test_an_error_is_denied_where_fractions_are_compared_more_strictly():
@@ -163,10 +163,10 @@ def test_an_error_is_denied_where_fractions_are_compared_more_strictly():
     words, calls = replace(exact, compare="tokens"), CallTests((((1,), [0.5]),), "f", tolerance=1e-6)
     statement = "The relative error must not exceed 10^-{}.".format
     checks = (exact, whole, words, calls)
-    assert [denied_error(statement(6), check) for check in checks] == [1e-6, None, None, None]
-    assert [denied_error(statement(4), check) for check in checks] == [1e-4, None, 1e-4, 1e-4]
+    assert [missing_tolerance(statement(6), check) for check in checks] == [1e-6, None, None, None]
+    assert [missing_tolerance(statement(4), check) for check in checks] == [1e-4, None, 1e-4, 1e-4]
     judged = replace(exact, checker=Checker("import sys"))
-    assert denied_error(statement(4), judged) is None and denied_error("Print it.", exact) is None
+    assert missing_tolerance(statement(4), judged) is None and missing_tolerance("Print it.", exact) is None
 
 
 def packed(content: bytes) -> str:

@@ -243,10 +243,10 @@ def test_statements_that_ask_for_a_dialogue_are_left_out_and_those_for_any_answe
     row = ROWS["codeforces"]
     any_of = row | {"problem": "Double it. If there are several answers, print any of them."}
     dialogues = row | {"problem": "This is an interactive problem. Guess."}, row | {"interaction_format": "Print ?"}
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning) as answer:
         problems = load(tmp_path, row, any_of, any_of | {"checker": "1"}, *dialogues)
     assert [problem.fields["needs_checker"] for problem in problems] == [False, True, False]
-    said = "\n".join(str(one.message) for one in told)
+    said = "\n".join(str(one.message) for one in answer)
     assert "left out 2 of 5 train rows of" in said and "talk with another one" in said
     assert "1 of 3 problems in the train rows of" in said and "the one output listed" in said
     call = ROWS["primeintellect"] | {"problem": "Not an interactive problem: double it."}

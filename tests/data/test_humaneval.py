@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from lit_rl.data.examples_in_text import Example, find_examples
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.prompts import SOLVED_FUNCTIONS
-from lit_rl.data.shown_examples import Example, shown_examples
 from lit_rl.execution.checks import AssertTests, CallTests
 
 
@@ -198,5 +198,5 @@ LEFT_OUT = [
 
 def test_an_example_is_read_as_a_call_with_its_value_and_what_leaves_a_doubt_is_left_out() -> None:
     for text, expected in [*READ, *((text, []) for text in LEFT_OUT)]:
-        found = shown_examples(text, "twice", ["x", "y"])
+        found = find_examples(text, "twice", ["x", "y"])
         assert repr(found) == repr([Example(*one) for one in expected]), text

@@ -8,7 +8,7 @@ from math import inf, nan
 
 import pytest
 
-from lit_rl.data.mbpp_plus import Shape, reference_test, restored_inputs, written_check
+from lit_rl.data.mbpp_plus import ArgumentType, reference_test, restored_inputs, written_check
 from lit_rl.data.rows import Row, RowError, read_rows
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.interface import wall_limit
@@ -47,8 +47,8 @@ def plus_row(**change: object) -> Row:
     ],
 )
 def test_json_values_get_back_the_types_of_the_examples(seen, stored, restored):
-    shape = Shape()
-    shape.see(seen)
+    shape = ArgumentType()
+    shape.observe(seen)
     found = shape.restore(stored)
     assert repr(found) == repr(restored), "repr tells (1,) from [1] and 1 from True"
 

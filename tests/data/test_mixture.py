@@ -108,7 +108,7 @@ def test_after_any_batch_a_resumed_run_has_the_batches_that_would_have_followed(
             for batch in loader:
                 batches.append(ids(batch))
                 assert ahead in (None, batches[-1]), "what was asked for ahead is what comes"
-                ahead = ids(loader.following(len(loader))[1])
+                ahead = ids(loader.next_batch(len(loader))[1])
                 states.append(loader.state_dict())
         return batches
 

@@ -11,7 +11,7 @@ import pytest
 
 from lit_rl.data import RoboEval, RoboInstruct
 from lit_rl.data.robots.robot_checks import InventedWorlds
-from lit_rl.data.robots.trace_checks import holds
+from lit_rl.data.robots.trace_checks import check_holds
 
 TASK = """
 import sys
@@ -99,10 +99,10 @@ def test_the_formula_means_what_the_function_says(rows_of):
     check = rows_of(TASK)[0]["tests"][0]["check"]
     water, elsewhere = ["Say", "water now", None], ["GoTo", "attic", None]
     porch, start = ["GoTo", "porch", None], ["GoTo", "start_loc", None]
-    assert holds(check, [porch, water, elsewhere])
-    assert holds(check, [porch, start, porch, water, elsewhere])
-    assert not holds(check, [porch, start, water])
-    assert not holds(check, [porch, water, elsewhere, ["GoTo", "cellar", None]])
+    assert check_holds(check, [porch, water, elsewhere])
+    assert check_holds(check, [porch, start, porch, water, elsewhere])
+    assert not check_holds(check, [porch, start, water])
+    assert not check_holds(check, [porch, water, elsewhere, ["GoTo", "cellar", None]])
 
 
 def test_the_data_module_gives_one_problem_a_wording_and_none_to_train_on(tmp_path, rows_of):

@@ -79,7 +79,7 @@ class Given(TaskDataModule):
 def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() -> None:
     task = Given(max_train_problems=2, max_validation_problems=4, validation_tasks=[Given()])
     assert [len(task.problems(split)) for split in ("train", "validation", "test")] == [2, 4, 4]
-    task.keep_only(lambda given, name, split: [problem for problem in given if len(problem.prompt) > 2])
+    task.set_problem_filter(lambda given, name, split: [problem for problem in given if len(problem.prompt) > 2])
     assert ids(tuple(task.problems("train"))) == ["2", "3"]
     assert task.left_out["train"] == 2
     assert task.validation_tasks is not None
@@ -138,7 +138,7 @@ def test_other_problems_of_the_same_number_are_told(taken: int, twice: bool, rec
     state = first.state_dict() | ({} if twice else {"epoch": 1, "position": 0})
     ProblemLoader(problems(12), 3, shuffle=True, drop_last=True).load_state_dict(state)
     for others in (given[::-1], [*given[:-1], replace(given[-1], prompt="another")]):
-        with pytest.warns(UserWarning, match="others than the checkpoint's, or in another order") as told:
+        with pytest.warns(UserWarning, match="others than the checkpoint's, or in another order") as answer:
             ProblemLoader(others, 3, shuffle=True, drop_last=True).load_state_dict(state)
-        assert ("come twice" in str(told[0].message)) is twice
+        assert ("come twice" in str(answer[0].message)) is twice
     assert not recwarn.list

@@ -15,13 +15,13 @@ import torch
 from support.ill_runs import Judged, Programs
 from support.small_runs import Scored, build_module, corridor, fit, grouped, sorting
 
-from lit_rl.advantages import NoBaseline
 from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
 from lit_rl.cli.main import main
 from lit_rl.data import Basics, Corridor, Sorting
 from lit_rl.data.task import Split
 from lit_rl.execution import Sandbox
 from lit_rl.execution.interface import Verdict
+from lit_rl.math.advantages import NoBaseline
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO
 from lit_rl.rewards import TestsReward

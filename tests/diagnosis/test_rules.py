@@ -16,9 +16,9 @@ from support.ill_runs import Programs
 from lit_rl.callbacks import Diagnostics
 from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
-from lit_rl.modules import Collect, Update
+from lit_rl.modules import RolloutConfig, UpdateConfig
 from lit_rl.reports.diagnosis import RULES, Diagnosis, LastRollout, MetricHistory, RunSettings
-from lit_rl.reports.diagnosis.failures import string_that_ended
+from lit_rl.reports.diagnosis.failures import ending_stop_string
 from lit_rl.reports.diagnosis.history import LAG, MOVED, WEIGHT_SIZE
 from lit_rl.reports.diagnosis.rules import sampler_gap, still_weights
 from lit_rl.rewards import Composite, TestsReward
@@ -88,10 +88,10 @@ def diagnose(
         policy=SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters)),
         clock=Clock("rollout"),
         sampling=Sampling(),
-        sampler=SimpleNamespace(settings=Collect()),
-        update=Update(),
+        collector=SimpleNamespace(settings=RolloutConfig()),
+        update=UpdateConfig(),
         rewards=Composite(list(terms)) if terms else None,
-        trace=SimpleNamespace(found={}),
+        trace=SimpleNamespace(recorded={}),
     )
     trainer: Any = SimpleNamespace(
         is_global_zero=True,
@@ -378,8 +378,8 @@ def test_the_first_of_two_stop_strings_ended_the_row() -> None:
     """A token can bring both; of two at one place the shorter was whole first."""
     for strings, ended in ((("class", "\n\n"), "\n\n"), (("\n\nc", "\n\n"), "\n\n"), (("zz", "class"), "class")):
         stopped = rows([Outcome(W)], strings, ["x\n\nclass"], StopReason.STOP_STRING)
-        assert string_that_ended(stopped, 0, 0, letters) == ended
-    assert string_that_ended(rows([Outcome(W)], ("a", "b")), 0, 0, letters) == ""
+        assert ending_stop_string(stopped, 0, 0, letters) == ended
+    assert ending_stop_string(rows([Outcome(W)], ("a", "b")), 0, 0, letters) == ""
 
 
 CASE = FailedCase(2, "x = int('one')", kind="assert")

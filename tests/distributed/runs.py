@@ -14,10 +14,10 @@ from support.privileged import Longer
 from support.small_runs import Brief, EvenBytes, Words, grouped
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.advantages import GroupMean
-from lit_rl.divergences import JSD
+from lit_rl.math.advantages import GroupMean
+from lit_rl.math.divergences import JSD
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
-from lit_rl.modules import GRPO, PPO, Distil, Distillation, Objective, RolloutModule
+from lit_rl.modules import GRPO, PPO, Distillation, DistillationConfig, Objective, RolloutModule
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
 
@@ -53,14 +53,14 @@ MODULES: dict[str, Callable[[str], RolloutModule]] = {
         policy(tokenizer, tie_word_embeddings=False),
         teacher=CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", init_seed=5),
         hindsight=Longer(),
-        distil=Distil(JSD(), reward_weight=0.5),
+        distil=DistillationConfig(JSD(), reward_weight=0.5),
     ),
     "distillation-average": lambda tokenizer: build(
         Distillation,
         policy(tokenizer),
         teacher="reference",
         hindsight=Longer(),
-        distil=Distil(JSD(beta=0.0)),
+        distil=DistillationConfig(JSD(beta=0.0)),
         refresh_reference_every=1,
         refresh_reference_share=0.3,
     ),

@@ -18,7 +18,7 @@ from support.two_turns import LastTurn
 
 from lit_rl.models import FSDP2Strategy, SeparateCritic
 from lit_rl.modules import GRPO, PPO, minibatches, rollout_module
-from lit_rl.modules.minibatches import on_every_rank
+from lit_rl.modules.minibatches import pad_to_equal_count
 from lit_rl.training.ranks import unsharded
 
 
@@ -67,11 +67,11 @@ def test_a_budget_of_tokens_changes_nothing_on_two_ranks(
         parts: list[int] = []
 
         def counted(*given: Any) -> Any:
-            parts.append(len(microbatches := on_every_rank(*given)))
+            parts.append(len(microbatches := pad_to_equal_count(*given)))
             return microbatches
 
         for place in (minibatches, rollout_module):
-            monkeypatch.setattr(place, "on_every_rank", counted)
+            monkeypatch.setattr(place, "pad_to_equal_count", counted)
         return fit(module, name, tmp_path, devices=devices), parts
 
     alone, parts = run("auto", 1, None)

@@ -17,7 +17,7 @@ from support.saved_runs import CrashAt
 from support.small_runs import EvenBytes
 
 from lit_rl.callbacks import Checkpointing
-from lit_rl.losses import TruncatedWeights
+from lit_rl.math.losses import TruncatedWeights
 from lit_rl.modules import GRPO, Objective
 from lit_rl.types import Experience, Generation
 

@@ -14,7 +14,7 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models import CausalLM
-from lit_rl.modules import DPO, SFT, Evaluate, Optimization, TextModule
+from lit_rl.modules import DPO, SFT, EvaluationConfig, Optimization, TextModule
 from lit_rl.types import Problem, Sampling
 
 
@@ -43,7 +43,9 @@ MODULES: dict[str, Any] = {"sft": SFT, "dpo": DPO}
 
 def measure(kind: str, actor: CausalLM, strategy: str, folder: Path, devices: int) -> dict[str, float]:
     short = {"greedy": Sampling(temperature=0.0, max_tokens=3)}
-    module: TextModule = MODULES[kind](actor, update=Optimization(microbatch_size=1), evaluate=Evaluate(sampling=short))
+    module: TextModule = MODULES[kind](
+        actor, update=Optimization(microbatch_size=1), evaluate=EvaluationConfig(sampling=short)
+    )
     sizes: dict[str, Any] = {"validation_batch_size": 2 // devices}
     data = Told(batch_size=1, validation_tasks=[Told(**sizes), Asked(**sizes)])
     trainer = trainer_of(strategy, folder, devices, limit_val_batches=1.0)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from models.test_whole_weights import sharded
+from models.test_weight_export import sharded
 from support.families import language_model
 from support.ranks import on_ranks
 from support.sampling import KEY
 
-from lit_rl.data import Corridor, Sorting
+from lit_rl.data import Corridor, CorridorPolicy, Sorting, SortingPolicy
 from lit_rl.engines import Engine, Generation, InProcess, Request
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, CorridorPolicy, Policy, SortingPolicy
+from lit_rl.models import CausalLM, Policy
 from lit_rl.models.sampling import requests_of
 from lit_rl.types import Problem, Sampling, StopReason
 

@@ -19,7 +19,7 @@ from support.vllm_stub import VLLMStub, stub_server
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import EngineError, VLLMServer
-from lit_rl.engines.whole_weights import write_weights
+from lit_rl.engines.weight_export import write_weights
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import RolloutModule
@@ -115,7 +115,7 @@ def test_a_request_says_everything_that_a_server_may_have_a_default_for(
 
 def test_no_more_requests_than_allowed_are_at_the_server(tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path) -> None:
     sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path, max_requests=3), num_samples=8, max_tokens=2)
-    assert len(stub.requests) == 16 and 1 < stub.most_at_once <= 3
+    assert len(stub.requests) == 16 and 1 < stub.max_at_once <= 3
 
 
 def test_what_fails_now_and_then_is_tried_again(tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path) -> None:

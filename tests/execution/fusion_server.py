@@ -41,7 +41,7 @@ class FusionServer:
 
     def __init__(self, answers=(), answer=run_for_real):
         self.requests = []
-        self.busy = self.most_busy = 0
+        self.busy = self.max_busy = 0
         self._lock = threading.Lock()
         self._answers = list(answers)
         self._answer = answer
@@ -66,7 +66,7 @@ class FusionServer:
         with self._lock:
             self.requests.append((handler.path, request))
             self.busy += 1
-            self.most_busy = max(self.most_busy, self.busy)
+            self.max_busy = max(self.max_busy, self.busy)
             answer = self._answers.pop(0) if self._answers else None
         try:
             content = self._answer(request) if answer is None else answer

@@ -20,7 +20,7 @@ from lit_rl.data.numerical.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import Verdict
 from lit_rl.execution.confinement import box
 from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError
-from lit_rl.execution.confinement.visible_files import without
+from lit_rl.execution.confinement.visible_files import without_hidden
 
 pytestmark = pytest.mark.skipif(not Path("/usr/bin/g++").exists(), reason="no C++ compiler: install g++")
 
@@ -199,7 +199,7 @@ def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, ver
         Path(made, "linked").symlink_to("tree")
         files = "tree/sub/secret linked/sub/secret .git/objects/secret copies/secret beside"
         command = f"cd {made}; for f in {files} {made}/tree/sub/secret; do cat $f && echo $f; done; gcc --version"
-        hidden = [*build.originals_of(f"{made}/linked"), f"{made}/copies"]
+        hidden = [*build.hidden_folders(f"{made}/linked"), f"{made}/copies"]
         report = boxed_at(command, hidden=hidden, namespaces=namespaces, landlock_version=version)
         assert report.log.count("int secret;") == 1 and "int secret;beside" in report.log
         assert report.status == 0, report.log
@@ -209,11 +209,11 @@ def test_what_is_visible_without_some_folders_is_all_else(tmp_path):
     for name in ("a/b/c", "a/b/d", "a/e", "f/g"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "a/link").symlink_to("/root")
-    shown = without(
+    shown = without_hidden(
         [f"{tmp_path}/a", f"{tmp_path}/f"], [f"{tmp_path}/a/b/c", f"{tmp_path}/nothing", f"{tmp_path}/a/b/cc"]
     )
     assert sorted(shown) == [f"{tmp_path}/{name}" for name in ("a/b/d", "a/e", "f")]
-    assert without([f"{tmp_path}/a/b"], [f"{tmp_path}/a"]) == [] == without(["/"], ["/"])
+    assert without_hidden([f"{tmp_path}/a/b"], [f"{tmp_path}/a"]) == [] == without_hidden(["/"], ["/"])
 
 
 def test_a_masked_tree_that_could_not_be_made_is_not_kept(monkeypatch, tmp_path, script_task):
@@ -232,7 +232,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
     if os.geteuid() == 0:
         for parent in (tmp_path, *tmp_path.parents[:-2]):
             os.chmod(parent, 0o755)
-    boxed, failing = build._boxed, []
+    boxed, failing = build._run_in_box, []
 
     def fails(command, folder, *rest):
         if failing and (
@@ -243,7 +243,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
         return boxed(command, folder, *rest)
 
     check, mine = script_task(), "[ $1 = build ] || cp -r stored plt  # mine"
-    monkeypatch.setattr(build, "_boxed", fails)
+    monkeypatch.setattr(build, "_run_in_box", fails)
     assert build.judge_build_and_run(client, mine, check).passed and len(limited) == 1 and limited[0]
     failing.append("mine")
     outcome = build.judge_build_and_run(client, mine, check)
@@ -251,7 +251,7 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
     failing[:] = ["always"]
     with pytest.raises(BoxError):
         build.judge_build_and_run(client, mine, check)
-    build._forget()
+    build._forget_masked_trees()
 
 
 # --- faults of the task -----------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from lit_rl.execution import (
     TokenTarget,
     Verdict,
 )
-from lit_rl.execution.checks import COMPILE_SECONDS, MOST_COMPILATIONS
+from lit_rl.execution.checks import COMPILE_SECONDS, MAX_COMPILATIONS
 from lit_rl.execution.interface import WALL_FACTOR, WALL_SLACK_SECONDS
 
 WORLD = RobotTest({}, False, [])
@@ -66,7 +66,7 @@ def test_every_check_is_plain_data_that_knows_its_tests_and_language() -> None:
 
 def test_the_wall_budget_is_the_sum_of_the_limits() -> None:
     one = WALL_FACTOR * 2.0 + WALL_SLACK_SECONDS
-    compiling = MOST_COMPILATIONS * (WALL_FACTOR * COMPILE_SECONDS + WALL_SLACK_SECONDS)
+    compiling = MAX_COMPILATIONS * (WALL_FACTOR * COMPILE_SECONDS + WALL_SLACK_SECONDS)
     built = 3 * 120.0 + 2 * 60.0
     assert [check.wall_budget_seconds for check in CHECKS] == [
         one, 3 * one, 2 * one, one + compiling, 2 * one, 100 * one, built, 0.0, 0.0,

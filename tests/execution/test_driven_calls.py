@@ -361,7 +361,7 @@ def test_a_built_in_function_is_none_of_the_program(sandbox):
     assert "the program defines no isNaN" in outcome.stderr, outcome
 
 
-LARGE = [2**64, math.nan, -math.inf, 0, None, [0, 0]]
+LARGE_MODEL_PARAMETERS = [2**64, math.nan, -math.inf, 0, None, [0, 0]]
 # Of single languages: programs, cases of ``f``, and their verdicts.
 PARTICULARS = {
     "javascript": [
@@ -374,7 +374,7 @@ PARTICULARS = {
         ("export const f = (x) => x;", [((1,), 1)], ["passed"]),
         ("export default function f(x) { return x; }", [((1,), 1)], ["passed"]),
         ("const f = (x) => new Map([[1, x]]);", [((2,), {1: 2})], ["passed"]),
-        ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];", [((), LARGE)], ["passed"]),
+        ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];", [((), LARGE_MODEL_PARAMETERS)], ["passed"]),
     ],
     "c": [("int f(int x) { return x; }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), (("1",), 1)], ["exception", "exception", "passed", "exception", "exception"]), ("int f(int *x) { return 0; }", [((1,), 0)], []), ("int f(char **x) { return 0; }", [(("",), 0)], [])],
     # Numbers that the type does not hold are refused. One function is called: neither overloaded nor generic.
@@ -430,8 +430,8 @@ def test_a_program_does_not_choose_that_its_compiler_ran_out_of_memory(sandbox, 
 def test_blanks_in_a_declaration_of_c_are_read_once():
     """Were it otherwise, this would take minutes."""
     check = CallTests((((1,), 1),), "f", language="c")
-    assert not driven_calls._declaration(f"long f(long{' ' * 200_000}!, long b) {{", check)
-    assert driven_calls._declaration(f"long f(long{' ' * 200_000}a) {{", check)
+    assert not driven_calls._find_declaration(f"long f(long{' ' * 200_000}!, long b) {{", check)
+    assert driven_calls._find_declaration(f"long f(long{' ' * 200_000}a) {{", check)
 
 
 def test_a_binary_that_fills_the_cache_alone_is_kept(monkeypatch):

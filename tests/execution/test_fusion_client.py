@@ -159,7 +159,7 @@ def test_no_more_requests_than_allowed_run_at_once_and_order_is_kept():
         outcomes = client.judge_many(programs)
     assert [outcome.stdout for outcome in outcomes] == [str(i) for i in range(40)]
     assert all(outcome.passed for outcome in outcomes)
-    assert server.most_busy == 3
+    assert server.max_busy == 3
 
 
 def test_environment_gives_address_and_concurrency(monkeypatch):
@@ -183,7 +183,7 @@ def test_the_command_line_takes_it_as_the_configuration_advises(monkeypatch):
     monkeypatch.setenv("SANDBOX_URL", "http://127.0.0.1:9")
     hardware = ["--trainer.accelerator=cpu", "--trainer.precision=32-true"]
     cli = Cli(["--config", str(config), *hardware, "--model.sandbox=SandboxFusionClient"], run=False)
-    with cli.model.sampler.sandbox() as runner:
+    with cli.model.collector.sandbox() as runner:
         assert isinstance(runner, SandboxFusionClient) and isinstance(runner, ProgramRunner)
 
 
@@ -212,7 +212,7 @@ def test_outcomes_say_what_those_of_the_local_sandbox_say():
 
 
 LONG = "x" * 60_000
-REFUSED = {
+CHECKS_THAT_RAISE = {
     "do more than compare": AssertTests("for i in range(3): assert add(i, i) == 2 * i"),
     "cannot run c:": StdioTests((("", ""),), language="c"),
     "a checker": StdioTests((("", ""),), checker=Checker("int main() {}")),
@@ -228,7 +228,7 @@ REFUSED = {
 
 def test_what_a_server_cannot_judge_is_refused_with_what_to_do():
     with FusionServer() as server, client_of(server) as client:
-        for message, check in REFUSED.items():
+        for message, check in CHECKS_THAT_RAISE.items():
             with pytest.raises(ValueError, match=f"{message}.* local Sandbox"):
                 client.submit(ADD, check)
         assert client.submit("def f(x): return 'x' * 60_000\n", CallTests((((1,), LONG),), "f")).result().passed

@@ -194,7 +194,7 @@ def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
 def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     run = importlib.import_module("sandbox_stress").run
-    found = run("kills", 3, 10.0, num_workers=4, tier=tier, most_rounds=1)
+    found = run("kills", 3, 10.0, num_workers=4, tier=tier, max_rounds=1)
     assert found.faults == [] and found.verdicts.total() == 200
 
 

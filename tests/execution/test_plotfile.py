@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lit_rl.data.numerical import plotfile
 from lit_rl.data.numerical.plotfile import (
-    LONGEST_HEADER,
+    MAX_HEADER_LENGTH,
     Box,
     PlotfileError,
     Variable,
@@ -109,7 +109,7 @@ DAMAGES = [
     {"Level_0/Cell_D_00000": fab("((0,0) (0,0) (0,0))", [1, 10])},
     {"Level_1/Cell_D_00001": b""},
     {"Header": HEADER.replace("2\n0.5\n1\n", "2\n0.5\n2\n").encode() + b"Level_1/Cell\n"},
-    {"Header": HEADER.encode() + b" " * LONGEST_HEADER},
+    {"Header": HEADER.encode() + b" " * MAX_HEADER_LENGTH},
     {"Level_0/Cell_H": cells_header([COARSE], [("Cell_D_00000", "9" * 19)]).encode()},
     {"Level_0/Cell_H": cells_header(["((0,0) (" + "1," * 99 + "1) (0,0))"], [("Cell_D_00000", 0)]).encode()},
     {"Level_0/Cell_H": cells_header(["((0,0) (" + "9" * 5000 + ",1) (0,0))"], [("Cell_D_00000", 0)]).encode()},

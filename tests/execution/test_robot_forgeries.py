@@ -73,13 +73,13 @@ FORGED = {
 }
 RIGHT = program("go_to('hall')", "say('hi')")
 WRONG = program("go_to('hall')", "say('ho')")
-REFUSED = program("go_to('nowhere')")
+CHECKS_THAT_RAISE = program("go_to('nowhere')")
 
 
 def test_programs_that_forge_messages_leave_their_neighbours_verdicts_alone(sandbox):
     """The report of a program whose message was malformed was once taken for that of the program after it."""
     forgers = [program("import os", forged, "os.read(4, 1)") for forged in FORGED.values()]
-    expected = {RIGHT: "success", WRONG: "completion_error", REFUSED: "robot_execution_error"}
+    expected = {RIGHT: "success", WRONG: "completion_error", CHECKS_THAT_RAISE: "robot_execution_error"}
     pairs = zip(forgers, itertools.cycle(expected), strict=False)
     sources = [source for pair in pairs for source in pair]
     outcomes = sandbox.judge_many([(source, worlds(SAID_HI)) for source in sources])

@@ -221,7 +221,7 @@ def test_large_ints_and_decimals_of_two_answers_are_compared_by_a_grader(sandbox
     assert said(outcome)[:2] == ("wrong_answer", "NotCarried")
 
 
-REFUSED = (
+CHECKS_THAT_RAISE = (
     ([[1 << 32_000_001]], BEYOND),
     (eval("[" * 101 + "]" * 101), "lists nested deeper than 100"),
     ("x" * (17 << 20), "more than 16777216 bytes"),
@@ -232,7 +232,7 @@ REFUSED = (
 
 def test_an_expected_value_or_an_argument_beyond_the_limits_is_refused_when_the_check_is_made():
     small = ((1,), 1)
-    for value, reason in REFUSED:
+    for value, reason in CHECKS_THAT_RAISE:
         with pytest.raises(ValueError, match=r"CallTests.cases\[1\]: the expected value cannot be carried: " + reason):
             CallTests((small, ((1,), value)), "f")
         with pytest.raises(ValueError, match=r"CallTests.cases\[0\]: an argument cannot be carried: " + reason) as told:

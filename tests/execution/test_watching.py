@@ -32,7 +32,7 @@ class Machine:
             told = waited[num_looks % len(waited)]
             num_looks += 1
             self.waited = [sum(pair) for pair in zip(self.waited, told, strict=True)]
-            cause = watch.look()
+            cause = watch.poll()
             if cause is not None:
                 return cause, self.now
         return None, self.now
@@ -106,7 +106,7 @@ def test_cores_used_at_once_are_not_saved_for_later_sleep(monkeypatch):
     machine = Machine(monkeypatch, 4)
     watch = Watch(2.0, 1, None, 1 << 30)
     watch.begin([])
-    while (cause := watch.look()) is None:
+    while (cause := watch.poll()) is None:
         machine.now += LOOK
         machine.cpu += 4 * LOOK if machine.now < 0.45 else 0.0
     assert cause == OUT_OF_WALL and machine.now < 0.45 + 7 + 1

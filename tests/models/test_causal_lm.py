@@ -15,15 +15,15 @@ from support.sampling import KEY, sample
 from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.data.prompts import chat
+from lit_rl.data.prompts import chat_messages
 from lit_rl.engines import InProcess
 from lit_rl.errors import ArgumentError
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import REFERENCE
 from lit_rl.modules import GRPO
-from lit_rl.rollout import write_rows
-from lit_rl.training.ranks import evaluating
+from lit_rl.rollout import sample_rows
+from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Problem, Sampling, StopReason
 
 
@@ -58,7 +58,7 @@ def test_sampler_and_training_forward_agree_on_logprobs(tiny_policy: CausalLM, e
         tiny_policy.codec.eos_ids = frozenset(range(0, 256, 7))
     done = sample(tiny_policy, problems("a", "hello there", "def"), num_samples=4, temperature=0.5, max_tokens=20)
     assert (len(set(done.lengths.tolist())) > 3) is ends_early
-    with torch.no_grad(), evaluating(tiny_policy):
+    with torch.no_grad(), eval_mode(tiny_policy):
         logprobs = tiny_policy.logprobs(done, temperature=0.5)
     assert torch.allclose(logprobs, done.sampler_logprobs, atol=1e-5)
 
@@ -72,7 +72,7 @@ def test_left_pads_change_nothing(tiny_policy: CausalLM) -> None:
         prompt_ids=torch.cat([pads, done.prompt_ids], 1),
         prompt_mask=torch.cat([torch.zeros_like(pads, dtype=torch.bool), done.prompt_mask], 1),
     )
-    with torch.no_grad(), evaluating(tiny_policy):
+    with torch.no_grad(), eval_mode(tiny_policy):
         assert torch.allclose(tiny_policy.logprobs(padded), tiny_policy.logprobs(done), atol=1e-5)
 
 
@@ -183,17 +183,17 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
     template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}a:"
     policy = loaded(config=config_of(family), tokenizer=byte_tokenizer, chat_template=template)
     policy.codec.eos_ids = frozenset(range(101, 121))  # many, so that a row of random words ends soon
-    made = [chat(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
+    made = [chat_messages(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
     both = [Problem(f"{i}", prompt, TokenTarget()) for i, prompt in enumerate(made)]
-    with torch.no_grad(), evaluating(policy):
+    with torch.no_grad(), eval_mode(policy):
         sampling = Sampling(num_samples=3, max_tokens=positions // 4)
-        rows = write_rows(policy, InProcess(), None, both, sampling, KEY, AsksAgain()).finish().completions
+        rows = sample_rows(policy, InProcess(), None, both, sampling, KEY, AsksAgain()).finish().completions
         lengths = rows.prompt_mask.sum(-1) + rows.token_mask.sum(-1)
         assert lengths.max() == positions and max(len(turns) for turns in rows.turns) > 1
         gap = (policy.logprobs(rows) - rows.sampler_logprobs).where(rows.completion_mask, 0.0)
         assert gap.abs().max() < 1e-5
-    long = Problem("long", chat("x" * positions) if is_chat else "x" * positions, TokenTarget())
-    for ask in (policy.complete, lambda p: write_rows(policy, InProcess(), None, p, Sampling(), KEY)):
+    long = Problem("long", chat_messages("x" * positions) if is_chat else "x" * positions, TokenTarget())
+    for ask in (policy.complete, lambda p: sample_rows(policy, InProcess(), None, p, Sampling(), KEY)):
         with pytest.raises(
             ArgumentError, match=rf"problem long: expected fewer than the {positions} tokens .*, got \d+"
         ):

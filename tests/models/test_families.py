@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.families import FAMILIES, QUICK, REFUSED, SHORT, UNADAPTED, config_of
+from support.families import CHECKS_THAT_RAISE, FAMILIES, QUICK, SHORT, UNADAPTED, config_of
 from support.sampling import sample
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.family import UnsupportedModelError
-from lit_rl.models.probe import probe
-from lit_rl.training.ranks import evaluating
+from lit_rl.models.probe import check_sampling_agrees
+from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions, Problem
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -42,7 +42,7 @@ def loaded(family: str, tokenizer: str, lora: bool = False) -> CausalLM:
         for parameter in policy.parameters():
             noise = SIZE * torch.randn(parameter.shape, generator=generator)
             parameter.copy_(noise if parameter.dim() > 1 else parameter + noise)
-    probe(policy.model)
+    check_sampling_agrees(policy.model)
     return policy
 
 
@@ -68,15 +68,15 @@ def row_of(family: str, tokenizer: str) -> str:
     """Entry of the table for a family, after all of it was tried."""
     config = config_of(family)
     name, remark = config["model_type"], SHORT.get(family, "")
-    if family in REFUSED:
-        with pytest.raises(UnsupportedModelError, match=REFUSED[family]) as refusal:
+    if family in CHECKS_THAT_RAISE:
+        with pytest.raises(UnsupportedModelError, match=CHECKS_THAT_RAISE[family]) as refusal:
             loaded(family, tokenizer)
         assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 320
-        return f"| {name} | no | no | refused: {REFUSED[family]} |"
+        return f"| {name} | no | no | refused: {CHECKS_THAT_RAISE[family]} |"
     adapts = family not in UNADAPTED
     for lora in (False, True)[: 1 + adapts]:
         policy = loaded(family, tokenizer, lora)
-        with torch.no_grad(), evaluating(policy):
+        with torch.no_grad(), eval_mode(policy):
             require_greedy_is_generate(policy)
             done = sampled(policy)
             assert (policy.logprobs(done, temperature=0.5) - done.sampler_logprobs).abs().max() < NATS

@@ -82,7 +82,7 @@ def test_a_message_of_the_environment_spells_special_tokens_as_text(codec: TextC
 def test_a_text_prompt_is_its_authors_but_for_what_is_marked(codec: TextCodec) -> None:
     """BOS once, at the beginning; a special token that the author writes counts, one of a stranger does not."""
     said, token = hostile(codec), codec.tokenizer.all_special_tokens[0]
-    prompts = (f"{codec.as_text(text)}\n{token}def f():" for text in (said, "ok"))
+    prompts = (f"{codec.escape_text(text)}\n{token}def f():" for text in (said, "ok"))
     ids, harmless = (codec.encode(Problem("p", prompt, ReferenceText(""))) for prompt in prompts)
     assert specials(codec, ids) == specials(codec, harmless) and len(specials(codec, ids)) in (1, 2)
     assert text_of(codec, ids) == text_of(codec, harmless).replace("ok", said)
@@ -91,14 +91,14 @@ def test_a_text_prompt_is_its_authors_but_for_what_is_marked(codec: TextCodec) -
 def test_a_given_completion_spells_special_tokens_as_text(codec: TextCodec) -> None:
     """A demonstration in HTML has ``<s>`` in it, which must not end it."""
     said = hostile(codec)
-    (ids, reason), (harmless, _) = codec.given(said), codec.given("ok")
+    (ids, reason), (harmless, _) = codec.encode_completion(said), codec.encode_completion("ok")
     assert specials(codec, ids) == specials(codec, harmless)
     assert codec.decode(ids, reason, ())[0] == said
 
 
 def test_a_shortened_message_is_counted_as_it_is_encoded(codec: TextCodec) -> None:
     problem = Problem("p", "def f():", ReferenceText(""))
-    shorter = codec.shorten(hostile(codec) * 40, 100)
+    shorter = codec.truncate_middle(hostile(codec) * 40, 100)
     begin, _, end = shorter.partition("\n[... left out ...]\n")
     assert hostile(codec).startswith(begin[:30]) and hostile(codec).endswith(end[-30:])
     assert 80 < len(codec.extend(problem, (), StopReason.LENGTH, shorter)) <= 100

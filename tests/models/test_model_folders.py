@@ -21,13 +21,13 @@ from transformers import (
 )
 
 from lit_rl.callbacks import Checkpointing
-from lit_rl.cli.export import card, config_of, policy_of
+from lit_rl.cli.export import build_policy, model_card, run_config
 from lit_rl.cli.main import Cli, main
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.loading.checkpoints import load_weights, write_model
-from lit_rl.models.loading.gguf import convert
-from lit_rl.models.loading.sources import resolve
-from lit_rl.modules import GRPO, Update
+from lit_rl.models.loading.export import load_weights, write_model
+from lit_rl.models.loading.gguf import convert_gguf
+from lit_rl.models.loading.sources import resolve_model_source
+from lit_rl.modules import GRPO, UpdateConfig
 from lit_rl.types import Sampling
 
 PROMPT = "def f(x):"
@@ -132,7 +132,7 @@ def test_a_run_made_in_python_is_exported_from_its_checkpoint(
         policy,
         sampling=Sampling(num_samples=4, max_tokens=6),
         rewards=[EvenBytes()],
-        update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=5.0)),
+        update=UpdateConfig(optimizer=lambda params: torch.optim.SGD(params, lr=5.0)),
         max_rollouts=3,
     )
     run = tmp_path / "run"
@@ -174,7 +174,7 @@ def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer:
     module = GRPO(CausalLM(config=fields, tokenizer=byte_tokenizer), rewards=[EvenBytes()])
     checkpoint: dict[str, Any] = {}
     module.on_save_checkpoint(checkpoint)
-    policy = policy_of(config_of(checkpoint, ()))
+    policy = build_policy(run_config(checkpoint, ()))
     assert policy.config == dict(fields) and policy.tokenizer_source == byte_tokenizer
 
 
@@ -194,7 +194,7 @@ def test_a_card_carries_pass_rates_and_no_folder_of_one_machine(tmp_path: Path) 
     model = {"class_path": "m.GRPO", "init_args": {"policy": {"init_args": {"model": str(tmp_path)}}}}
     config = {"model": model, "data": {"class_path": "lit_rl.data.Basics"}}
     measured = {"rollout_step": 5, "metrics": {"val/greedy/pass@1": 0.8125, "val/greedy/loss": 1.0}}
-    text = card(measured, config, "x.ckpt", "model")
+    text = model_card(measured, config, "x.ckpt", "model")
     assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
     assert "| val/greedy/pass@1 | 0.8125 |" in text and "loss" not in text
 
@@ -209,7 +209,7 @@ def test_a_converted_file_is_a_plain_model_that_adapters_can_be_trained_on(
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: unpacked)
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: tokenizer)
     (tmp_path / "tiny.gguf").touch()
-    convert(str(tmp_path / "tiny.gguf"), str(tmp_path / "model"))
+    convert_gguf(str(tmp_path / "tiny.gguf"), str(tmp_path / "model"))
     monkeypatch.undo()
     assert "quantization_config" not in json.loads((tmp_path / "model" / "config.json").read_text())
     policy = CausalLM(str(tmp_path / "model"), lora=LoRA(rank=2))
@@ -225,5 +225,5 @@ def test_a_package_that_ships_a_file_is_found_and_its_code_is_not_run(
     (package / "__init__.py").write_text("import something_that_is_not_installed\n")
     (package / "tiny.gguf").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    assert resolve("package:ships_a_model") == str(package)
-    assert resolve("package:ships_a_model/tiny.gguf") == str(package / "tiny.gguf")
+    assert resolve_model_source("package:ships_a_model") == str(package)
+    assert resolve_model_source("package:ships_a_model/tiny.gguf") == str(package / "tiny.gguf")

@@ -10,7 +10,7 @@ from support.families import config_of
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.errors import ArgumentError
-from lit_rl.functional.linear_head import LinearHead
+from lit_rl.math.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA, decoding, probe
 from lit_rl.models.decoding import Decoding
 from lit_rl.models.family import UnsupportedModelError, check_projection, decoder_of, projection
@@ -25,7 +25,7 @@ def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: Any) ->
 def test_positions_that_the_sampler_leaves_out_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "takes", lambda model, name: name == "logits_to_keep")
+    monkeypatch.setattr(decoding, "accepts", lambda model, name: name == "logits_to_keep")
     with pytest.raises(UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* probe to false"):
         built(byte_tokenizer, lora=LoRA(rank=2)).load()
     built(byte_tokenizer, probe=False).load()
@@ -39,15 +39,15 @@ def test_wrong_positions_after_rows_left_the_batch_are_noticed(
         keeps(self, rows)
         self._positions = before[: len(rows)]
 
-    keeps = Decoding.keep
-    monkeypatch.setattr(Decoding, "keep", forgets_positions)
+    keeps = Decoding.keep_rows
+    monkeypatch.setattr(Decoding, "keep_rows", forgets_positions)
     policy = built(byte_tokenizer, probe=False)
     policy.load()
     with torch.no_grad():  # rows of the probe must differ in positions, and positions must matter
         policy.model.transformer.wpe.weight.mul_(10)
     monkeypatch.setattr(probe, "_PROMPT_TOKENS", (11, 3))
     with pytest.raises(UnsupportedModelError, match="sampling from a cache"):
-        probe.probe(policy.model)
+        probe.check_sampling_agrees(policy.model)
 
 
 def test_a_tokenizer_larger_than_the_embedding_is_refused(byte_tokenizer: str) -> None:

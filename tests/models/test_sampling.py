@@ -15,7 +15,7 @@ from lit_rl.data import Corridor, Sorting
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy, ToyPolicy
 from lit_rl.data.toys.toy_tasks import corridor_distances
 from lit_rl.models import CausalLM
-from lit_rl.models.sampling import Uniforms, choose_tokens
+from lit_rl.models.sampling import RowRandom, choose_tokens
 from lit_rl.types import Sampling, StopReason
 
 ROW = torch.tensor([0])
@@ -66,13 +66,13 @@ def test_rows_chosen_in_chunks_are_those_of_the_whole(
 def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:
     """Row 1 is added when row 0 is at token 20."""
     alone = [
-        torch.cat([one.at(torch.tensor([step]), ROW) for step in range(120)]) for one in map(Uniforms, ([11], [12]))
+        torch.cat([one.draw(torch.tensor([step]), ROW) for step in range(120)]) for one in map(RowRandom, ([11], [12]))
     ]
     assert len(set(torch.cat(alone).tolist())) == 240
-    uniforms = Uniforms([11])
-    assert torch.equal(torch.cat([uniforms.at(torch.tensor([step]), ROW) for step in range(20)]), alone[0][:20])
+    uniforms = RowRandom([11])
+    assert torch.equal(torch.cat([uniforms.draw(torch.tensor([step]), ROW) for step in range(20)]), alone[0][:20])
     uniforms.add([12])
-    both = torch.stack([uniforms.at(torch.tensor([step, 20 + step]), torch.tensor([1, 0])) for step in range(100)])
+    both = torch.stack([uniforms.draw(torch.tensor([step, 20 + step]), torch.tensor([1, 0])) for step in range(100)])
     assert torch.equal(both[:, 0], alone[1][:100]) and torch.equal(both[:, 1], alone[0][20:])
 
 

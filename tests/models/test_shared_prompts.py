@@ -23,10 +23,10 @@ from lit_rl.models.family import relative_gap
 from lit_rl.models.padding import (
     can_share_prompts,
     completion_states,
-    of_each_row,
+    expand_to_rows,
     pad_left,
 )
-from lit_rl.models.probe import can_share, decoded, probe_rows
+from lit_rl.models.probe import can_decode_from_shared_prompts, logits_while_decoding, probe_rows
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.minibatches import microbatches_of
 from lit_rl.types import Completions, Sampling, StopReason
@@ -136,9 +136,9 @@ def test_a_cache_that_loses_the_gradient_is_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
     policy = loaded(byte_tokenizer, dtype=dtype)
-    update = padding._Kept.update
+    update = padding._RecordingCache.update
     assert can_share_prompts(policy.model)
-    monkeypatch.setattr(padding._Kept, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
+    monkeypatch.setattr(padding._RecordingCache, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
     assert not can_share_prompts(policy.model)
 
 
@@ -232,7 +232,7 @@ def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> No
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        found = [torch.autograd.grad(of_each_row(prompts, prompt_of_row), prompts, upstream)[0] for _ in range(5)]
+        found = [torch.autograd.grad(expand_to_rows(prompts, prompt_of_row), prompts, upstream)[0] for _ in range(5)]
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(one, found[0]) for one in found)
@@ -267,12 +267,12 @@ def double(policy: CausalLM) -> CausalLM:
 def written(decoding: Decoding, prompts: list[tuple[int, ...]], copies: list[int], tokens: int) -> torch.Tensor:
     """Logits of rows that write random tokens; a third of the rows leaves after each third of the way."""
     drawn = torch.randint(0, 200, (tokens, len(copies)), generator=torch.Generator().manual_seed(1))
-    logits = [decoding.read(prompts, torch.tensor(copies), tokens)]
+    logits = [decoding.prefill(prompts, torch.tensor(copies), tokens)]
     held = torch.arange(len(copies))
     for step in range(tokens):
         if len(held) > 2 and step and step % max(1, tokens // 3) == 0:
             stay = torch.arange(len(held)) % 3 != step % 3
-            decoding.keep(stay.nonzero()[:, 0])
+            decoding.keep_rows(stay.nonzero()[:, 0])
             held = held[stay]
         logits.append(decoding.append(drawn[step, held]))
     return torch.cat(logits)
@@ -316,13 +316,13 @@ def test_rows_that_join_others_are_written_as_if_alone(
             logits.append(decoding.append(written))
             ages = {i: age + 1 for i, age in ages.items()}
         if step % 7 == 0 and step // 7 < 10:
-            logits.append(decoding.read([prompts[step // 7]], torch.zeros(3 - step // 7 % 2, dtype=torch.long), 60))
+            logits.append(decoding.prefill([prompts[step // 7]], torch.zeros(3 - step // 7 % 2, dtype=torch.long), 60))
             ages[step // 7] = 0
         wanted = torch.cat([expected[i][: 3 - i % 2, age] for i, age in ages.items()])
         assert float((torch.cat(logits) - wanted).abs().max()) < 1e-10
         if len(ages) > 4:
             stay = [i != min(ages) for i in ages for _ in range(3 - i % 2)]
-            decoding.keep(torch.tensor(stay).nonzero()[:, 0])
+            decoding.keep_rows(torch.tensor(stay).nonzero()[:, 0])
             del ages[min(ages)]
     assert decoding._cache.layers[0].keys.shape[-2] == 64  # columns of rows that left are written again
 
@@ -330,7 +330,7 @@ def test_rows_that_join_others_are_written_as_if_alone(
 @pytest.mark.parametrize("family", [*SHARING, *NOT_SHARING])
 def test_models_that_cannot_share_prompts_keep_their_own_cache(family: str, byte_tokenizer: str) -> None:
     policy = language_model(family, byte_tokenizer)
-    assert can_share(policy.model) == (family in SHARING)
+    assert can_decode_from_shared_prompts(policy.model) == (family in SHARING)
     assert type(policy.decoding()) is (SharedDecoding if family in SHARING else Decoding)
 
 
@@ -344,9 +344,9 @@ def test_rounding_in_bfloat16_does_not_end_the_sharing_of_prompts(byte_tokenizer
         parameter.copy_(0.6 * torch.randn(parameter.shape, generator=generator))
     policy.model.bfloat16()
     tried = probe_rows(policy.model)
-    plain, shared = (decoded(kind(policy.model), *tried) for kind in (Decoding, SharedDecoding))
+    plain, shared = (logits_while_decoding(kind(policy.model), *tried) for kind in (Decoding, SharedDecoding))
     assert 0.04 < relative_gap(shared, plain) < 0.08
-    assert can_share(policy.model) and can_share_prompts(policy.model)
+    assert can_decode_from_shared_prompts(policy.model) and can_share_prompts(policy.model)
 
 
 @pytest.mark.parametrize("extra", [{"softcap": 50.0}, {"s_aux": torch.zeros(4)}, {"sliding_window": 9}])
@@ -355,18 +355,18 @@ def test_attention_that_is_more_than_keys_and_values_is_refused(
 ) -> None:
     """However little it changes in a probe of a few tokens."""
     policy = language_model("qwen2", byte_tokenizer)
-    assert can_share(policy.model)
+    assert can_decode_from_shared_prompts(policy.model)
     for layer in policy.model.model.layers:
         plain = layer.self_attn.forward
         monkeypatch.setattr(layer.self_attn, "forward", lambda *a, plain=plain, **k: plain(*a, **k, **extra))
-    assert not can_share(policy.model)
+    assert not can_decode_from_shared_prompts(policy.model)
 
 
 def test_a_model_that_fails_gets_its_own_attention_back(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = language_model("qwen2", byte_tokenizer)
     decoding = policy.decoding()
     with torch.no_grad():
-        decoding.read([(1, 2)], torch.tensor([0, 0]), 4)
+        decoding.prefill([(1, 2)], torch.tensor([0, 0]), 4)
         monkeypatch.setattr(Groups, "gather", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             decoding.append(torch.tensor([1, 2]))

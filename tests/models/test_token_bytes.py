@@ -99,7 +99,7 @@ def test_a_stop_string_is_found_with_the_token_that_completes_it(data: st.DataOb
         stops = tuple(data.draw(st.lists(st.sampled_from(["x", "b ", " ", "é", "\ufffd", " x", "def x"]), max_size=2)))
         texts = [tokenizer.decode(ids[:n], skip_special_tokens=True) for n in range(len(ids) + 1)]
         fresh = [n for n in range(1, len(texts)) if any(s in texts[n] and s not in texts[n - 1] for s in stops)]
-        held = [n for n in range(1, len(texts)) if codec.holds_stop(ids[:n], stops)]
+        held = [n for n in range(1, len(texts)) if codec.contains_stop(ids[:n], stops)]
         assert held[:1] == fresh[:1]
 
 
@@ -147,7 +147,7 @@ def codec(byte_tokenizer: str) -> TextCodec:
 @pytest.mark.parametrize("text", ["x" * 500, "Traceback\n" + "é" * 200 + "\nValueError: \N{GRINNING FACE}" * 9])
 def test_a_long_text_keeps_its_beginning_and_its_end(codec: TextCodec, text: str) -> None:
     for limit in (20, 21, 25, 60, 100):
-        shorter = codec.shorten(text, limit)
+        shorter = codec.truncate_middle(text, limit)
         begin, note, end = shorter.partition("\n[... left out ...]\n")
         assert note and text.startswith(begin) and text.endswith(end)
         length = len(codec.encode_text(shorter))

@@ -13,9 +13,9 @@ from support.completions import FixedScores, batch, inside, judged
 from torch import Tensor
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.functional.returns import reward_to_go
+from lit_rl.math.returns import reward_to_go
 from lit_rl.rewards import ALL_TEXT, Composite, RewardOutput, Span, TermScore, TestsReward
-from lit_rl.rewards.places import Credit, place_rewards, terminal
+from lit_rl.rewards.token_credit import Credit, assign_credit, credit_last_token
 
 ALL_CREDIT = pytest.mark.parametrize("credit", get_args(Credit))
 
@@ -29,23 +29,23 @@ def scored(texts: list[str], scores: list[TermScore], low: float | None = None) 
 def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
     """Item 25: the row of three choices, which has a gap, has five tokens."""
     mask = torch.tensor([[True, False, False, True, True, False], [True, True, False, False, False, False]])
-    placed = terminal(torch.tensor([0.5, 2.0]), mask)
+    placed = credit_last_token(torch.tensor([0.5, 2.0]), mask)
     assert placed.nonzero().tolist() == [[0, 4], [1, 1]] and placed.sum() == 2.5
 
 
 def test_a_place_keeps_its_part_and_the_rest_stands_where_the_option_says() -> None:
     """A program of four letters that earned 0, of which the first two lost 1: that is decided by the third."""
     rewards, mask = scored(["abcd", "a"], [TermScore(0.0, (Span(0, 2, -1.0),)), TermScore(0.5)])
-    assert place_rewards(rewards, mask, "spans").tolist() == [[0, 0, -1, 0, 1], [0, 0.5, 0, 0, 0]]
-    assert place_rewards(rewards, mask, "tokens").tolist() == [[-0.25, -0.25, 0.25, 0.25, 0], [0.5, 0, 0, 0, 0]]
-    assert place_rewards(rewards, mask, "terminal").tolist() == [[0, 0, 0, 0, 0], [0, 0.5, 0, 0, 0]]
+    assert assign_credit(rewards, mask, "spans").tolist() == [[0, 0, -1, 0, 1], [0, 0.5, 0, 0, 0]]
+    assert assign_credit(rewards, mask, "tokens").tolist() == [[-0.25, -0.25, 0.25, 0.25, 0], [0.5, 0, 0, 0, 0]]
+    assert assign_credit(rewards, mask, "terminal").tolist() == [[0, 0, 0, 0, 0], [0, 0.5, 0, 0, 0]]
 
 
 def test_a_place_at_the_end_or_one_that_could_be_undone_is_decided_by_the_last_token() -> None:
     places = Span(3, 4, -1.0), Span(4, 4, -1.0), Span(0, 1, -1.0, ALL_TEXT), Span(0, 1, -1.0, until=4)
     for place in places:
         rewards, mask = scored(["abcd", "abcdefg"], [TermScore(-1.0, (place,)), TermScore(0.0)])
-        assert place_rewards(rewards, mask, "spans")[0].tolist() == [0, 0, 0, 0, -1, 0, 0, 0]
+        assert assign_credit(rewards, mask, "spans")[0].tolist() == [0, 0, 0, 0, -1, 0, 0, 0]
 
 
 RAISED = Verdict.EXCEPTION
@@ -83,7 +83,7 @@ def test_a_failure_is_decided_where_the_program_can_no_longer_pass(
 def test_the_last_token_takes_what_a_clip_takes_away() -> None:
     """-4 of which -3 has a place, clipped to -1: what was decided at the place does not depend on what follows it."""
     rewards, mask = scored(["abcd"], [TermScore(-4.0, (Span(0, 1, -3.0),))], low=-1.0)
-    assert place_rewards(rewards, mask, "spans").tolist() == [[0, -3, 0, 0, 2]]
+    assert assign_credit(rewards, mask, "spans").tolist() == [[0, -3, 0, 0, 2]]
     assert rewards.credit.tolist() == [[-0.8125, -0.0625, -0.0625, -0.0625, 0]]
 
 
@@ -102,7 +102,7 @@ def test_every_option_sums_to_the_reward_and_leaves_padding_alone(
 ) -> None:
     scores = [TermScore(value, inside(spans, text)) for text, (value, spans) in zip(texts, values, strict=False)]
     rewards, mask = scored(texts, scores, low)
-    tokens = place_rewards(rewards, mask, credit)
+    tokens = assign_credit(rewards, mask, credit)
     scale = max(1.0, tokens.abs().sum().item())
     assert (tokens.double().sum(-1) - rewards.rewards.double()).abs().max() <= 1e-6 * scale
     assert (tokens[~mask] == 0).all()
@@ -124,7 +124,7 @@ def expected_gradients(scores: Mapping[str, TermScore], credit: Credit) -> tuple
             logprobs[row, t] = table[" ab".index(text[t - 1] if t else " "), "ab.".index(sign)]
     probability = logprobs.sum(-1).exp()
     assert probability.sum().item() == pytest.approx(1.0)
-    to_go = reward_to_go(place_rewards(rewards, mask, credit).double(), mask)
+    to_go = reward_to_go(assign_credit(rewards, mask, credit).double(), mask)
     surrogate = (probability.detach() * (logprobs * to_go).sum(-1)).sum()
     reward = (probability * rewards.rewards.double()).sum()
     length = (probability * mask.sum(-1)).sum()

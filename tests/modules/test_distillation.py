@@ -16,16 +16,16 @@ from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, Plays
 from torch import Tensor
 
-from lit_rl.divergences import JSD, SampledReverseKL
 from lit_rl.errors import UsageError
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.math.divergences import JSD, SampledReverseKL
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules import Distil, Distillation, RolloutModule
+from lit_rl.modules import Distillation, DistillationConfig, RolloutModule
 from lit_rl.modules.minibatches import Minibatch
 from lit_rl.rollout import Hindsight, Rollout
-from lit_rl.rollout.collector import write_rows
+from lit_rl.rollout.sampling_loop import sample_rows
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -62,8 +62,8 @@ def dense_logits(model: Any, rows: Completions, row: int) -> Tensor:
 
 def dense_gradient(module: Any, rows: list[int], experience: Experience) -> Tensor:
     """Gradient of weight * divergence - advantage * log-probability, a mean over tokens, written out."""
-    completions, view, taught = experience.completions, experience.teacher_view, experience.taught
-    assert view is not None and taught is not None
+    completions, view, teacher_mask = experience.completions, experience.teacher_inputs, experience.teacher_mask
+    assert view is not None and teacher_mask is not None
     teacher = module.teacher.model if isinstance(module.teacher, CausalLM) else module.policy.model
     total, count, temperature = torch.zeros((), dtype=torch.float64), 0, module.sampling.temperature
     for row in rows:
@@ -73,7 +73,7 @@ def dense_gradient(module: Any, rows: list[int], experience: Experience) -> Tens
         gap = module.distil.divergence(ours, theirs, temperature)
         logprobs = (ours / temperature).log_softmax(-1).gather(1, completions.completion_ids[row][mask][:, None])[:, 0]
         advantages = experience.advantages[row][mask]
-        total = total + (module.distil.weight * gap * taught[row][mask]).sum() - (advantages * logprobs).sum()
+        total = total + (module.distil.weight * gap * teacher_mask[row][mask]).sum() - (advantages * logprobs).sum()
         count += int(mask.sum())
     learning = [p for p in module.policy.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(total / count, learning, allow_unused=True)
@@ -109,7 +109,7 @@ def test_gradients_in_every_split_are_those_of_dense_logits(
         rewards=[LastTurn()],
         teacher="policy" if split == "one row" else another(byte_tokenizer),
         hindsight=Longer(),
-        distil=Distil(divergence, weight=0.7, reward_weight=0.4),
+        distil=DistillationConfig(divergence, weight=0.7, reward_weight=0.4),
         sampling=Sampling(num_samples=3, max_tokens=6, temperature=0.8),
         optimizer=lambda params: torch.optim.SGD(params, lr=0.0),
         max_rollouts=1,
@@ -136,16 +136,16 @@ def hand_made() -> Rollout:
 @pytest.mark.parametrize(
     ("distil", "expected"),
     [
-        (Distil(), ["########", "####", "####"]),
-        (Distil(rows="failed"), ["########", "####", "...."]),
-        (Distil(tokens="failing_line"), ["....###.", "####", "####"]),
-        (Distil(rows="failed", tokens="failing_line"), ["....###.", "####", "...."]),
+        (DistillationConfig(), ["########", "####", "####"]),
+        (DistillationConfig(rows="failed"), ["########", "####", "...."]),
+        (DistillationConfig(tokens="failing_line"), ["....###.", "####", "####"]),
+        (DistillationConfig(rows="failed", tokens="failing_line"), ["....###.", "####", "...."]),
     ],
     ids=["all", "failed", "line", "both"],
 )
-def test_the_teacher_corrects_the_chosen_rows_and_tokens(distil: Distil, expected: list[str]) -> None:
+def test_the_teacher_corrects_the_chosen_rows_and_tokens(distil: DistillationConfig, expected: list[str]) -> None:
     """A token a letter, then EOS; a row without a failing line is corrected whole."""
-    found = ["".join("#" if one else "." for one in row) for row in distil.chosen(hand_made()).tolist()]
+    found = ["".join("#" if one else "." for one in row) for row in distil.teacher_mask(hand_made()).tolist()]
     assert found == [row.ljust(8, ".") for row in expected]
 
 
@@ -158,9 +158,9 @@ def test_sampled_gaps_are_added_to_weighted_advantages(make_module: Make, byte_t
         "optimizer": lambda params: torch.optim.SGD(params, lr=0.0),
         "max_rollouts": 1,
     }
-    module: Any = make_module(Gradients, distil=Distil(SampledReverseKL(clip=0.01), 2.0, 0.25), **options)
+    module: Any = make_module(Gradients, distil=DistillationConfig(SampledReverseKL(clip=0.01), 2.0, 0.25), **options)
     fit(module, tmp_path)
-    rows, view = module.seen[0].completions, module.seen[0].teacher_view
+    rows, view = module.seen[0].completions, module.seen[0].teacher_inputs
     with torch.no_grad():
         gap = module.teacher.logprobs(view) - module.policy.logprobs(rows)
     shown = Longer.shown(rows)[:, None] & rows.completion_mask
@@ -186,11 +186,11 @@ def shown_prompts(hindsight: Hindsight, policy: CausalLM, sandbox: Sandbox, said
         public_check=AssertTests("assert f(1) == 2"),
     )
     sampling = Sampling(num_samples=len(said), max_tokens=60)
-    pending = write_rows(
+    pending = sample_rows(
         policy, Scripted([[text] for text in said]), sandbox, [problem], sampling, StreamKey(0, "t", 0)
     )
     rollout = pending.finish()
-    view, shown = hindsight.view(rollout, policy.codec, sandbox)
+    view, shown = hindsight.teacher_inputs(rollout, policy.codec, sandbox)
     assert torch.equal(view.completion_ids, rollout.completions.completion_ids)
     prompts = [ids[kept] for ids, kept in zip(view.prompt_ids, view.prompt_mask, strict=True)]
     special = torch.tensor(policy.tokenizer.all_special_ids)
@@ -271,7 +271,7 @@ def test_a_run_with_a_moving_average_as_teacher_resumes_to_the_bit(
             Distillation,
             teacher="reference",
             hindsight=Longer(),
-            distil=Distil(JSD(), reward_weight=0.5),
+            distil=DistillationConfig(JSD(), reward_weight=0.5),
             refresh_reference_every=1,
             refresh_reference_share=0.3,
             max_rollouts=5,
@@ -293,7 +293,7 @@ def test_the_average_moves_by_its_share(make_module: Make, tmp_path: Path, lora:
     module: Any = make_module(
         Distillation,
         teacher="reference",
-        distil=Distil(reward_weight=1.0),
+        distil=DistillationConfig(reward_weight=1.0),
         refresh_reference_every=1,
         refresh_reference_share=0.25,
         max_rollouts=1,

@@ -13,10 +13,10 @@ from support.ranks import on_ranks
 from support.small_runs import Brief, EvenBytes, Words, quiet_trainer
 from torch import Tensor
 
-from lit_rl.divergences import JSD
+from lit_rl.math.divergences import JSD
 from lit_rl.models import FSDP2Strategy, LoRA, SeparateCritic
-from lit_rl.modules import GRPO, PPO, Distillation, Objective, Update
-from lit_rl.modules.distillation import Distil
+from lit_rl.modules import GRPO, PPO, Distillation, Objective, UpdateConfig
+from lit_rl.modules.distillation import DistillationConfig
 from lit_rl.types import Experience, Sampling
 
 # Wide enough that bfloat16 products come out otherwise in batches of another shape.
@@ -61,7 +61,7 @@ def fitted(tokenizer: str, folder: Path, kind: str, strategy: Any = "auto", devi
         extra = {"critic": SeparateCritic()}
     if kind == "distillation":
         teacher = Brief(config=SMALL, tokenizer=tokenizer, init_seed=5, dtype=of_policy["dtype"])
-        extra = {"teacher": teacher, "distil": Distil(JSD(beta=1.0), reward_weight=1.0)}
+        extra = {"teacher": teacher, "distil": DistillationConfig(JSD(beta=1.0), reward_weight=1.0)}
     base = {"grpo": GRPO, "ppo": PPO, "distillation": Distillation}[kind]
     rate = given.pop("rate")
     module = type("Seen", (Watched, base), {})(
@@ -69,7 +69,7 @@ def fitted(tokenizer: str, folder: Path, kind: str, strategy: Any = "auto", devi
         rewards=[EvenBytes()],
         sampling=Sampling(num_samples=8, max_tokens=12, temperature=0.5),
         objective=Objective(**of_objective),
-        update=Update(optimizer=partial(torch.optim.AdamW, lr=rate), **{"microbatch_size": 5} | given),
+        update=UpdateConfig(optimizer=partial(torch.optim.AdamW, lr=rate), **{"microbatch_size": 5} | given),
         max_rollouts=2,
         **extra,
     )

@@ -21,13 +21,12 @@ from support.small_runs import Scored, fit, grouped
 from support.two_turns import rows_of
 from torch import nn
 
-from lit_rl.advantages import BatchMean, GroupMean
-from lit_rl.data import Corridor
+from lit_rl.data import Corridor, CorridorCritic, CorridorPolicy
 from lit_rl.data.preferences import PreferencePair
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import Outcome, TokenTarget, Verdict
-from lit_rl.losses import Clipped, PolicyGradient, TruncatedWeights
-from lit_rl.models import CorridorCritic, CorridorPolicy
+from lit_rl.math.advantages import BatchMean, GroupMean
+from lit_rl.math.losses import Clipped, PolicyGradient, TruncatedWeights
 from lit_rl.models.reference import frozen_copy
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule
 from lit_rl.rollout import Rollout

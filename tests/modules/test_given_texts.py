@@ -20,10 +20,10 @@ from lit_rl.data.task import TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution import AssertTests, ReferenceText, Sandbox
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.modules import DPO, SFT, Collect, Evaluate
+from lit_rl.modules import DPO, SFT, EvaluationConfig, RolloutConfig
 from lit_rl.modules.dpo import preference_loss
-from lit_rl.reports.run_files.files import read_rollouts
 from lit_rl.rewards import TestsReward
+from lit_rl.run_files.files import read_rollouts
 from lit_rl.types import Problem, Sampling
 
 Make = Callable[..., SFT]
@@ -232,8 +232,8 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
         policy,
         rewards=[TestsReward()],
         sandbox=Sandbox,
-        collect=Collect(engine=writes),
-        evaluate=Evaluate(predict=Sampling(num_samples=4)),
+        collect=RolloutConfig(engine=writes),
+        evaluate=EvaluationConfig(predict=Sampling(num_samples=4)),
     )
     path = tmp_path / "made" / "pairs.jsonl"
     writer = PreferenceWriter(str(path), margin=0.5, max_pairs=3)
@@ -259,9 +259,11 @@ def test_pairs_that_cannot_come_about_are_refused_before_anything_is_sampled(
     byte_tokenizer: str, tmp_path: Path, rewards: Any, num_samples: int, message: str
 ) -> None:
     writes = Scripted([])  # raises when it is asked
-    made = {"rewards": rewards, "collect": Collect(engine=writes), "sandbox": Sandbox}
+    made = {"rewards": rewards, "collect": RolloutConfig(engine=writes), "sandbox": Sandbox}
     predict = Sampling(num_samples=num_samples)
-    module = DPO(CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer), evaluate=Evaluate(predict=predict), **made)
+    module = DPO(
+        CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer), evaluate=EvaluationConfig(predict=predict), **made
+    )
     trainer = quiet_trainer(tmp_path, callbacks=[PreferenceWriter(str(tmp_path / "pairs.jsonl"))])
     with pytest.raises(UsageError, match=message):
         trainer.predict(module, YesOrNo(), return_predictions=False)
@@ -271,8 +273,8 @@ def test_pairs_that_cannot_come_about_are_refused_before_anything_is_sampled(
 def test_completions_without_rewards_are_written(byte_tokenizer: str, tmp_path: Path) -> None:
     writes = Scripted([["x = 1"], ["x = 2"], ["x = 3"]])
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    evaluate = Evaluate(predict=Sampling(num_samples=1))
-    module = DPO(policy, sandbox=Sandbox, collect=Collect(engine=writes), evaluate=evaluate)
+    evaluate = EvaluationConfig(predict=Sampling(num_samples=1))
+    module = DPO(policy, sandbox=Sandbox, collect=RolloutConfig(engine=writes), evaluate=evaluate)
     writer = CompletionWriter(str(tmp_path / "completions.jsonl.gz"))
     quiet_trainer(tmp_path, callbacks=[writer]).predict(module, YesOrNo(), return_predictions=False)
     rows = [row for rollout in read_rollouts(tmp_path / "completions.jsonl.gz") for row in rollout.rows]

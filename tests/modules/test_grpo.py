@@ -12,10 +12,11 @@ import torch
 from support.small_runs import Brief, EvenBytes, Scored, everything, fit, weights, whole_and_resumed
 from torch import Tensor
 
-from lit_rl.advantages import BatchMean, GroupMean
+from lit_rl.data import SortingPolicy
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.losses import SequenceMask
-from lit_rl.models import SeparateCritic, SortingPolicy
+from lit_rl.math.advantages import BatchMean, GroupMean
+from lit_rl.math.losses import SequenceMask
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
 from lit_rl.modules.objective import Objective
 from lit_rl.rewards.term import TermScore

@@ -19,17 +19,18 @@ from support.late_verdicts import Late, PassedAndEven, Programs
 from support.small_runs import EvenBytes, Scored, build_module, fit
 from support.two_turns import rows_of
 
+from lit_rl.data import CorridorPolicy
 from lit_rl.engines import Engine, InProcess, Session
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.losses import TruncatedWeights
-from lit_rl.models import CorridorPolicy, Policy
+from lit_rl.math.losses import TruncatedWeights
+from lit_rl.models import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules import Collect, Objective, RolloutModule
-from lit_rl.modules.rollout_metrics import measure_entropy, metrics_of_rollout
+from lit_rl.modules import Objective, RolloutConfig, RolloutModule
+from lit_rl.modules.rollout_metrics import add_entropy, metrics_of_rollout
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.sampler import Sampler
-from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_mismatch, with_effective_size
+from lit_rl.rollout.rollout_collector import RolloutCollector
+from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_effective_sample_size, add_mismatch
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
 from lit_rl.types import Experience, Judgement, Problem, Program, Sampling
@@ -112,7 +113,7 @@ def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
     policy = CorridorPolicy(num_cells=2)
     policy.weights = torch.nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [1.5, 0.0], [0.5, 0.0]]))
     means = Means()
-    measure_entropy(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
+    add_entropy(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
     shares = [1 / (1 + math.exp(-logit)) for logit in (1.0, 3.0)]
     expected = [-p * math.log(p) - (1 - p) * math.log(1 - p) for p in shares]
     assert means.local()["policy/entropy"] == pytest.approx(sum(expected) / 2)
@@ -180,7 +181,7 @@ def test_gap_ratio_and_effective_size_by_hand() -> None:
     means, mask = Means(), torch.tensor([[True, True], [True, False]])
     trainer = torch.tensor([[0.8, 0.1], [0.3, 0.9]]).log()
     add_mismatch(means, trainer, torch.tensor([[0.2, 0.2], [0.3, 0.1]]).log(), mask)
-    found = with_effective_size(means.reduce(torch.device("cpu")))
+    found = add_effective_sample_size(means.reduce(torch.device("cpu")))
     assert found.keys() == NAMES
     assert found["sampling/logprob_gap/mean"] == pytest.approx(math.log(2))
     assert found["sampling/logprob_gap/max"] == pytest.approx(2 * math.log(2))
@@ -197,8 +198,10 @@ def test_a_few_rows_all_over_the_rollout_that_the_present_weights_sampled_are_co
     policy.version = 3
     off = torch.tensor([[0.0625], [2.0], [0.125], [2.0], [0.25], [0.5]])
     rows = replace(rows_of([[2, 2]] * 6, [[[1]]] * 6), weights_versions=(3, 2, 3, 2, 3, 3))
-    sampler = Sampler(policy, None, Collect(sampler_check=SamplerCheck(rows=2, largest_gap=0.2, stop=True)), seed=0)
-    sampler.compare(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
+    sampler = RolloutCollector(
+        policy, None, RolloutConfig(sampler_check=SamplerCheck(rows=2, largest_gap=0.2, stop=True)), seed=0
+    )
+    sampler.measure_gap(replace(rows, sampler_logprobs=math.log(0.5) - off), Sampling())
     assert sampler.gap.local()["sampling/logprob_gap/max"] == pytest.approx(0.25)
     assert sampler.gap.local()["sampling/logprob_gap/mean"] == pytest.approx((0.0625 + 0.25) / 2)
 

@@ -9,11 +9,10 @@ import pytest
 import torch
 from support.two_turns import rows_of
 
-from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Collect, Objective, SeparateCritic, TestsReward, Update
+from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Objective, RolloutConfig, SeparateCritic, TestsReward, UpdateConfig
 from lit_rl.engines import InProcess
 from lit_rl.errors import UsageError
-from lit_rl.functional.masking import aggregate, loss_denominator
-from lit_rl.losses import (
+from lit_rl.math.losses import (
     CISPO,
     Clipped,
     ImportanceSampling,
@@ -22,6 +21,7 @@ from lit_rl.losses import (
     Tokens,
     TruncatedWeights,
 )
+from lit_rl.math.masking import aggregate, loss_denominator
 from lit_rl.modules import RolloutModule
 from lit_rl.types import Experience, Sampling
 
@@ -62,7 +62,7 @@ def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kin
 )
 def test_an_objective_with_another_gradient_than_its_name_says_is_refused(objective: Objective, mode: Any) -> None:
     with pytest.raises(UsageError, match=r"objective\."):
-        GRPO(CausalLM("folder"), TERMS, objective=objective, update=Update(aggregate=mode))
+        GRPO(CausalLM("folder"), TERMS, objective=objective, update=UpdateConfig(aggregate=mode))
 
 
 @pytest.mark.parametrize("kind", ["k2", "k3", "k3_weighted"])
@@ -146,5 +146,5 @@ class Other(InProcess):
 def test_rows_of_an_engine_with_its_own_weights_are_corrected_by_default(
     engine: Any, options: dict[str, Any], weighs: Any
 ) -> None:
-    module = GRPO(CausalLM("folder"), TERMS, collect=Collect(engine=engine), **options)
+    module = GRPO(CausalLM("folder"), TERMS, collect=RolloutConfig(engine=engine), **options)
     assert module.objective.correction == weighs

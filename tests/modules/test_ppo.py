@@ -14,17 +14,16 @@ from support.slow_cases import slow_but
 from support.small_runs import Brief, Scored, Words, everything, fit, quiet_trainer, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.advantages import GAE
-from lit_rl.data import Corridor
+from lit_rl.data import Corridor, CorridorCritic, CorridorPolicy, CorridorReward
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, LoRA, SeparateCritic, SharedCritic
+from lit_rl.math.advantages import GAE
+from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_of
-from lit_rl.modules import PPO, CriticUpdate, Objective, RolloutModule, Update
+from lit_rl.modules import PPO, CriticConfig, Objective, RolloutModule, UpdateConfig
 from lit_rl.modules.ppo import clipped_value_loss, explained_variance
-from lit_rl.rewards import CorridorReward
-from lit_rl.rewards.places import place_before_end
 from lit_rl.rewards.term import RewardOutput, Span, TermScore
-from lit_rl.training.ranks import evaluating
+from lit_rl.rewards.token_credit import credit_before_end
+from lit_rl.training.ranks import eval_mode
 from lit_rl.types import Completions, Experience, Judgement, Problem, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -91,7 +90,7 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
     base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
     base.load()
     done = base.codec.as_completions([], [])
-    with evaluating(policy, base), torch.no_grad():
+    with eval_mode(policy, base), torch.no_grad():
         problems = module.trainer.datamodule.problems("train")[:2]  # type: ignore[attr-defined]
         done = base.codec.as_completions(problems, ["abc", "d"])
         assert torch.allclose(policy.make_reference().logprobs(done), base.logprobs(done), atol=1e-12)
@@ -224,8 +223,8 @@ def played(policy: CausalLM, folder: Path, rollouts: int, *, start: float = 0.0,
         SeparateCritic(),
         estimator=GAE(whiten=False),  # whitened, the rounding of equal advantages would be a direction
         sampling=Sampling(num_samples=8, max_tokens=max_tokens),
-        critic_update=CriticUpdate(bootstrap_truncated=True, learning_rate=1e-2),
-        update=Update(optimizer=partial(torch.optim.Adam, lr=0.0)),
+        critic_update=CriticConfig(bootstrap_truncated=True, learning_rate=1e-2),
+        update=UpdateConfig(optimizer=partial(torch.optim.Adam, lr=0.0)),
         max_rollouts=rollouts,
     )
     module.start = start
@@ -261,7 +260,7 @@ def test_a_cut_row_keeps_its_outcome_only_if_its_program_passed(byte_tokenizer: 
         SeparateCritic(),
         sandbox=Late,
         sampling=Sampling(num_samples=4, max_tokens=5),
-        critic_update=CriticUpdate(bootstrap_truncated=True),
+        critic_update=CriticConfig(bootstrap_truncated=True),
         max_rollouts=1,
     )
     module.start = 0.7
@@ -286,8 +285,8 @@ def test_what_the_end_decides_is_no_part_of_an_open_row() -> None:
     decided = torch.tensor([[0.0, -0.5, 2.0, 9.0]])
     mask = torch.tensor([[True, True, True, False]])
     rewards = RewardOutput(torch.tensor([2.5]), torch.ones(1).bool(), decided, decided, {}, {})
-    assert place_before_end(rewards, mask, "spans").tolist() == [[0.0, -0.5, 0.0, 0.0]]
-    assert not place_before_end(rewards, mask, "terminal").any()
+    assert credit_before_end(rewards, mask, "spans").tolist() == [[0.0, -0.5, 0.0, 0.0]]
+    assert not credit_before_end(rewards, mask, "terminal").any()
 
 
 @pytest.mark.parametrize(
@@ -297,8 +296,8 @@ def test_a_critic_learns_as_fast_as_its_policy_but_not_at_a_policys_tiny_rate(
     rate: float, given: float | None, expected: float
 ) -> None:
     policy, critic = CorridorPolicy(3), CorridorCritic(3)
-    update = Update(optimizer=adam(rate), lr_scheduler=partial(torch.optim.lr_scheduler.ConstantLR, factor=0.5))
-    module = PPO(policy, critic=critic, rewards=[CorridorReward()], update=update, critic_update=CriticUpdate(given))
+    update = UpdateConfig(optimizer=adam(rate), lr_scheduler=partial(torch.optim.lr_scheduler.ConstantLR, factor=0.5))
+    module = PPO(policy, critic=critic, rewards=[CorridorReward()], update=update, critic_update=CriticConfig(given))
     module.load_weights()
     built = module.configure_optimizers()
     rates = {group["name"]: group["initial_lr"] for group in built["optimizer"].param_groups}
@@ -324,8 +323,8 @@ def test_ppo_finds_the_way_and_its_critic_the_value_of_every_cell(tmp_path: Path
         max_rollouts=40,
         seed=seed,
         estimator=GAE(gamma=0.9, gae_lambda=0.95),
-        update=Update(epochs=4, optimizer=adam(0.05), gradient_clip_norm=None),
-        critic_update=CriticUpdate(gradient_clip_norm=None),
+        update=UpdateConfig(epochs=4, optimizer=adam(0.05), gradient_clip_norm=None),
+        critic_update=CriticConfig(gradient_clip_norm=None),
     )
     fit(module, tmp_path, data=Corridor(5, seed=seed))
     assert all(probability > 0.98 for probability in policy.table().values())

@@ -17,9 +17,20 @@ from lit_rl.data.preferences import PreferencePair
 from lit_rl.data.task import Split
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Objective, Optimization, RolloutModule, Update
+from lit_rl.modules import (
+    DPO,
+    GRPO,
+    PPO,
+    REINFORCE,
+    SFT,
+    CriticConfig,
+    Objective,
+    Optimization,
+    RolloutModule,
+    UpdateConfig,
+)
 from lit_rl.modules.update_trace import NotFiniteError
-from lit_rl.training.precision import build_optimizer, take_gradients
+from lit_rl.training.precision import add_gradients_to_masters, build_optimizer
 from lit_rl.types import Experience, Problem, Sampling
 
 KL = Objective(kl_coef=0.1)
@@ -43,7 +54,7 @@ COMMON: dict[str, Any] = {
     "max_rollouts": 2,
 }
 MODULES: dict[str, Callable[..., Any]] = {
-    "grpo": lambda actor: GRPO(actor(), objective=KL, update=Update(epochs=2), **COMMON),
+    "grpo": lambda actor: GRPO(actor(), objective=KL, update=UpdateConfig(epochs=2), **COMMON),
     "grpo-lora": lambda actor: GRPO(actor(True), objective=KL, **COMMON),
     "ppo": lambda actor: PPO(actor(), critic=SeparateCritic(), **COMMON),
     "ppo-shared": lambda actor: PPO(actor(True), critic=SharedCritic(), **COMMON),
@@ -120,7 +131,7 @@ def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
     optimizer: Any = build_optimizer(lambda groups: torch.optim.SGD(groups, lr=1.0), [{"params": [weight]}])
     for _ in range(300):
         weight.sum().backward()
-        take_gradients(optimizer)
+        add_gradients_to_masters(optimizer)
     assert optimizer.param_groups[0]["params"][0].grad == 300 and weight.grad is None
 
 
@@ -151,7 +162,7 @@ def test_values_are_float32_whatever_the_weights_are(byte_tokenizer: str, tmp_pa
             seen.extend(value.detach() for value in values)
             return values
 
-    module = PPO(policy(byte_tokenizer), critic=Watched(), critic_update=CriticUpdate(learning_rate=0.01), **COMMON)
+    module = PPO(policy(byte_tokenizer), critic=Watched(), critic_update=CriticConfig(learning_rate=0.01), **COMMON)
     fit(module, tmp_path, precision=precision)
     assert {value.dtype for value in seen} == {torch.float32}
     assert any((value != value.bfloat16()).any() for value in seen)

@@ -36,8 +36,8 @@ class Verdicts(GRPO):
         self.keys: list[StreamKey] = []
         self.kept: list[str] = []
         self.rollout: Any = None
-        self._sample = self.sampler.collect
-        self.sampler.collect = self.sample  # type: ignore[method-assign]
+        self._sample = self.collector.collect
+        self.collector.collect = self.sample  # type: ignore[method-assign]
 
     def sample(self, problems: Sequence[Problem], *args: Any) -> Rollout:
         rollout = self._sample(problems, *args)
@@ -110,7 +110,7 @@ def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
             orders.append(key)
             super().__init__(problems, batch, key, rank)
 
-    monkeypatch.setattr("lit_rl.rollout.sampler.FreshProblems", Fresh)
+    monkeypatch.setattr("lit_rl.rollout.rollout_collector.FreshProblems", Fresh)
     module: Any = make_module(Verdicts, max_resamples=2, max_rollouts=2)
     fit(module, tmp_path)
     assert len(module.keys) == len({key.seed_of("train0", 0) for key in module.keys}) == 6

@@ -17,12 +17,12 @@ from support.late_verdicts import Counting, Late, PassedAndEven, Programs
 from support.slow_cases import slow_but
 from support.small_runs import Scored, fit, weights
 
-from lit_rl.advantages import NoBaseline
 from lit_rl.data import Corridor
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.engines import Engine, InProcess, Session
-from lit_rl.losses import (
+from lit_rl.math.advantages import NoBaseline
+from lit_rl.math.losses import (
     CISPO,
     Clipped,
     Correction,
@@ -36,7 +36,7 @@ from lit_rl.losses import (
     Unclipped,
 )
 from lit_rl.models import Policy, SeparateCritic
-from lit_rl.modules import GRPO, PPO, REINFORCE, Collect, Objective, RolloutModule, Update
+from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutConfig, RolloutModule, UpdateConfig
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience, Problem, Sampling
 
@@ -68,14 +68,14 @@ class Collects(GRPO):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.plain: list[Any] = []
-        self.ahead = self.sampler._write_ahead
-        self.sampler._write_ahead = self.write_twice  # type: ignore[method-assign]
+        self.ahead = self.collector._sample_ahead
+        self.collector._sample_ahead = self.write_twice  # type: ignore[method-assign]
 
     def write_twice(self, problems: Sequence[Problem], *args: Any) -> Any:
         from lit_rl.models.sampling import StreamKey
 
         pending = self.ahead(problems, *args)
-        plain = self.sampler.collect(problems, self.sampling, StreamKey(self.seed, "train", len(self.plain)))
+        plain = self.collector.collect(problems, self.sampling, StreamKey(self.seed, "train", len(self.plain)))
         self.plain.append(plain.completions)
         return pending
 
@@ -147,7 +147,7 @@ def test_no_rollout_is_sampled_that_nobody_trains_on(
     module = ahead(make_module, engine=engine, max_rollouts=limits.pop("max_rollouts", None))
     fit(module, tmp_path, data=Programs(batch_size=3), **limits)
     assert module.clock.count == engine.sessions == rollouts
-    assert module.sampler.pending is None
+    assert module.collector.pending is None
 
 
 def test_a_run_that_updates_less_than_foreseen_samples_the_rest_when_it_comes(
@@ -211,7 +211,7 @@ def test_a_loader_tells_what_it_hands_out_next(limit: int, ranks: int) -> None:
             loader.set_epoch(epoch)
             for number, batch in enumerate(loader):
                 assert told is None or told == (epoch, batch)
-                told = loader.following(limit)
+                told = loader.next_batch(limit)
                 if number + 1 == limit:
                     break
 
@@ -255,8 +255,8 @@ def two_tokens(folder: Path, engine: Engine, loss: Loss, rate: float, **more: An
         objective=Objective(loss=loss, correction=more.pop("correction", None)),
         baseline=NoBaseline(),
         rewards=[ONES],
-        collect=Collect(engine=engine),
-        update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=rate), gradient_clip_norm=None, **more),
+        collect=RolloutConfig(engine=engine),
+        update=UpdateConfig(optimizer=lambda params: torch.optim.SGD(params, lr=rate), gradient_clip_norm=None, **more),
         max_rollouts=2,
     )
     fit(module, folder, data=Corridor(num_cells=1, batch_size=1))

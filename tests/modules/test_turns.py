@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.data.toys.toy_models import CorridorCritic
-from lit_rl.functional.logprobs import completion_logprobs
+from lit_rl.math.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.family import projection

@@ -7,13 +7,14 @@ import torch
 from support.completions import problem
 from support.marked_completions import check_credit, judge_marked, read_marked
 
+from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution.checks import AssertTests, Check, StdioTests
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.rewards import SimulatorReward, Span, TermScore, TestsReward
-from lit_rl.rewards.places import Places, TokenPlaces
+from lit_rl.rewards import Span, TermScore, TestsReward
 from lit_rl.rewards.program_tests import GRADES
+from lit_rl.rewards.token_credit import SourceMap, TokenCredit
 from lit_rl.rollout import find_program
 from lit_rl.types import Program
 
@@ -24,19 +25,19 @@ MASK = (True, True, True, True, True, False)
 
 def of(
     tokens: tuple[tuple[int, int], ...], mask: tuple[bool, ...], program: Program | None = None, start: int = 0
-) -> TokenPlaces:
-    return TokenPlaces(tokens, torch.tensor(mask), program, start)
+) -> TokenCredit:
+    return TokenCredit(tokens, torch.tensor(mask), program, start)
 
 
-def places(start: int | None = None, end: int = 0) -> TokenPlaces:
+def places(start: int | None = None, end: int = 0) -> TokenCredit:
     return of(TOKENS, MASK, None if start is None else Program("", start, end))
 
 
-def credit(places: TokenPlaces, scores: list[tuple[float, TermScore]]) -> list[float]:
-    return places.spread(places.parts(scores)).tolist()
+def credit(places: TokenCredit, scores: list[tuple[float, TermScore]]) -> list[float]:
+    return places.spread_evenly(places.split_scores(scores)).tolist()
 
 
-def flagged(places: TokenPlaces, start: int, end: int) -> list[int]:
+def flagged(places: TokenCredit, start: int, end: int) -> list[int]:
     return places.flagged(start, end).tolist()
 
 
@@ -94,8 +95,8 @@ def test_only_the_last_turn_is_flagged_and_gets_the_rest() -> None:
     mask = (True, False, False, *MASK)
     last = of(TOKENS, mask, Program("", 2, 8), start=3)
     assert flagged(last, 3, 5) == [4, 5]
-    parts = last.parts([(1.0, TermScore(-1.0, (Span(0, 2, -0.4),)))])
-    assert last.spread(parts).tolist() == pytest.approx([0, 0, 0, -0.4, -0.2, -0.2, -0.2, 0, 0])
+    parts = last.split_scores([(1.0, TermScore(-1.0, (Span(0, 2, -0.4),)))])
+    assert last.spread_evenly(parts).tolist() == pytest.approx([0, 0, 0, -0.4, -0.2, -0.2, -0.2, 0, 0])
     assert parts.decided.tolist() == pytest.approx([0, 0, 0, 0, -0.4, 0, 0, 0, 0])
     without = of(TOKENS, mask, start=3)
     assert credit(without, [(1.0, TermScore(1.0))]) == pytest.approx([0, 0, 0, *[0.2] * 5, 0])
@@ -118,7 +119,7 @@ def test_a_place_in_the_program_is_found_in_the_completion(marked: str, prefix: 
     program = find_program(problem(fields={"entry_point": "f"}, program_prefix=prefix), text)
     assert program is not None
     compile(program.source, "<program>", "exec")
-    places = Places(text, program)
+    places = SourceMap(text, program)
     assert places.known
     begin = len(program.source.partition("wrong")[0].encode())
     span = places.span(begin, begin + len("wrong"), -1.0)
@@ -136,8 +137,8 @@ def test_nothing_of_the_prefix_has_a_place() -> None:
     text = "   ```python\n   x = 1\n   ```\n"
     program = find_program(problem(program_prefix="import math\n"), text)
     assert program is not None
-    assert Places(text, program).line_span(1, -1.0) is None
-    assert Places(text, program).span(0, len("import math\n"), -1.0) is None
+    assert SourceMap(text, program).line_span(1, -1.0) is None
+    assert SourceMap(text, program).span(0, len("import math\n"), -1.0) is None
 
 
 DOUBLE = AssertTests("assert f(2) == 4\nassert f(3) == 6", timeout_seconds=0.4)
@@ -192,18 +193,21 @@ STATE = {
     "robot_location": "start_loc",
 }
 SAY_HI = RobotWorlds((RobotTest(STATE, False, ["exists", "trace", ["Say", "hi"]]),), timeout_seconds=0.3)
-SUCCESS, INCOMPLETE, REFUSED, PYTHON = "success", "completion_error", "robot_execution_error", "python_error"
-ROBOT_GRADES = {PYTHON: -0.5, REFUSED: 0.3, INCOMPLETE: 0.6, SUCCESS: 1.0}
+SUCCESS, INCOMPLETE, CHECKS_THAT_RAISE, PYTHON = "success", "completion_error", "robot_execution_error", "python_error"
+ROBOT_GRADES = {PYTHON: -0.5, CHECKS_THAT_RAISE: 0.3, INCOMPLETE: 0.6, SUCCESS: 1.0}
 HEAD = "def task_program():\n"
 FENCED = f"```python\n⟦{HEAD}"
 
 SIMULATED: dict[str, tuple[str, str]] = {
     "done": (f"{FENCED}    say('hi')\n⟧```␄", SUCCESS),
     "not done": (f"{FENCED}    go_to('hall')\n⟧```␄", INCOMPLETE),
-    "no such room": (f"{FENCED}    say('hi')\n    ⟪go_to('küche')⟫\n    say('文')\n⟧```␄", REFUSED),
-    "capitals that become small": (f'⟦{HEAD}    x = "ÄÖ"\n    ⟪go_to("KÜCHE")⟫\n⟧␄', REFUSED),
-    "no definition": ("⟦    say('hi')\n    ⟪go_to('moon')⟫\n    say('é')⟧␄", REFUSED),
-    "the first of two blocks": (f"É:\n{FENCED}    ⟪pick('é')⟫\n⟧```\n```python\n{HEAD}    say('hi')\n```␄", REFUSED),
+    "no such room": (f"{FENCED}    say('hi')\n    ⟪go_to('küche')⟫\n    say('文')\n⟧```␄", CHECKS_THAT_RAISE),
+    "capitals that become small": (f'⟦{HEAD}    x = "ÄÖ"\n    ⟪go_to("KÜCHE")⟫\n⟧␄', CHECKS_THAT_RAISE),
+    "no definition": ("⟦    say('hi')\n    ⟪go_to('moon')⟫\n    say('é')⟧␄", CHECKS_THAT_RAISE),
+    "the first of two blocks": (
+        f"É:\n{FENCED}    ⟪pick('é')⟫\n⟧```\n```python\n{HEAD}    say('hi')\n```␄",
+        CHECKS_THAT_RAISE,
+    ),
     "an exception": (f"{FENCED}    say('hi')\n    ⟪día = 1 / 0⟫\n⟧```␄", PYTHON),
     "nothing": ("⟦␄⟧", PYTHON),
 }

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.completions import FixedScores, batch, inside, judged, problem
 from support.few_examples import given
 
+from lit_rl.data import SimulatorReward, SortingReward
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
@@ -17,8 +18,6 @@ from lit_rl.rewards import (
     LLMJudgeReward,
     RewardTerm,
     ServerGrader,
-    SimulatorReward,
-    SortingReward,
     Span,
     TermScore,
     TestsReward,
@@ -122,7 +121,7 @@ class Sure(RewardTerm):
         return [TermScore(1.0)] * len(completions)
 
 
-REFUSED: list[tuple[Callable[[], object], str]] = [
+CHECKS_THAT_RAISE: list[tuple[Callable[[], object], str]] = [
     (lambda: Composite([fixed(1.0), fixed(1.0)]), r"Composite\.terms\[1\]\.name is 'fixed' a second time"),
     (lambda: Composite([fixed(1.0)], 1, 0), r"Composite\.clip_low must not exceed clip_high, got 1 and 0"),
     (lambda: Fixed([], math.nan), r"Fixed\.weight: expected float, got nan"),
@@ -137,7 +136,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 
 def test_arguments_and_problems_that_a_term_cannot_use_are_refused_with_the_key() -> None:
-    for build, message in REFUSED:
+    for build, message in CHECKS_THAT_RAISE:
         with pytest.raises(ValueError, match=message) as refused:
             build()
         assert "\n" not in str(refused.value)

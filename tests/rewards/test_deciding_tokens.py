@@ -15,10 +15,10 @@ from support.completions import batch, judged, letters, problem
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.functional.returns import reward_to_go
+from lit_rl.math.returns import reward_to_go
 from lit_rl.rewards import Composite, RewardTerm, SyntaxReward, TestsReward
-from lit_rl.rewards.places import place_rewards
 from lit_rl.rewards.python_prefix import first_rejected
+from lit_rl.rewards.token_credit import assign_credit
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement
 
@@ -65,7 +65,7 @@ def placed(texts: list[str], judgements: list[Judgement], term: RewardTerm) -> l
     """
     rows = batch(texts)
     rewards = Composite([term])(rows, judgements)
-    lost = place_rewards(rewards, rows.completion_mask, "spans") < 0
+    lost = assign_credit(rewards, rows.completion_mask, "spans") < 0
     ends = [int(row.nonzero()[0]) + 1 if row.any() else len(text) + 1 for row, text in zip(lost, texts, strict=True)]
     return list(zip(texts, rewards.rewards.tolist(), ends, strict=True))
 
@@ -133,7 +133,7 @@ def test_a_policy_that_chooses_between_a_handler_and_none_gets_the_gradient_of_i
     rows = batch(texts, tokens)
     rewards = Composite([TestsReward()])(rows, judged_programs(sandbox, CHECKS["calls"], texts))
     assert rewards.rewards.tolist() == [1.0, 0.0]
-    to_go = reward_to_go(place_rewards(rewards, rows.completion_mask, "spans"), rows.completion_mask)
+    to_go = reward_to_go(assign_credit(rewards, rows.completion_mask, "spans"), rows.completion_mask)
     logits = torch.zeros(2, requires_grad=True)
     logprobs = logits.log_softmax(-1)
     (logprobs.exp().detach() * logprobs * to_go[:, len(head)]).sum().backward()

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from support.completions import PASSED, batch, judged, letters
 
+from lit_rl.data import SimulatorReward
 from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import Outcome, Verdict
@@ -23,7 +24,6 @@ from lit_rl.rewards import (
     LLMJudgeReward,
     OverlongPenalty,
     RewardTerm,
-    SimulatorReward,
     SyntaxReward,
     TestsReward,
 )

@@ -82,14 +82,14 @@ def test_ruff_failing_is_ours_not_the_programs() -> None:
 
 def test_a_program_that_ruff_falls_over_takes_only_its_own_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer for a folder with one bad file is made up: ruff ends badly wherever that file is."""
-    real = LintReward._run
+    real = LintReward._run_ruff
 
     def falls_over(self: LintReward, folder: str) -> subprocess.CompletedProcess[str]:
         if any("crash" in file.read_text() for file in Path(folder).iterdir()):
             return subprocess.CompletedProcess([], 2, "", "thread 'main' panicked")
         return real(self, folder)
 
-    monkeypatch.setattr(LintReward, "_run", falls_over)
+    monkeypatch.setattr(LintReward, "_run_ruff", falls_over)
     texts = ["import os\n", "x = 1\n", "crash = 1\n", "y = undefined\n", "z = 1\n"]
     output = Composite([LintReward()])(batch(texts), [judged(text) for text in texts])
     assert output.valid.tolist() == [True, True, False, True, True]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.completions import reward_of
 
+from lit_rl.data import SimulatorReward
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import SimulatorReward
 
 PROGRAM = "def task_program():\n    go_to('küche')\n    pick('Öl')\n"
 

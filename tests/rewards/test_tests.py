@@ -20,7 +20,7 @@ from lit_rl.rewards import (
     TermScore,
     TestsReward,
 )
-from lit_rl.rewards.places import Credit, place_rewards
+from lit_rl.rewards.token_credit import Credit, assign_credit
 from lit_rl.types import Completions, Judgement
 
 DIVISION = "def f(x):\n    return x / 0\n"
@@ -102,7 +102,7 @@ JUDGEMENTS = [Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem 
 @pytest.mark.parametrize("credit", ["spans", "tokens", "terminal"])
 def test_credit_sums_to_the_reward(credit: Credit, limits: dict[str, float]) -> None:
     rewards = Composite([LastTurn(), PerTurn(weight=0.2)], **limits)(ROWS, JUDGEMENTS)
-    placed = place_rewards(rewards, ROWS.completion_mask, credit)
+    placed = assign_credit(rewards, ROWS.completion_mask, credit)
     assert torch.allclose(placed.sum(-1), rewards.rewards, atol=1e-6)
     assert torch.allclose(rewards.credit.sum(-1), rewards.rewards, atol=1e-6)
     assert not placed[~ROWS.completion_mask].any()
@@ -112,7 +112,7 @@ def test_each_penalty_stands_on_its_own_turn() -> None:
     assert sorted({len(turns) for turns in ROWS.turns}) == [1, 2, 3]
     rewards = Composite([LastTurn(), PerTurn(weight=0.2)])(ROWS, JUDGEMENTS)
     without = Composite([LastTurn()])(ROWS, JUDGEMENTS)
-    spans = place_rewards(rewards, ROWS.completion_mask, "spans").tolist()
+    spans = assign_credit(rewards, ROWS.completion_mask, "spans").tolist()
     for i, turns in enumerate(ROWS.turns):
         assert rewards.rewards[i] == pytest.approx(float(without.rewards[i]) - 0.2 * (len(turns) - 1), abs=1e-6)
         assert rewards.term_values["per_turn"][i] == 1 - len(turns)
@@ -121,7 +121,7 @@ def test_each_penalty_stands_on_its_own_turn() -> None:
             assert spans[i][turn.start : turn.end] == pytest.approx([0.0] * (length - 1) + [-0.2])
             assert rewards.credit[i, turn.start : turn.end].tolist() == pytest.approx([-0.2 / length] * length)
         last = slice(turns[-1].start, turns[-1].end)
-        before = place_rewards(without, ROWS.completion_mask, "spans")[i, last].tolist()
+        before = assign_credit(without, ROWS.completion_mask, "spans")[i, last].tolist()
         assert spans[i][last] == pytest.approx(before, abs=1e-6)
 
 

@@ -7,7 +7,7 @@ from support.few_examples import given
 from support.sampling import sample
 
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy
-from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward, answers
+from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward, last_turn_ids
 from lit_rl.data.toys.toy_tasks import (
     corridor_distances,
     corridor_problem,
@@ -35,7 +35,7 @@ def test_sorting_is_scored_by_the_chosen_rule(kind):
     completions = sampled(SortingPolicy(), sorting_problem([1, 0, 2]), num_samples=20, max_tokens=3)
     rule = {"sort_distance": sort_distance, "sort_inclusion_ordering": sort_inclusion_ordering}[kind]
     scores = SortingReward(kind=kind).score(completions, judged(completions))
-    assert [score.value for score in scores] == [rule([1, 0, 2], ids) for ids in answers(completions)]
+    assert [score.value for score in scores] == [rule([1, 0, 2], ids) for ids in last_turn_ids(completions)]
     assert len({score.value for score in scores}) > 1
 
 
@@ -43,7 +43,7 @@ def test_the_goal_pays_one_to_the_action_that_reached_it():
     problem = corridor_problem(3, 2)
     completions = sampled(CorridorPolicy(num_cells=3), problem, num_samples=40, max_tokens=4)
     output = Composite([CorridorReward()])(completions, judged(completions))
-    for ids, reward, credit in zip(answers(completions), output.rewards.tolist(), output.credit, strict=True):
+    for ids, reward, credit in zip(last_turn_ids(completions), output.rewards.tolist(), output.credit, strict=True):
         reached = corridor_distances(3, 2, ids)[-1] == 0
         expected = torch.zeros_like(credit)
         if reached:

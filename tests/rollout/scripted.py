@@ -49,7 +49,7 @@ class _Speaking(Session):
             turn = sum(earlier.row == request.row for earlier in self.engine.requests)
             self.engine.requests.append(request)
             self.engine.log.append(f"ask {request.row}")
-            ids = self.codec.given(self.engine.script[request.row][turn])[0][: request.max_tokens]
+            ids = self.codec.encode_completion(self.engine.script[request.row][turn])[0][: request.max_tokens]
             reason = StopReason.EOS if ids[-1] in self.codec.eos_ids else StopReason.LENGTH
             logprobs = tuple(-0.5 - turn for _ in ids)
             self.waiting.append((len(ids), Generation(request.row, ids, logprobs, reason, weights_version=turn)))

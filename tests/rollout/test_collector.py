@@ -16,7 +16,7 @@ from lit_rl.execution import AssertTests, Check, Outcome
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
-from lit_rl.rollout import FinishedRollout, Rollout, write_rows
+from lit_rl.rollout import FinishedRollout, Rollout, sample_rows
 from lit_rl.types import Problem, Sampling, StopReason
 
 KEY = StreamKey(0, "test", 0)
@@ -29,12 +29,12 @@ def play(policy: CausalLM, engine: Scripted, environment: Again | None = None, *
     problems = options.pop("problems", [PROBLEM])
     rows = len(engine.script) // len(problems)  # type: ignore[arg-type]
     sampling = Sampling(num_samples=rows, **options)  # type: ignore[arg-type]
-    return write_rows(policy, engine, runner, problems, sampling, KEY, environment).finish()  # type: ignore[arg-type]
+    return sample_rows(policy, engine, runner, problems, sampling, KEY, environment).finish()  # type: ignore[arg-type]
 
 
 def ids(policy: CausalLM, text: str, ended: bool = True) -> list[int]:
     """A token a byte, and EOS."""
-    given = list(policy.codec.given(text)[0])
+    given = list(policy.codec.encode_completion(text)[0])
     return given if ended else given[:-1]
 
 

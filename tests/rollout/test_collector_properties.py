@@ -20,7 +20,7 @@ from lit_rl.engines import Engine, Generation, Request, Session
 from lit_rl.execution import AssertTests
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.sampling import StreamKey
-from lit_rl.rollout import Attempt, Environment, Rollout, write_rows
+from lit_rl.rollout import Attempt, Environment, Rollout, sample_rows
 from lit_rl.types import Problem, Sampling, StopReason
 
 CHAT = (
@@ -72,7 +72,7 @@ class DrawnSession(Session):
 
     def answer(self, request: Request) -> Generation:
         text = self.engine.texts[request.stream % len(self.engine.texts)]
-        ids = self.codec.given(text)[0][: request.max_tokens]
+        ids = self.codec.encode_completion(text)[0][: request.max_tokens]
         reason = StopReason.EOS if ids[-1] in self.codec.eos_ids else StopReason.LENGTH
         logprobs = tuple(-1.0 - i - request.row for i in range(len(ids)))
         return Generation(request.row, ids, logprobs, reason, weights_version=0)
@@ -123,7 +123,7 @@ def play(codec: TextCodec, drawn: dict[str, Any]) -> tuple[Rollout, Drawn]:
     sampling = Sampling(num_samples=drawn["num_samples"], max_tokens=drawn["max_tokens"])
     policy: Any = SimpleNamespace(codec=codec, device=torch.device("cpu"), version=0)
     key = StreamKey(drawn["seed"], "test", 0)
-    return write_rows(policy, engine, Passing(), problems, sampling, key, environment).finish(), engine
+    return sample_rows(policy, engine, Passing(), problems, sampling, key, environment).finish(), engine
 
 
 @given(plays())

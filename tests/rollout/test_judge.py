@@ -36,7 +36,7 @@ from lit_rl.rollout import (
     Rollout,
     find_program,
     require_infrastructure,
-    write_rows,
+    sample_rows,
 )
 from lit_rl.types import Judgement, Problem, Program, Sampling
 
@@ -173,12 +173,12 @@ def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokeni
     policy.codec.eos_ids = frozenset(range(258))  # every completion is one token, and that token is EOS
     runner = Recording()
     problems = [Problem("a", "a", CHECK, program_prefix="x = 1\n"), Problem("b", "b", TokenTarget())]
-    rollout = write_rows(policy, InProcess(), runner, problems, Sampling(num_samples=3), StreamKey(0, "t", 0)).finish()
+    rollout = sample_rows(policy, InProcess(), runner, problems, Sampling(num_samples=3), StreamKey(0, "t", 0)).finish()
     assert runner.programs == []
     assert [j.outcome.verdict for j in rollout.judgements] == [Verdict.NO_PROGRAM] * 6
     policy.codec.eos_ids = frozenset()
     sampling = Sampling(num_samples=3, temperature=1e-6, max_tokens=4)
-    rollout = write_rows(policy, InProcess(), runner, problems, sampling, StreamKey(0, "t", 0)).finish()
+    rollout = sample_rows(policy, InProcess(), runner, problems, sampling, StreamKey(0, "t", 0)).finish()
     assert len(set(rollout.completions.texts[:3])) == 1
     assert len(runner.programs) == 1
     assert [j.outcome.verdict for j in rollout.judgements[:3]] == [Verdict.PASSED] * 3
@@ -220,7 +220,7 @@ def test_a_program_without_a_sandbox_is_an_error_not_a_zero(byte_tokenizer: str)
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()
     with pytest.raises(InfrastructureError, match="problem a has a program to run: give a sandbox"):
-        write_rows(policy, InProcess(), None, [Problem("a", "a", CHECK)], Sampling(max_tokens=4), StreamKey(0, "t", 0))
+        sample_rows(policy, InProcess(), None, [Problem("a", "a", CHECK)], Sampling(max_tokens=4), StreamKey(0, "t", 0))
     assert policy.training
 
 
@@ -337,12 +337,12 @@ HOSTILE = {
 @pytest.mark.parametrize("language", slow_but(("python",), ["python", "c"]))
 def test_hostile_texts_are_read_in_bounded_work(language, monkeypatch):
     parsed = []
-    parse = program._parse
-    monkeypatch.setattr(program, "_parse", lambda source: (parsed.append(len(source)), parse(source))[1])
+    parse = program._parse_python
+    monkeypatch.setattr(program, "_parse_python", lambda source: (parsed.append(len(source)), parse(source))[1])
     too_much = {}
     for name, text in HOSTILE.items():
         parsed.clear()
         extract_program(text, Wanted(language, "add"))
-        if sum(parsed) > program.MOST_CHARACTERS:
+        if sum(parsed) > program.MAX_CHARACTERS:
             too_much[name] = sum(parsed)
     assert too_much == {}

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.reports.run_files.files import TornFile, append_frame, append_line, cut_after, read_frames, read_lines
-from lit_rl.reports.run_files.records import pack_spans, spans_of
+from lit_rl.run_files.files import (
+    TruncatedFileError,
+    append_frame,
+    append_line,
+    read_frames,
+    read_lines,
+    truncate_after,
+)
+from lit_rl.run_files.records import pack_spans, unpack_spans
 
 TEXTS = ["plain", "two\nlines\u2028and more", "a lone \udc80 surrogate", "\x00\x1b[31m", "日本", "</script>"]
 
@@ -54,7 +61,7 @@ def test_a_file_torn_at_any_byte_is_read_up_to_there(tmp_path: Path) -> None:
             found = numbers(path)
         whole = [end for end in ends if end <= length]
         assert found == list(range(1, len(whole)))
-        assert [one.category for one in said] == ([] if length in ends else [TornFile])
+        assert [one.category for one in said] == ([] if length in ends else [TruncatedFileError])
 
 
 def test_a_damaged_frame_ends_what_is_read(tmp_path: Path) -> None:
@@ -63,7 +70,7 @@ def test_a_damaged_frame_ends_what_is_read(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[ends[1] + 15] ^= 0xFF
     path.write_bytes(data)
-    with pytest.warns(TornFile, match=f"after byte {ends[1]} "):
+    with pytest.warns(TruncatedFileError, match=f"after byte {ends[1]} "):
         assert numbers(path) == [1]
 
 
@@ -74,8 +81,8 @@ def test_a_file_is_cut_where_the_run_goes_on(tmp_path: Path, torn: bytes) -> Non
     with path.open("ab") as file:
         file.write(torn)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TornFile)
-        assert cut_after(path, 2) == ends[2]
+        warnings.simplefilter("ignore", TruncatedFileError)
+        assert truncate_after(path, 2) == ends[2]
     assert numbers(path) == [1, 2]
     append_frame(path, [{"rollout": 3}])
     assert numbers(path) == [1, 2, 3]
@@ -88,7 +95,7 @@ def test_lines_are_cut_too(tmp_path: Path) -> None:
         append_line(path, {"rollout": count, name: 1.0})
     with path.open("a") as file:
         file.write('{"rollout": 4, "lo')
-    cut_after(path, 2)
+    truncate_after(path, 2)
     assert [frame.items[0]["rollout"] for frame in read_lines(path)] == [0, 1, 2, 2]
 
 
@@ -96,11 +103,11 @@ def test_the_file_of_another_run_is_set_aside(tmp_path: Path) -> None:
     """A run that begins at 0 has written nothing: what is there is not its own to remove."""
     path = tmp_path / "a.gz"
     written(path)
-    assert cut_after(path, 0) == 0
+    assert truncate_after(path, 0) == 0
     assert not path.exists() and numbers(tmp_path / "a.gz.old") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("spans", [(), ((0, 3), (3, 3), (3, 7)), ((0, 3), (0, 3), (3, 4)), ((2, 3),)])
 def test_spans_come_back(spans: tuple[tuple[int, int], ...]) -> None:
     """Those that touch are kept as widths; characters that tokens share, and a dropped first space, are not."""
-    assert spans_of(json.loads(json.dumps(pack_spans(spans)))) == spans
+    assert unpack_spans(json.loads(json.dumps(pack_spans(spans)))) == spans

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from support.few_examples import given
 
-from lit_rl.data.robots.robot_program import explore_memberships, lower_double_quoted, prepare
+from lit_rl.data.robots.robot_program import explore_memberships, lower_double_quoted, prepare_program
 from lit_rl.data.robots.service_robot import MAX_TEXT_CHARS, MAX_TRACE_BYTES, RobotError, ServiceRobot, compile_search
 
 NAMES = st.text("abc '", min_size=1, max_size=6)
@@ -207,12 +207,12 @@ PREPARED = {
 
 
 def test_the_program_is_what_is_meant():
-    found = {name: prepare(text) for name, (text, _, _) in PREPARED.items()}
+    found = {name: prepare_program(text) for name, (text, _, _) in PREPARED.items()}
     assert {name: (p.source, p.line_offset) for name, p in found.items()} == {n: row[1:] for n, row in PREPARED.items()}
 
 
 def test_a_missing_definition_is_put_in_front_and_shifts_the_lines():
-    prepared = prepare('    go_to("hall")\n    say("x")\n')
+    prepared = prepare_program('    go_to("hall")\n    say("x")\n')
     assert prepared.source.splitlines()[:2] == ["def task_program():", '    go_to("hall")']
     assert prepared.line_offset == -1
 
@@ -224,8 +224,8 @@ def test_only_double_quoted_strings_on_one_line_are_lowered():
 
 @given(st.text(alphabet='def task_progr():\n `python"AbC x#', max_size=80), st.booleans())
 def test_preparing_twice_changes_nothing_more(text, defined):
-    once = prepare(BODY + text if defined else text)
-    assert prepare(once.source).source == once.source
+    once = prepare_program(BODY + text if defined else text)
+    assert prepare_program(once.source).source == once.source
 
 
 def test_membership_tests_of_strings_become_true_false_or_stay():
@@ -250,6 +250,6 @@ ODD_SOURCES = {
 @pytest.mark.filterwarnings("error")
 def test_no_program_is_too_odd_to_be_read():
     for name, line in ODD_SOURCES.items():
-        source = prepare(f"rooms = get_all_rooms()\nif 'a' in rooms:\n    pass\n{line}\n").source
+        source = prepare_program(f"rooms = get_all_rooms()\nif 'a' in rooms:\n    pass\n{line}\n").source
         for seed in range(5):
             assert explore_memberships(source, random.Random(seed)).startswith("def task_program"), name

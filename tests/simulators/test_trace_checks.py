@@ -6,10 +6,10 @@ from support.few_examples import given
 
 from lit_rl.data.robots.trace_checks import (
     CheckError,
+    check_holds,
     fraction_of_conjuncts,
-    holds,
     part_of,
-    validate,
+    validate_check,
 )
 
 KINDS = ["GoTo", "Say", "Pick", "Place", "CheckEntity"]
@@ -56,48 +56,48 @@ def test_first_and_last_differ_when_there_are_two_matches():
 
 def test_one_option_of_an_ask_must_match_if_a_second_pattern_is_given():
     trace = [["Ask", "tea or coffee?", ["Tea", "Coffee"]]]
-    assert holds(["exists", "trace", ["Ask", "coffee", "^tea$"]], trace)
-    assert not holds(["exists", "trace", ["Ask", "coffee", "water"]], trace)
-    assert not holds(["exists", "trace", ["Ask", "water", "tea"]], trace)
-    assert holds(["exists", "trace", ["Ask", "coffee"]], trace)
+    assert check_holds(["exists", "trace", ["Ask", "coffee", "^tea$"]], trace)
+    assert not check_holds(["exists", "trace", ["Ask", "coffee", "water"]], trace)
+    assert not check_holds(["exists", "trace", ["Ask", "water", "tea"]], trace)
+    assert check_holds(["exists", "trace", ["Ask", "coffee"]], trace)
     with pytest.raises(TypeError):
-        holds(["exists", "trace", ["Ask", ".*", ".*"]], [["Ask", "how many?", [1, 2]]])
+        check_holds(["exists", "trace", ["Ask", ".*", ".*"]], [["Ask", "how many?", [1, 2]]])
 
 
 @given(TRACES, PATTERNS, PATTERNS)
 def test_not_and_and_or_follow_de_morgan(trace, first, second):
     a, b = ["exists", "trace", first], ["exists", "trace", second]
-    assert holds(["not", a], trace) != holds(a, trace)
-    assert holds(["not", ["and", a, b]], trace) == holds(["or", ["not", a], ["not", b]], trace)
+    assert check_holds(["not", a], trace) != check_holds(a, trace)
+    assert check_holds(["not", ["and", a, b]], trace) == check_holds(["or", ["not", a], ["not", b]], trace)
 
 
 @given(TRACES, PATTERNS, PATTERNS)
 def test_precedes_is_existence_after_the_first(trace, first, second):
     expanded = ["exists", ["after_first", "trace", first], second]
-    assert holds(["precedes", "trace", first, second], trace) == holds(expanded, trace)
+    assert check_holds(["precedes", "trace", first, second], trace) == check_holds(expanded, trace)
     # Without the first event nothing is cut.
-    assert holds(["precedes", "trace", NEVER, second], trace) == holds(["exists", "trace", second], trace)
-    assert holds(True, trace)
+    assert check_holds(["precedes", "trace", NEVER, second], trace) == check_holds(["exists", "trace", second], trace)
+    assert check_holds(True, trace)
 
 
 def test_act_at_first_looks_between_the_first_arrival_and_the_next_departure():
     check = ["act_at_first", "trace", "hall", ["Say", "hi"]]
     say = ["Say", "hi", None]
-    assert holds(check, [*goes("hall"), say, *goes("kitchen")])
-    assert not holds(check, [*goes("hall", "kitchen"), say])
-    assert not holds(check, [*goes("hall", "kitchen", "hall"), say])
-    assert not holds(check, [say])
-    assert holds(check, [*goes("hall", "the hall again"), say])
-    assert not holds(check, [*goes("hall", "hallway"), say])
+    assert check_holds(check, [*goes("hall"), say, *goes("kitchen")])
+    assert not check_holds(check, [*goes("hall", "kitchen"), say])
+    assert not check_holds(check, [*goes("hall", "kitchen", "hall"), say])
+    assert not check_holds(check, [say])
+    assert check_holds(check, [*goes("hall", "the hall again"), say])
+    assert not check_holds(check, [*goes("hall", "hallway"), say])
 
 
 def test_act_at_any_visit_also_looks_at_later_visits():
     check = ["act_at_any_visit", "trace", "hall", ["Say", "hi"]]
     say = ["Say", "hi", None]
-    assert holds(check, [*goes("hall", "kitchen", "hall"), say])
-    assert holds(check, [*goes("hall"), say, *goes("kitchen", "hall")])
-    assert not holds(check, [*goes("hall", "kitchen", "hall", "kitchen"), say])
-    assert not holds(check, [say])
+    assert check_holds(check, [*goes("hall", "kitchen", "hall"), say])
+    assert check_holds(check, [*goes("hall"), say, *goes("kitchen", "hall")])
+    assert not check_holds(check, [*goes("hall", "kitchen", "hall", "kitchen"), say])
+    assert not check_holds(check, [say])
 
 
 @given(st.lists(st.tuples(st.sampled_from(["GoTo", "Say"]), st.sampled_from(["hall", "hallway", "x"])), max_size=9))
@@ -106,10 +106,10 @@ def test_any_visit_is_the_repeated_first_visit_of_what_is_left(pairs):
     for event in (["Say", "x"], ["GoTo", "hall"]):
         found, left = False, rest
         while left:
-            found = found or holds(["act_at_first", "trace", "hall", event], left)
+            found = found or check_holds(["act_at_first", "trace", "hall", event], left)
             dropped = part_of(["after_first", "trace", ["GoTo", "hall"]], left)
             left = dropped if len(dropped) < len(left) else []
-        assert holds(["act_at_any_visit", "trace", "hall", event], rest) == found
+        assert check_holds(["act_at_any_visit", "trace", "hall", event], rest) == found
 
 
 @given(TRACES, st.lists(PATTERNS, min_size=1, max_size=5))
@@ -117,7 +117,7 @@ def test_all_conjuncts_true_means_the_check_is_true(trace, events):
     check = ["and", *(["exists", "trace", event] for event in events)]
     fraction = fraction_of_conjuncts(check, trace)
     assert 0 <= fraction <= 1
-    assert (fraction == 1) == holds(check, trace)
+    assert (fraction == 1) == check_holds(check, trace)
 
 
 def test_a_conjunct_that_cannot_be_evaluated_counts_as_false():
@@ -140,4 +140,4 @@ MALFORMED = (
 def test_a_malformed_check_is_refused():
     for check in MALFORMED:
         with pytest.raises(CheckError):
-            validate(check)
+            validate_check(check)

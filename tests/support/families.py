@@ -162,7 +162,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 QUICK = ("gemma2", "granitemoehybrid", "llama_dynamic", "mamba2", "phi3_longrope", "rwkv")
 """One for each way to differ: soft-capping, masks, hybrids, long RoPE, recurrent states."""
 
-REFUSED = {
+CHECKS_THAT_RAISE = {
     "recurrent_gemma": "not its output matrix times its hidden states",
     "qwen2_vl": "no causal language model of the kind",
     "rwkv": "in no cache whose rows can be chosen",

@@ -7,7 +7,7 @@ from unittest import mock
 import torch
 from transformers import AutoModelForCausalLM
 
-from lit_rl.engines.whole_weights import whole_weights
+from lit_rl.engines.weight_export import full_weights
 from lit_rl.models import CausalLM
 from lit_rl.types import Completions
 
@@ -35,7 +35,7 @@ def rounding_bound(policy: CausalLM, rows: Completions, temperature: float = 1.0
     in another order than the next, and attention with large scores multiplies that.
     """
     whole = AutoModelForCausalLM.from_config(policy.model.config).double().eval()
-    whole.load_state_dict(dict(whole_weights(policy, with_tied=True)))
+    whole.load_state_dict(dict(full_weights(policy, with_tied=True)))
     with torch.no_grad():
         ours = policy.logprobs(rows, temperature)
         with mock.patch.object(policy, "model", whole):

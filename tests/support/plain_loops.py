@@ -32,10 +32,10 @@ class PlainPlaces:
         self._starts = [token_bytes[t][0] for t in own]
         self._ends = [token_bytes[t][1] for t in own]
         self._length = len(mask)
-        self._everywhere = [t for t, counts in enumerate(mask) if counts and t >= start]
+        self._on_all_ranks = [t for t, counts in enumerate(mask) if counts and t >= start]
         self._turns = turns
         inside = self.flagged(program.start, program.end) if program and program.end > program.start else []
-        self.evenly: list[int] = inside or self._everywhere
+        self.evenly: list[int] = inside or self._on_all_ranks
 
     def flagged(self, start: int, end: int) -> list[int]:
         end = max(end, start + 1)
@@ -64,8 +64,8 @@ class PlainPlaces:
 
     def _deciding(self, span: Span) -> int:
         last = self.flagged(span.start, max(span.end, span.until))[-1]
-        following = bisect_right(self._everywhere, last)
-        return self._everywhere[-1 if span.until == ALL_TEXT else min(following, len(self._everywhere) - 1)]
+        following = bisect_right(self._on_all_ranks, last)
+        return self._on_all_ranks[-1 if span.until == ALL_TEXT else min(following, len(self._on_all_ranks) - 1)]
 
     def spread(self, flagged: Sequence[float], rest: float) -> list[float]:
         credit = list(flagged)

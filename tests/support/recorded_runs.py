@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lit_rl.reports.run_files.files import ROLLOUTS_FILE, RunWriter, append_frame
+from lit_rl.run_files.files import ROLLOUTS_FILE, RunWriter, append_frame
 
 
 def row(number: int, text: str, reward: float | None, **more: Any) -> dict[str, Any]:

@@ -10,14 +10,24 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
-from lit_rl.advantages import GAE
+from lit_rl.data import CorridorCritic, CorridorPolicy, CorridorReward, SortingPolicy, SortingReward
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, SortingPolicy
-from lit_rl.modules import GRPO, PPO, Collect, CriticUpdate, Evaluate, Optimization, PolicyModule, RolloutModule, Update
-from lit_rl.rewards import CorridorReward, SortingReward
+from lit_rl.math.advantages import GAE
+from lit_rl.models import CausalLM
+from lit_rl.modules import (
+    GRPO,
+    PPO,
+    CriticConfig,
+    EvaluationConfig,
+    Optimization,
+    PolicyModule,
+    RolloutConfig,
+    RolloutModule,
+    UpdateConfig,
+)
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.signature_check import arguments_of
+from lit_rl.signature_check import constructor_parameters
 from lit_rl.types import Completions, Judgement, Problem, Sampling
 from support.tiny_models import TINY_QWEN2
 
@@ -63,20 +73,23 @@ class Words(TaskDataModule):
         return [Problem(f"{split}{i}", "w" * (1 + i % 5), TokenTarget()) for i in range(12)]
 
 
-GROUPS: dict[str, type] = {"update": Update, "collect": Collect, "critic_update": CriticUpdate}
+GROUPS: dict[str, type] = {"update": UpdateConfig, "collect": RolloutConfig, "critic_update": CriticConfig}
 SHORT = {"validation_sampling": ("evaluate", "sampling"), "predict_sampling": ("evaluate", "predict")}
 
 
 def grouped(cls: type[PolicyModule], **options: Any) -> dict[str, Any]:
     """Arguments of an algorithm from settings without their groups, so that a test names only what it is about."""
-    kinds = GROUPS | {"evaluate": Evaluate, "update": Update if issubclass(cls, RolloutModule) else Optimization}
+    kinds = GROUPS | {
+        "evaluate": EvaluationConfig,
+        "update": UpdateConfig if issubclass(cls, RolloutModule) else Optimization,
+    }
     kinds |= {"estimator": GAE} if issubclass(cls, PPO) else {}
     places = {one.name: (group, one.name) for group, kind in kinds.items() for one in reversed(fields(kind))}
-    places |= {f"critic_{one.name}": ("critic_update", one.name) for one in fields(CriticUpdate)} | SHORT
+    places |= {f"critic_{one.name}": ("critic_update", one.name) for one in fields(CriticConfig)} | SHORT
     places |= {one.name: ("update", one.name) for one in fields(kinds["update"])}
     found: dict[str, Any] = {}
     settings: dict[str, dict[str, Any]] = {}
-    own = arguments_of(cls)
+    own = constructor_parameters(cls)
     for name, value in options.items():
         if name in own or name not in places:
             found[name] = value
@@ -123,7 +136,7 @@ def sorting(optimizer: Any, max_rollouts: int = 10, epochs: int = 1, **kwargs: A
         sampling=Sampling(num_samples=16, max_tokens=3),
         rewards=[SortingReward()],
         max_rollouts=max_rollouts,
-        update=Update(optimizer=optimizer, gradient_clip_norm=None, epochs=epochs),
+        update=UpdateConfig(optimizer=optimizer, gradient_clip_norm=None, epochs=epochs),
         **kwargs,
     )
 
@@ -136,8 +149,8 @@ def corridor(optimizer: Any, max_rollouts: int, sampling: Sampling, epochs: int 
         sampling=sampling,
         rewards=[CorridorReward()],
         max_rollouts=max_rollouts,
-        critic_update=CriticUpdate(**{"gradient_clip_norm": None, "learning_rate": None} | critic),
-        update=Update(optimizer=optimizer, gradient_clip_norm=None, epochs=epochs),
+        critic_update=CriticConfig(**{"gradient_clip_norm": None, "learning_rate": None} | critic),
+        update=UpdateConfig(optimizer=optimizer, gradient_clip_norm=None, epochs=epochs),
     )
 
 

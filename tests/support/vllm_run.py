@@ -23,7 +23,7 @@ from distributed.runs import trainer_of, whole_weights
 from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import VLLM, VLLMServer
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.modules import GRPO, Collect, Update
+from lit_rl.modules import GRPO, RolloutConfig, UpdateConfig
 from lit_rl.rollout.sampler_check import SamplerCheck
 from lit_rl.types import Sampling
 from support.small_runs import EvenBytes, Words
@@ -89,8 +89,8 @@ def run_with(engine: Any, policy: CausalLM, folder: Path, rollouts: int, ranks: 
         sampling=Sampling(num_samples=4, max_tokens=8),
         rewards=[EvenBytes()],
         max_rollouts=rollouts,
-        collect=Collect(engine=engine, sampler_check=SamplerCheck(largest_gap=1e-4, stop=True)),
-        update=Update(optimizer=lambda parameters: torch.optim.Adam(parameters, lr=1e-2)),
+        collect=RolloutConfig(engine=engine, sampler_check=SamplerCheck(largest_gap=1e-4, stop=True)),
+        update=UpdateConfig(optimizer=lambda parameters: torch.optim.Adam(parameters, lr=1e-2)),
     )
     logged: list[dict[str, float]] = []
     log = module.log_rollout

@@ -24,7 +24,7 @@ class VLLMStub:
         adapter: name of the one it was sent last; ``uploads`` has the tensors of each by name.
         failures: HTTP statuses that the next completions get instead of an answer.
         requests: bodies of the completions that were asked for, in order.
-        most_at_once: most completions that were under way together.
+        max_at_once: most completions that were under way together.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class VLLMStub:
         self.requests: list[dict[str, Any]] = []
         self.read: list[set[str]] = []
         self.steps: list[str] = []
-        self.at_once = self.most_at_once = 0
+        self.at_once = self.max_at_once = 0
         self.lock = threading.Lock()
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -74,7 +74,7 @@ class VLLMStub:
         with self.lock:
             self.requests.append(body)
             self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
+            self.max_at_once = max(self.max_at_once, self.at_once)
             failure = self.failures.pop(0) if self.failures else 200
         threading.Event().wait(0.02)
         with self.lock:

@@ -25,11 +25,9 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
-from lit_rl.data import Sorting
+from lit_rl.data import Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
-from lit_rl.models import SortingPolicy
-from lit_rl.modules import GRPO, Update
-from lit_rl.rewards import SortingReward
+from lit_rl.modules import GRPO, UpdateConfig
 from lit_rl.types import Sampling
 
 RATE = 0.02
@@ -54,7 +52,7 @@ def module(schedule: Callable[[Optimizer], Any] | None, rollouts: int, lr: float
         SortingPolicy(init_seed=0),
         rewards=[SortingReward()],
         sampling=Sampling(num_samples=4, max_tokens=3),
-        update=Update(optimizer=lambda of: torch.optim.AdamW(of, lr=lr), lr_scheduler=schedule),
+        update=UpdateConfig(optimizer=lambda of: torch.optim.AdamW(of, lr=lr), lr_scheduler=schedule),
         max_rollouts=rollouts,
     )
 

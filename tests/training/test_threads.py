@@ -22,10 +22,10 @@ from lit_rl import evaluate
 from lit_rl.callbacks import Checkpointing
 from lit_rl.execution import Outcome, Verdict
 from lit_rl.modules.rollout_metrics import add_times
-from lit_rl.training import fixed_costs
+from lit_rl.training import host_memory
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means
-from lit_rl.training.threads import LARGE, number_of_threads
+from lit_rl.training.threads import LARGE_MODEL_PARAMETERS, number_of_threads
 
 ROOT = Path(__file__).parents[2]
 VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -60,7 +60,12 @@ def test_what_the_user_set_about_waiting_stands(name: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "chosen", "expected"),
-    [(0, False, 1), (LARGE - 1, False, 1), (LARGE, False, 6), (LARGE - 1, True, 6)],
+    [
+        (0, False, 1),
+        (LARGE_MODEL_PARAMETERS - 1, False, 1),
+        (LARGE_MODEL_PARAMETERS, False, 6),
+        (LARGE_MODEL_PARAMETERS - 1, True, 6),
+    ],
 )
 def test_a_small_model_has_one_thread_unless_the_user_chose(parameters: int, chosen: bool, expected: int) -> None:
     assert number_of_threads(parameters, 6, chosen=chosen) == expected
@@ -74,7 +79,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     monkeypatch.setattr(torch, "set_num_threads", lambda number: now.__setitem__(0, number))
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("lit_rl.training.threads.default_numbers", lambda: {6})
+    monkeypatch.setattr("lit_rl.training.threads.default_num_threads", lambda: {6})
     torch.set_num_threads(6)
     return torch.set_num_threads
 
@@ -174,7 +179,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     """Options that the C library is told, by number."""
     options: dict[int, int] = {}
     libc = SimpleNamespace(mallopt=options.__setitem__)
-    monkeypatch.setattr(fixed_costs, "ctypes", SimpleNamespace(CDLL=lambda _: libc))
+    monkeypatch.setattr(host_memory, "ctypes", SimpleNamespace(CDLL=lambda _: libc))
     for name in [one for one in os.environ if one.startswith("MALLOC_") or one == "GLIBC_TUNABLES"]:
         monkeypatch.delenv(name)
     return options

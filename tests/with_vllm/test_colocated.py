@@ -15,7 +15,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.engines import VLLM
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.sampling import keep_likely
+from lit_rl.models.sampling import filter_top_k_top_p
 from lit_rl.types import Problem, Request, Sampling, StopReason
 
 FAMILIES = {"llama": {"tie_word_embeddings": False}, "qwen2": {}, "qwen3": {"head_dim": 32}}
@@ -106,7 +106,7 @@ def test_rows_depend_on_their_stream_alone_and_are_reported_as_they_were_drawn(
     ids = torch.tensor([[*asked[3].prompt_ids, *alone.ids]])
     with torch.no_grad():
         logits = policy.model(ids).logits[0, len(asked[3].prompt_ids) - 1 : -1]
-    expected = keep_likely(logits / how.temperature, how).log_softmax(-1)
+    expected = filter_top_k_top_p(logits / how.temperature, how).log_softmax(-1)
     assert alone.logprobs == pytest.approx([float(expected[i, one]) for i, one in enumerate(alone.ids)], abs=1e-4)
     assert alone.logprobs[0] > float((logits[0] / how.temperature).log_softmax(-1)[alone.ids[0]]) + 0.01
 

@@ -15,7 +15,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.basics.families import FAMILIES
 from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, Rendering, problems_of
-from lit_rl.data.prompts import Form, chat, fenced, finish_request
+from lit_rl.data.prompts import Form, chat_messages, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests
@@ -131,10 +131,10 @@ class Basics(TaskDataModule):
             return []
         if self.families == "held_out":
             # No program of these is ever trained on, so there is nothing to keep apart.
-            return [] if split == "train" else self._draw(None, self.num_validation_problems)
+            return [] if split == "train" else self._draw_problems(None, self.num_validation_problems)
         if split == "validation":
-            return self._draw(split, self.num_validation_problems)
-        problems = self._draw(split, self.num_train_problems)
+            return self._draw_problems(split, self.num_validation_problems)
+        problems = self._draw_problems(split, self.num_train_problems)
         bugs = sum(problem.fields["demonstration_has_bug"] for problem in problems)
         rank_zero_info(
             f"{self.name}: {len(problems)} training problems of {len(_FAMILIES[self.families])} families; {bugs} "
@@ -143,7 +143,7 @@ class Basics(TaskDataModule):
         )
         return problems
 
-    def _draw(self, split: Split | None, total: int) -> list[Problem]:
+    def _draw_problems(self, split: Split | None, total: int) -> list[Problem]:
         families = _FAMILIES[self.families]
         columns = [
             problems_of(
@@ -158,10 +158,10 @@ class Basics(TaskDataModule):
         ]
         turns = zip_longest(*columns)
         problems = [problem for turn in turns for problem in turn if problem is not None]
-        return problems if self.form == "completion" else [as_chat(problem, self.few_shot) for problem in problems]
+        return problems if self.form == "completion" else [to_chat_form(problem, self.few_shot) for problem in problems]
 
 
-def as_chat(problem: Problem, few_shot: int) -> Problem:
+def to_chat_form(problem: Problem, few_shot: int) -> Problem:
     """A problem in completion form as one in instruct form: same cases, same task id.
 
     Demonstration and bug become what a chat model should answer: the function without its docstring, in a block.
@@ -174,19 +174,19 @@ def as_chat(problem: Problem, few_shot: int) -> Problem:
     beginning, language = str(problem.prompt), problem.check.language
     turns: list[str] = []
     for solved, body in SOLVED[:few_shot]:
-        turns += [finish_request(solved), _answer(solved, body, "python")]
+        turns += [finish_request(solved), _format_answer(solved, body, "python")]
     answers: dict[str, Any] = {
-        name: _answer(beginning, problem.fields[name], language) for name in ("demonstration", "bug")
+        name: _format_answer(beginning, problem.fields[name], language) for name in ("demonstration", "bug")
     }
     return replace(
         problem,
-        prompt=chat(*turns, finish_request(beginning, language)),
+        prompt=chat_messages(*turns, finish_request(beginning, language)),
         program_prefix="",
         stop_strings=ANSWER_STOPS,
         fields={**problem.fields, **answers},
     )
 
 
-def _answer(beginning: str, body: str, language: Language) -> str:
+def _format_answer(beginning: str, body: str, language: Language) -> str:
     signature = beginning.partition("\n")[0]
     return fenced(f"{signature}\n{body}", language)

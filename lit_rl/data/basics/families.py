@@ -95,17 +95,19 @@ class Draw:
 
     def bodies(self, language: Literal["python", "javascript"] = "python") -> tuple[str, str]:
         """The correct body and the body with the bug; in JavaScript each with the brace at its end."""
-        drawn = self if language == "python" else replace(self, slots={k: self._code(v) for k, v in self.slots.items()})
+        drawn = (
+            self if language == "python" else replace(self, slots={k: self._to_js(v) for k, v in self.slots.items()})
+        )
         body, bug = (drawn.render(template) for template in self.family.bodies[language])
         return body, bug
 
-    def _code(self, value: Any) -> Any:
+    def _to_js(self, value: Any) -> Any:
         """The value of a slot as JavaScript writes it."""
         if isinstance(value, tuple):
-            return tuple(map(self._code, value))
+            return tuple(map(self._to_js, value))
         return replace(self, slots={}).render(_IN_JAVASCRIPT[value]) if value in _IN_JAVASCRIPT else value
 
-    def without(self, slot: str) -> Draw:
+    def hide_slot(self, slot: str) -> Draw:
         """The same with a question mark for a slot."""
         return replace(self, slots={**self.slots, slot: "?"})
 
@@ -203,14 +205,14 @@ _DRAWING: tuple[Callable[..., Any], ...] = (
 _SETS = {"ANY": ANY, "BOUNDS": BOUNDS, "SIGNS": SIGNS, "WORDS": WORDS}
 
 
-def _read(name: str, row: Mapping[str, Any]) -> Family:
+def _read_family(name: str, row: Mapping[str, Any]) -> Family:
     return Family(
         name,
         tuple(row["functions"]),
         tuple(row["parameters"]),
-        {slot: _choices(given) for slot, given in row["slots"].items()},
+        {slot: _slot_choices(given) for slot, given in row["slots"].items()},
         tuple(row["wordings"]),
-        {language: _bodies(row[language], end) for language, end in (("python", ""), ("javascript", "\n}}"))},
+        {language: _render_bodies(row[language], end) for language, end in (("python", ""), ("javascript", "\n}}"))},
         compile(row["inputs"], name, "eval"),
         compile(row.get("valid", "True"), name, "eval"),
         row.get("tellable", ""),
@@ -218,14 +220,14 @@ def _read(name: str, row: Mapping[str, Any]) -> Family:
     )
 
 
-def _choices(given: Any) -> Sequence[Any]:
+def _slot_choices(given: Any) -> Sequence[Any]:
     return eval(given, _SETS) if isinstance(given, str) else [tuple(v) if isinstance(v, list) else v for v in given]
 
 
-def _bodies(templates: Sequence[str], end: str) -> tuple[str, str]:
+def _render_bodies(templates: Sequence[str], end: str) -> tuple[str, str]:
     body, bug = (indent(template, "    ") + end for template in templates)
     return body, bug
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
-FAMILIES = tuple(_read(name, row) for name, row in _TABLE.items())
+FAMILIES = tuple(_read_family(name, row) for name, row in _TABLE.items())

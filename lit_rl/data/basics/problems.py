@@ -41,7 +41,7 @@ END_OF_TURN = "<|endoftext|>"
 """EOS token of the task's own tokenizer."""
 
 
-def normalised(source: str) -> str:
+def normalised_tree(source: str) -> str:
     """The syntax tree of a one-function program as text, without what wording can change.
 
     Names of the function and of its parameters are replaced by their positions; docstring, comments and
@@ -62,7 +62,7 @@ def normalised(source: str) -> str:
     return ast.dump(function)
 
 
-def unit_hash(*words: str) -> float:
+def hash_to_unit_interval(*words: str) -> float:
     """A number in [0, 1) that depends on the words only: the same in every process and Python version."""
     digest = hashlib.sha256("\x00".join(words).encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
@@ -70,7 +70,7 @@ def unit_hash(*words: str) -> float:
 
 def _split_by(tree: str) -> Split:
     """The split a reference program belongs to, by hash of its normalised syntax tree."""
-    return "validation" if unit_hash("split", tree) < VALIDATION_SHARE else "train"
+    return "validation" if hash_to_unit_interval("split", tree) < VALIDATION_SHARE else "train"
 
 
 class Trees:
@@ -80,13 +80,13 @@ class Trees:
         self._known: dict[tuple[tuple[str, Any], ...], str] = {}
 
     def of(self, drawn: Draw) -> str:
-        """Return :func:`normalised` of a draw's reference program."""
+        """Return :func:`normalised_tree` of a draw's reference program."""
         numbers = {slot: value for slot, value in drawn.slots.items() if type(value) is int and value >= 0}
         marks = {slot: _MARK + place for place, slot in enumerate(numbers)}
         shape = tuple((slot, value) for slot, value in drawn.slots.items() if slot not in numbers)
         if shape not in self._known:
             marked = replace(drawn, slots={**drawn.slots, **marks})
-            self._known[shape] = normalised(marked.program(marked.bodies()[0]))
+            self._known[shape] = normalised_tree(marked.program(marked.bodies()[0]))
         tree = self._known[shape]
         for slot, value in numbers.items():
             tree = tree.replace(str(marks[slot]), str(value))
@@ -156,18 +156,18 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     identity = hashlib.sha256(f"{family.name}\x00{reference}".encode()).hexdigest()[:12]
     rng = Random(identity)
     function, wording = rng.choice(family.functions), rng.choice(family.wordings)
-    has_bug = unit_hash("demonstration", identity) < rendering.bug_share
+    has_bug = hash_to_unit_interval("demonstration", identity) < rendering.bug_share
     untold = family.tellable if rendering.untold_constants else ""
     cases = divided_cases(
         lambda: drawn.draw_inputs(rng),
         reference,
         drawn.program(bug),
         rendering.num_public_cases,
-        told=repr(drawn.slots[untold]) if untold else None,
+        wanted=repr(drawn.slots[untold]) if untold else None,
     )
     assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
     public, hidden = cases
-    docstring = (drawn.without(untold) if untold else drawn).render(wording)
+    docstring = (drawn.hide_slot(untold) if untold else drawn).render(wording)
     language, signature = rendering.language, f"{function}({', '.join(drawn.names)})"
     prompt = f'def {signature}:\n    """{docstring}"""\n'
     if language == "javascript":
@@ -188,7 +188,7 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
             **({"untold": drawn.slots[untold]} if untold else {}),
         },
     )
-    if unit_hash("second turn", identity) >= rendering.second_turn_share:
+    if hash_to_unit_interval("second turn", identity) >= rendering.second_turn_share:
         return problem
     return second_turn(problem, _wrong_body(drawn, untold, rng, rendering), drawn.program, repeats=has_bug) or problem
 
@@ -220,7 +220,7 @@ def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *
     body = str(problem.reference)[len(problem.program_prefix) : -1]
     function = function_of(program(attempt))
     for number, (arguments, expected) in enumerate(public.cases, 1):
-        value, raised = answer_of(function, arguments)
+        value, raised = call_and_catch(function, arguments)
         if raised or repr(value) != repr(expected):
             actual = raised or value_text(value)
             case = FailedCase(number, call_text(public.entry_point, arguments, {}), value_text(expected), actual)
@@ -239,7 +239,7 @@ def divided_cases(
     reference: str,
     buggy: str,
     num_public: int,
-    told: str | None = None,
+    wanted: str | None = None,
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases of a problem; ``None`` if no inputs of 100 draws tell the bug from the reference.
 
@@ -248,21 +248,21 @@ def divided_cases(
         reference: the right program, our own source.
         buggy: the same with the bug.
         num_public: how many cases are public, at most :data:`MAX_PUBLIC_CASES`.
-        told: ``repr`` of an answer that the first public case must have; ``None`` if any will do.
+        wanted: ``repr`` of an answer that the first public case must have; ``None`` if any will do.
     """
     right, wrong = function_of(reference), function_of(buggy)
     for _ in range(100):
         inputs = draw_inputs()[:NUM_CASES]
         cases = tuple((arguments, right(*arguments)) for arguments in inputs)
-        answers = [(*answer_of(wrong, arguments), expected) for arguments, expected in cases]
+        answers = [(*call_and_catch(wrong, arguments), expected) for arguments, expected in cases]
         shows_bug = [bool(raised) or repr(answer) != repr(expected) for answer, raised, expected in answers]
-        if parts := _divide(cases, shows_bug, num_public, told):
+        if parts := _split_cases(cases, shows_bug, num_public, wanted):
             return parts
     return None
 
 
-def _divide(
-    cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, told: str | None
+def _split_cases(
+    cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, wanted: str | None
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.
 
@@ -272,11 +272,11 @@ def _divide(
     arguments, answers = [repr(given) for given, _ in cases], [repr(expected) for _, expected in cases]
     distinct = [index for index in range(len(cases)) if arguments.index(arguments[index]) == index]
     found = None
-    if told is not None:
+    if wanted is not None:
         # The shortest call first: feedback has to fit together with prompt and program.
-        distinct.sort(key=lambda index: (answers[index] != told, len(arguments[index]) * (answers[index] == told)))
+        distinct.sort(key=lambda index: (answers[index] != wanted, len(arguments[index]) * (answers[index] == wanted)))
     for public in combinations(distinct, num_public):
-        if told is not None and answers[public[0]] != told:
+        if wanted is not None and answers[public[0]] != wanted:
             break
         shown = {arguments[index] for index in public}
         hidden = [index for index in range(len(cases)) if arguments[index] not in shown]
@@ -297,7 +297,7 @@ def function_of(source: str) -> Callable[..., Any]:
     return namespace["f"]  # type: ignore[no-any-return]
 
 
-def answer_of(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, str]:
+def call_and_catch(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, str]:
     """Return a function's result, and the name of its exception if it raises one."""
     try:
         return function(*arguments), ""

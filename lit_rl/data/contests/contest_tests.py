@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lit_rl.data.shown_examples import shown_examples
+from lit_rl.data.examples_in_text import find_examples
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
 from lit_rl.execution.interface import Check
@@ -94,29 +94,29 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
     elif isinstance(tests, Mapping):
         tests = [tests]
     try:
-        return [_test_of(test, function, json.loads) for test in tests]
+        return [_parse_test(test, function, json.loads) for test in tests]
     except json.JSONDecodeError:  # of a value: those of this row are texts
-        return [_test_of(test, function, str) for test in tests]
+        return [_parse_test(test, function, str) for test in tests]
 
 
-def _test_of(test: Any, function: str | None, read: Callable[[str], Any]) -> ContestTest:
+def _parse_test(test: Any, function: str | None, read: Callable[[str], Any]) -> ContestTest:
     kind = test.get("testtype") or test.get("type") or "stdin"
     if test.get("fn_name") or kind in ("functional", "function_call"):
         name = test.get("fn_name") or (test.get("metadata") or {}).get("func_name") or function
         if not name:
             raise UsageError("a functional test needs a function name (fn_name or metadata.func_name), got none")
-        return _call(test["input"], test["output"], name, read)
+        return _call_test(test["input"], test["output"], name, read)
     accepted, expected = test.get("accepted_outputs"), test.get("output")
     if accepted is None:
-        right: str | tuple[str, ...] = _text(test["output"])
+        right: str | tuple[str, ...] = _joined_text(test["output"])
     elif not isinstance(accepted, list) or not accepted:
         raise ArgumentError("accepted_outputs", "a list with at least one output", f"{str(accepted)[:60]}")
     else:
-        right = tuple(dict.fromkeys(map(_text, accepted if expected is None else (expected, *accepted))))
-    return ContestTest(_text(test["input"]), right, grade=str(test.get("grade") or ""))
+        right = tuple(dict.fromkeys(map(_joined_text, accepted if expected is None else (expected, *accepted))))
+    return ContestTest(_joined_text(test["input"]), right, grade=str(test.get("grade") or ""))
 
 
-def _call(given: Any, expected: Any, function: str, read: Callable[[str], Any]) -> ContestTest:
+def _call_test(given: Any, expected: Any, function: str, read: Callable[[str], Any]) -> ContestTest:
     wraps = isinstance(expected, list) and len(expected) == 1
     if isinstance(given, str):
         expected = read(expected) if isinstance(expected, str) else expected
@@ -144,7 +144,7 @@ def _holds_null(value: Any) -> bool:
     return value is None or (isinstance(value, list) and any(map(_holds_null, value)))
 
 
-def _text(value: Any) -> str:
+def _joined_text(value: Any) -> str:
     """Text as it is; a list is a list of lines, which may end as lines do or be lists of words themselves."""
     if _holds_null(value):
         raise TextMissing("an input or output of a test is null: leave out the test, or the row")
@@ -199,7 +199,7 @@ def contest_check(
     return CallTests(calls, entry_point, timeout_seconds, tolerance, as_json=True, in_list=wraps)
 
 
-def asks_for_dialogue(statement: str) -> bool:
+def is_interactive(statement: str) -> bool:
     """Return whether a program is to talk with another one, so that no input and output can be listed."""
     return _DIALOGUE.search(statement) is not None
 
@@ -213,10 +213,10 @@ def needs_checker(statement: str) -> bool:
     return _NEEDS_CHECKER.search(statement) is not None
 
 
-def granted_error(statement: str) -> float | None:
+def stated_tolerance(statement: str) -> float | None:
     """The error that a statement grants printed or returned numbers, a power of ten; ``None`` if it grants none.
 
-    >>> granted_error("The absolute or relative error of the answer must not exceed $10^{-6}$.")
+    >>> stated_tolerance("The absolute or relative error of the answer must not exceed $10^{-6}$.")
     1e-06
     """
     for power in _POWER.finditer(statement):
@@ -227,11 +227,11 @@ def granted_error(statement: str) -> float | None:
     return None
 
 
-def denied_error(statement: str, check: Check) -> float | None:
+def missing_tolerance(statement: str, check: Check) -> float | None:
     """The error that a statement grants and its check does not; ``None`` if no expected number has a fraction."""
     if not isinstance(check, CallTests | StdioTests) or (isinstance(check, StdioTests) and check.checker):
         return None
-    granted = granted_error(statement)
+    granted = stated_tolerance(statement)
     allowed = check.tolerance if isinstance(check, CallTests) or check.compare == "tokens" else 0.0
     if granted is None or allowed >= granted or not _FRACTION.search(repr([expected for _, expected in check.cases])):
         return None
@@ -312,13 +312,13 @@ def read_hidden_tests(stored: str) -> Any:
 _LABEL = r"[\W_]*(?:(?:sample|examples?|standard)[\W_]*)?{word}s?[\W_]*(?:\d+|#\d+)?[\W_]*"
 
 
-def shown_tests(statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()) -> list[ContestTest]:
+def public_tests(statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()) -> list[ContestTest]:
     """The tests whose input and output are in the statement as an example.
 
     A test of a whole program is shown if its input is in the statement line by line below a line that says
     ``Input`` (or ``Sample Input`` and the like), and below it a line that says ``Output``, followed by the expected
     output. A test of a function is shown if the statement has that call with that value, see
-    :func:`~lit_rl.data.shown_examples.shown_examples`.
+    :func:`~lit_rl.data.examples_in_text.find_examples`.
 
     Args:
         statement: what the policy reads.
@@ -326,9 +326,9 @@ def shown_tests(statement: str, tests: Sequence[ContestTest], parameters: Sequen
         parameters: names of the function's parameters, in order, where they are known.
     """
     if any(test.function for test in tests):
-        return [test for test in tests if _is_shown_call(statement, test, parameters)]
+        return [test for test in tests if _is_example_call(statement, test, parameters)]
     lines = [line.strip() for line in statement.split("\n")]
-    return [test for test in tests if _is_shown_run(lines, test)]
+    return [test for test in tests if _is_example_run(lines, test)]
 
 
 def parameters_of(starter_code: str, function: str) -> list[str]:
@@ -348,21 +348,21 @@ def parameters_of(starter_code: str, function: str) -> list[str]:
     return []
 
 
-def _is_shown_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
-    examples = shown_examples(statement, str(test.function), parameters)
+def _is_example_call(statement: str, test: ContestTest, parameters: Sequence[str]) -> bool:
+    examples = find_examples(statement, str(test.function), parameters)
     accepted = [test.expected, *(test.expected if test.wraps else [])]
-    stored = [repr((_stored(test.given), _stored(expected))) for expected in accepted]
-    return any(repr((_stored(example.arguments), _stored(example.expected))) in stored for example in examples)
+    stored = [repr((_as_json(test.given), _as_json(expected))) for expected in accepted]
+    return any(repr((_as_json(example.arguments), _as_json(example.expected))) in stored for example in examples)
 
 
-def _stored(value: object) -> object:
+def _as_json(value: object) -> object:
     """The value as JSON stores it, with lists for tuples and texts for keys."""
     if isinstance(value, dict):
-        return {str(key): _stored(item) for key, item in value.items()}
-    return [_stored(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {str(key): _as_json(item) for key, item in value.items()}
+    return [_as_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:
+def _is_example_run(lines: Sequence[str], test: ContestTest) -> bool:
     """Return whether lines of a statement show the input and output of a test, each below its label."""
 
     def says(line: str, word: str) -> bool:

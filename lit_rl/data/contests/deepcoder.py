@@ -17,15 +17,15 @@ from lit_rl.data.contests.contest_tests import (
     ContestTest,
     HeaderMissing,
     TextMissing,
-    asks_for_dialogue,
     contest_check,
     contest_checker,
-    denied_error,
+    is_interactive,
+    missing_tolerance,
     needs_checker,
     normalise_tests,
     parameters_of,
+    public_tests,
     read_hidden_tests,
-    shown_tests,
 )
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
@@ -73,7 +73,7 @@ LIVE_CODE_BENCH_IMPORTS = (
 """Imports that LiveCodeBench's judge puts before every program, also before one that reads stdin."""
 
 
-class _Left(Enum):
+class _SkipReason(Enum):
     """Rows that do not become problems."""
 
     EMPTY = "without statement or tests"
@@ -161,8 +161,8 @@ class DeepCoder(TaskDataModule):
         self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
         self.checker_files = tuple(checker_files)
         self.days = (
-            datetime.min if start_date is None else _day(start_date),
-            datetime.max if end_date is None else _day(end_date),
+            datetime.min if start_date is None else _parse_day(start_date),
+            datetime.max if end_date is None else _parse_day(end_date),
         )
         self.bad_rows: BadRows = bad_rows
         self.name = name
@@ -184,10 +184,10 @@ class DeepCoder(TaskDataModule):
             parsed = parse_rows(self._rows(source, _stored_split(split)), partial(self._problem, files), self.bad_rows)
             found = list(parsed)
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
-            left_out = Counter(reason for reason in found if isinstance(reason, _Left))
-            if left_out[_Left.OUTSIDE] == len(found) > 0:
-                raise UsageError(f"{self.name}: all {len(found)} {rows} are left out, {_Left.OUTSIDE.value}")
-            if left_out[_Left.EMPTY] == len(found):
+            left_out = Counter(reason for reason in found if isinstance(reason, _SkipReason))
+            if left_out[_SkipReason.OUTSIDE] == len(found) > 0:
+                raise UsageError(f"{self.name}: all {len(found)} {rows} are left out, {_SkipReason.OUTSIDE.value}")
+            if left_out[_SkipReason.EMPTY] == len(found):
                 statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
                 raise UsageError(
                     f"{self.name}: none of the {len(found)} {rows} has a statement ({statement}) and "
@@ -201,7 +201,7 @@ class DeepCoder(TaskDataModule):
                     "program an answer passes only if it is the one output listed",
                     stacklevel=2,
                 )
-            denied = [(one, denied_error(one.fields["statement"], one.check)) for one in kept]
+            denied = [(one, missing_tolerance(one.fields["statement"], one.check)) for one in kept]
             strict = [f"{one.task_id} ({error:g})" for one, error in denied if error is not None]
             if strict:
                 warnings.warn(
@@ -220,30 +220,30 @@ class DeepCoder(TaskDataModule):
         else:
             yield from read_rows(self.dataset, subset=source, split=split)
 
-    def _problem(self, files: Mapping[str, str], row: Row) -> Problem | _Left:
+    def _problem(self, files: Mapping[str, str], row: Row) -> Problem | _SkipReason:
         first, last = self.days
-        if (first, last) != (datetime.min, datetime.max) and not first <= _day(row.text("contest_date")) <= last:
-            return _Left.OUTSIDE
-        question, messages = _question(row)
+        if (first, last) != (datetime.min, datetime.max) and not first <= _parse_day(row.text("contest_date")) <= last:
+            return _SkipReason.OUTSIDE
+        question, messages = _parse_question(row)
         metadata = row.json("metadata") if row.values.get("metadata") else {}
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         try:
-            tests, public = _tests(row, metadata.get("func_name"))
+            tests, public = _parse_tests(row, metadata.get("func_name"))
         except TextMissing:
-            return _Left.NULL
+            return _SkipReason.NULL
         if not question or not tests:
-            return _Left.EMPTY
-        if tests[0].function is None and (row.values.get("interaction_format") or asks_for_dialogue(question)):
-            return _Left.DIALOGUE
+            return _SkipReason.EMPTY
+        if tests[0].function is None and (row.values.get("interaction_format") or is_interactive(question)):
+            return _SkipReason.DIALOGUE
         try:
             checker = contest_checker(rules.values, files)
         except HeaderMissing:
-            return _Left.HEADER
+            return _SkipReason.HEADER
         solutions = row.json("solutions", list[str]) if row.values.get("solutions") else []
         found = extract_program(solutions[0]) if solutions else None
         starter, solution = row.text("starter_code", default=""), found.source if found else None
         function = tests[0].function
-        public = public or shown_tests(question, tests, parameters_of(starter, function or ""))
+        public = public or public_tests(question, tests, parameters_of(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
         check_of = partial(
             contest_check,
@@ -272,7 +272,7 @@ class DeepCoder(TaskDataModule):
         )
 
 
-def _day(text: str) -> datetime:
+def _parse_day(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=None)
 
 
@@ -280,7 +280,7 @@ def _stored_split(split: Split) -> str:
     return "train" if split == "train" else "test"
 
 
-def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
+def _parse_question(row: Row) -> tuple[str, tuple[Message, ...]]:
     """The statement, and the prompt's messages if the row has a whole chat."""
     name = next((field for field in QUESTION_FIELDS if field in row), None)
     if name is None:
@@ -293,7 +293,7 @@ def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
     return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
 
 
-def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
+def _parse_tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
     """All tests of a row, and those of them that the row itself calls public."""
     for name in _ALL_TESTS:
         if row.values.get(name):  # APPS has empty texts where a problem has no tests

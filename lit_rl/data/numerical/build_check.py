@@ -12,8 +12,8 @@ from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
 from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_group
 
-_MOST_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
-ComparedBytes = Annotated[PositiveInt, Limit(f"at most {_MOST_COMPARED}", lambda size: size <= _MOST_COMPARED)]
+_MAX_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
+ComparedBytes = Annotated[PositiveInt, Limit(f"at most {_MAX_COMPARED}", lambda size: size <= _MAX_COMPARED)]
 
 
 @typed_group

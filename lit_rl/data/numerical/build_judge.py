@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.numerical.plotfile import LONGEST_HEADER, PlotfileError, Variable, read_variable, similarity
+from lit_rl.data.numerical.plotfile import MAX_HEADER_LENGTH, PlotfileError, Variable, read_variable, similarity
 from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
@@ -57,7 +57,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
     temporary_folder = client.settings.temporary_folder
     try:
         # The output of the unchanged tree is computed once per worker, whatever lines are masked.
-        built = _what_is_built(check)
+        built = _build_key(check)
         if built not in _references:
             _references[built] = _run_reference(check, temporary_folder)
         masked = _masked_tree(check, temporary_folder)
@@ -65,14 +65,14 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
         raise BuildError(str(error)) from error
     for _ in range(2):
         try:
-            folder = _copy(masked, temporary_folder)
+            folder = _copy_tree(masked, temporary_folder)
             try:
                 # The masked tree lacks the lines: what is filled in goes before the line that followed them.
                 fill_lines(folder / check.file, check.first_line, check.first_line - 1, completion)
-                outcome = _stages(client, folder, check, _references[built])
+                outcome = _stage_scores(client, folder, check, _references[built])
             finally:
                 with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
-                    _remove(folder)
+                    _remove_tree(folder)
             break
         except MemoryError:
             raise  # of the supervisor, at its own limit
@@ -94,14 +94,14 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
     path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
 
 
-def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
+def _stage_scores(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
     scores = dict.fromkeys(STAGES, 0.0)
-    report = _build(folder, check)
+    report = _run_build(folder, check)
     if not _is_built(report, check):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
         return _outcome(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
-    report = _boxed(check.run, folder, check, check.run_seconds)
+    report = _run_in_box(check.run, folder, check, check.run_seconds)
     written = [folder / name for name in check.outputs]
     if report.status != 0 or not all(os.path.isdir(path) and not os.path.islink(path) for path in written):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.EXCEPTION
@@ -109,20 +109,20 @@ def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: 
     scores["execution"] = 1.0
     for name, reference in zip(check.outputs, references, strict=True):
         client.on_report()  # the supervisor's own limits begin anew
-        header, density = _compare(folder / name, reference, check)
+        header, density = _compare_output(folder / name, reference, check)
         scores["header_bleu"] += header / len(references)
         scores["density"] += density / len(references)
     good = min(scores.values()) >= _EXACT
     return _outcome(Verdict.PASSED if good else Verdict.WRONG_ANSWER, scores, report.log, check)
 
 
-def _compare(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
+def _compare_output(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
     """BLEU of the header, and nearness of the array."""
-    header = _score(lambda: text_bleu(_header(folder), reference[0]))
-    return header, _score(lambda: similarity(_variable(folder, check), reference[1]))
+    header = _score_or_zero(lambda: text_bleu(_header(folder), reference[0]))
+    return header, _score_or_zero(lambda: similarity(_variable(folder, check), reference[1]))
 
 
-def _score(compare: Callable[[], float]) -> float:
+def _score_or_zero(compare: Callable[[], float]) -> float:
     """The score of a comparison; 0 if the completion's output cannot be read or compared, for any reason."""
     try:
         return compare()
@@ -141,7 +141,7 @@ def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: Bui
 # --- the unchanged tree -----------------------------------------------------------------------------------
 
 
-def _what_is_built(check: BuildAndRun) -> tuple[Any, ...]:
+def _build_key(check: BuildAndRun) -> tuple[Any, ...]:
     """The part of a check that determines build and output: all but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
     return (*built, check.readable, check.environment)
@@ -151,12 +151,12 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
     tree = Path(check.tree)
     if not tree.is_dir():
         raise BuildError(f"no source tree at {tree}")
-    folder = _copy(tree, temporary_folder)
+    folder = _copy_tree(tree, temporary_folder)
     try:
-        report = _build(folder, check)
+        report = _run_build(folder, check)
         if not _is_built(report, check):
             raise BuildError(f"{tree} does not build as it is ({check.build!r}): {report.log[-1000:]}")
-        report = _boxed(check.run, folder, check, check.run_seconds)
+        report = _run_in_box(check.run, folder, check, check.run_seconds)
         if report.status != 0:
             raise BuildError(f"{tree} does not run as it is ({check.run!r}): {report.log[-1000:]}")
         outputs = tuple((_header(folder / name), _variable(folder / name, check)) for name in check.outputs)
@@ -166,29 +166,29 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
     except (OSError, PlotfileError) as error:
         raise BuildError(f"{tree} does not write what is compared: {error}") from error
     finally:
-        _remove(folder)
+        _remove_tree(folder)
 
 
 def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
     """A copy of the tree without the masked lines, built as far as possible; kept until this worker ends."""
-    key = (*_what_is_built(check), check.file, check.first_line, check.last_line)
+    key = (*_build_key(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
-        folder = _copy(Path(check.tree), temporary_folder)
+        folder = _copy_tree(Path(check.tree), temporary_folder)
         try:
             fill_lines(folder / check.file, check.first_line, check.last_line, "")
-            _build(folder, check, {"MAKEFLAGS": "k"})  # make continues after the file that may not compile
+            _run_build(folder, check, {"MAKEFLAGS": "k"})  # make continues after the file that may not compile
         except BaseException:
-            _remove(folder)  # the lines may still be there
+            _remove_tree(folder)  # the lines may still be there
             raise
         if not _masked:
-            atexit.register(_forget)
+            atexit.register(_forget_masked_trees)
         _masked[key] = folder
     return _masked[key]
 
 
-def _forget() -> None:
+def _forget_masked_trees() -> None:
     for folder in _masked.values():
-        _remove(folder)
+        _remove_tree(folder)
     _masked.clear()
     _references.clear()
 
@@ -196,21 +196,21 @@ def _forget() -> None:
 # --- commands and files -----------------------------------------------------------------------------------
 
 
-def _build(folder: Path, check: BuildAndRun, environment: Mapping[str, str] | None = None) -> BoxReport:
-    return _boxed(check.build, folder, check, check.build_seconds, environment)
+def _run_build(folder: Path, check: BuildAndRun, environment: Mapping[str, str] | None = None) -> BoxReport:
+    return _run_in_box(check.build, folder, check, check.build_seconds, environment)
 
 
-def _boxed(
+def _run_in_box(
     command: str, folder: Path, check: BuildAndRun, seconds: float, environment: Mapping[str, str] | None = None
 ) -> BoxReport:
     limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
     variables = {**dict(check.environment), **(environment or {})}
     os.chmod(folder, 0o700)  # the command before may have closed it
-    hidden = (*originals_of(check.tree), str(folder.parent))
+    hidden = (*hidden_folders(check.tree), str(folder.parent))
     return run_boxed(command, folder, limits, readable=check.readable, hidden=hidden, environment=variables)
 
 
-def originals_of(tree: str) -> list[str]:
+def hidden_folders(tree: str) -> list[str]:
     """The tree, and the histories of version control in which its masked lines may be found."""
     path = Path(tree).resolve()
     return [str(path), *(str(above / name) for above in path.parents for name in _VERSIONS)]
@@ -222,7 +222,7 @@ def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
     return report.status == 0 and bool(lines) and check.success_text in lines[-1]
 
 
-def _copy(source: Path, temporary_folder: str) -> Path:
+def _copy_tree(source: Path, temporary_folder: str) -> Path:
     """A copy that the box's user owns, with file times but without version control; links stay links."""
     target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder)).resolve()
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
@@ -237,16 +237,16 @@ def _copy(source: Path, temporary_folder: str) -> Path:
     return target
 
 
-def _remove(folder: Path) -> None:
+def _remove_tree(folder: Path) -> None:
     """Remove a folder whose content may be deep, unreadable and strangely named."""
     empty_folder(str(folder))
     os.rmdir(folder)
 
 
 def _header(folder: Path) -> str:
-    content = _read_regular(folder, "Header", 0, LONGEST_HEADER + 1)
-    if len(content) > LONGEST_HEADER:
-        raise PlotfileError(f"the header in {folder.name} is longer than {LONGEST_HEADER} bytes")
+    content = _read_regular(folder, "Header", 0, MAX_HEADER_LENGTH + 1)
+    if len(content) > MAX_HEADER_LENGTH:
+        raise PlotfileError(f"the header in {folder.name} is longer than {MAX_HEADER_LENGTH} bytes")
     return content.decode("utf-8", "replace")
 
 

@@ -27,7 +27,7 @@ _GENERATED = re.compile(
 )
 _HEAD_LINES = 12
 _HEAD_BYTES = 8192
-_LONGEST_FILE = 4 << 20
+_MAX_FILE_LENGTH = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def read_text(path: Path) -> str:
 
     UTF-8, UTF-16 with a byte order mark, else Latin-1, in which every byte is a character.
     """
-    if not path.is_file() or path.stat().st_size > _LONGEST_FILE:
+    if not path.is_file() or path.stat().st_size > _MAX_FILE_LENGTH:
         return ""
     content = path.read_bytes()
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

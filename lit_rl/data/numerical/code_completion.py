@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.prompts import Form, chat
+from lit_rl.data.prompts import Form, chat_messages
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.errors import UsageError
 from lit_rl.types import Message, Problem
@@ -23,7 +23,7 @@ SHIPPED_TREE = Path(__file__).resolve().parent / "finite_volume"
 
 
 @dataclass(frozen=True)
-class Place:
+class Gap:
     """Lines that are masked.
 
     Args:
@@ -39,13 +39,13 @@ class Place:
     name: str = ""
 
 
-SHIPPED_PLACES = (
-    Place("euler.cpp", 9, 9, "velocity"),
-    Place("euler.cpp", 29, 30, "flux"),
-    Place("riemann.cpp", 9, 10, "wave_speeds"),
-    Place("reconstruct.cpp", 9, 11, "limiter"),
-    Place("step.cpp", 67, 68, "update"),
-    Place("step.cpp", 48, 53, "face_flux"),
+SHIPPED_GAPS = (
+    Gap("euler.cpp", 9, 9, "velocity"),
+    Gap("euler.cpp", 29, 30, "flux"),
+    Gap("riemann.cpp", 9, 10, "wave_speeds"),
+    Gap("reconstruct.cpp", 9, 11, "limiter"),
+    Gap("step.cpp", 67, 68, "update"),
+    Gap("step.cpp", 48, 53, "face_flux"),
 )
 """From trivial (a line like the one before it) to hard (six lines that swap the axes and swap them back)."""
 
@@ -83,7 +83,7 @@ class CodeCompletion(TaskDataModule):
     def __init__(
         self,
         tree: str | None = None,
-        places: list[Place] | None = None,
+        places: list[Gap] | None = None,
         build: str = "make -j2",
         run: str = "./blast",
         outputs: list[str] | None = None,
@@ -102,7 +102,7 @@ class CodeCompletion(TaskDataModule):
         if (tree is None) != (places is None):
             raise UsageError("code_completion needs tree and places together: lines of one tree fit no other")
         self.tree = SHIPPED_TREE if tree is None else Path(os.path.expandvars(tree)).expanduser().resolve()
-        self.places = list(SHIPPED_PLACES if places is None else places)
+        self.places = list(SHIPPED_GAPS if places is None else places)
         self.context_lines = context_lines
         self.form = form
         # Of an empty place; settings that make no sense are refused now.
@@ -125,9 +125,9 @@ class CodeCompletion(TaskDataModule):
 
     def load_problems(self, split: Split) -> list[Problem]:
         """One problem for each place."""
-        return [] if split == "train" else [self._problem(place) for place in self.places]
+        return [] if split == "train" else [self._build_problem(place) for place in self.places]
 
-    def _problem(self, place: Place) -> Problem:
+    def _build_problem(self, place: Gap) -> Problem:
         before, masked, after = split_lines(self.tree / place.file, place)
         if self.context_lines is not None:
             before, after = before[-self.context_lines :] if self.context_lines else [], after[: self.context_lines]
@@ -143,7 +143,7 @@ class CodeCompletion(TaskDataModule):
         )
 
 
-def split_lines(path: Path, place: Place) -> tuple[list[str], list[str], list[str]]:
+def split_lines(path: Path, place: Gap) -> tuple[list[str], list[str], list[str]]:
     """Lines of a file before, in and after a place."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not 1 <= place.first_line <= place.last_line <= len(lines):
@@ -160,16 +160,16 @@ def completion_prompt(
     lines = "1 line" if num_missing == 1 else f"{num_missing} lines"
     request = (
         f"{lines} of code are missing in the file '{file}'.\n\n"
-        f"The code before them:\n{_block(before, language)}\n\n"
-        f"The code after them:\n{_block(after, language)}\n\n"
+        f"The code before them:\n{_fenced_block(before, language)}\n\n"
+        f"The code after them:\n{_fenced_block(after, language)}\n\n"
         f"Write the missing {lines} and nothing else, in the style of the file, so that the program builds and "
         "computes the right result."
     )
     if form == "completion":
         return f"{request}\n\nThe missing {lines}:\n```{language}\n"
     system = "You are an expert in scientific computing who completes source code."
-    return chat(f"{request} Answer with one fenced block.", system=system)
+    return chat_messages(f"{request} Answer with one fenced block.", system=system)
 
 
-def _block(lines: Sequence[str], language: str) -> str:
+def _fenced_block(lines: Sequence[str], language: str) -> str:
     return "\n".join([f"```{language}", *lines, "```"])

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Unpack
 
 from lit_rl.data.numerical.cactus import LANGUAGES, ThornSource, read_thorns
-from lit_rl.data.prompts import Form, chat
+from lit_rl.data.prompts import Form, chat_messages
 from lit_rl.data.rows import local_path
-from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, held_out
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions, ValidationShare, validation_split
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -57,10 +57,10 @@ class EinsteinToolkit(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         """The files of the split's thorns; validation and test are the same."""
         rows = list(read_thorns(local_path(self.path)))
-        measured = held_out(sorted({row.thorn_name for row in rows}), self.validation_share)
-        return [self._problem(row) for row in rows if (row.thorn_name in measured) is (split != "train")]
+        measured = validation_split(sorted({row.thorn_name for row in rows}), self.validation_share)
+        return [self._build_problem(row) for row in rows if (row.thorn_name in measured) is (split != "train")]
 
-    def _problem(self, row: ThornSource) -> Problem:
+    def _build_problem(self, row: ThornSource) -> Problem:
         return Problem(
             task_id=f"einstein_toolkit/{row.thorn_name}/{row.src_filename}",
             prompt=thorn_prompt(row, self.form),
@@ -87,8 +87,8 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
     Code comes before documents where there is too much of both: these are often longer than what may be shown.
     """
     for_code = _CONTEXT_CHARS - min(len(row.documents), _CONTEXT_CHARS // _DOCUMENTS_SHARE)
-    documents = cut(row.documents, max(_CONTEXT_CHARS - min(len(row.code), for_code), 0))
-    context = "\n".join(text for text in (documents, cut(row.code, for_code)) if text)
+    documents = cut_to_length(row.documents, max(_CONTEXT_CHARS - min(len(row.code), for_code), 0))
+    context = "\n".join(text for text in (documents, cut_to_length(row.code, for_code)) if text)
     declared = (
         ("Interface, interface.ccl", row.interface),
         ("Schedule, schedule.ccl", row.schedule),
@@ -98,7 +98,7 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
     parts = [
         f"Write the source code of the file '{row.src_filename}' in the thorn '{row.thorn_name}'.",
         f"## Thorn\n- name: {row.thorn_name}\n- file to write: {row.src_filename}",
-        *(f"## {title}\n```\n{cut(text, _CCL_CHARS)}\n```" for title, text in declared),
+        *(f"## {title}\n```\n{cut_to_length(text, _CCL_CHARS)}\n```" for title, text in declared),
         f"## Code and documents of the thorn\n```\n{context}\n```",
         f"## What to do\nWrite the complete source code of '{row.src_filename}' and nothing else: all includes and "
         "functions, by the conventions of the EinsteinToolkit.",
@@ -106,14 +106,14 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
     request = "\n\n".join(parts)
     if form == "completion":
         return f"{_SYSTEM}\n\n{request}\n\nThe code of '{row.src_filename}':\n```\n"
-    return chat(f"{request} Answer with one fenced block.", system=_SYSTEM)
+    return chat_messages(f"{request} Answer with one fenced block.", system=_SYSTEM)
 
 
-def cut(text: str, most_chars: int) -> str:
-    """The first ``most_chars`` characters, and a mark where more was left out.
+def cut_to_length(text: str, max_chars: int) -> str:
+    """The first ``max_chars`` characters, and a mark where more was left out.
 
     Example:
         >>> cut("abcdef", 4)
         'abcd...more...'
     """
-    return text if len(text) <= most_chars else text[:most_chars] + MORE
+    return text if len(text) <= max_chars else text[:max_chars] + MORE

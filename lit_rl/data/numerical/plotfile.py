@@ -20,9 +20,9 @@ from itertools import chain
 ReadBytes = Callable[[str, int, int], bytes]
 """From a path inside the plotfile's folder, an offset and a number of bytes to at most so many; may raise OSError."""
 
-LONGEST_HEADER = 1 << 20
-_LONGEST_LIST = 16 << 20  # of the boxes of a level
-_MOST_BOXES = 1 << 16
+MAX_HEADER_LENGTH = 1 << 20
+_MAX_LIST_LENGTH = 16 << 20  # of the boxes of a level
+_MAX_BOXES = 1 << 16
 _INDEX = r"\((-?\d{1,9}(?:,-?\d{1,9}){0,2})\)"
 _BOX = re.compile(rf"\({_INDEX} {_INDEX} {_INDEX}\)")
 _FAB = re.compile(
@@ -30,7 +30,7 @@ _FAB = re.compile(
     rb"(\(\([-\d,]+\) \([-\d,]+\) \([-\d,]+\)\)) (\d+)\n"
 )
 _FAB_ON_DISK = re.compile(r"FabOnDisk: (\S{1,255}) (\d{1,18})\b")
-_LONGEST_FAB_HEADER = 512
+_MAX_FAB_HEADER_LENGTH = 512
 _CHUNK = 4096  # cells that are compared at a time
 
 
@@ -67,10 +67,10 @@ class Variable:
 class _Files:
     """Files of a plotfile, read within one budget of bytes and boxes for all of its levels."""
 
-    def __init__(self, read: ReadBytes, most_bytes: int) -> None:
-        self._read, self._left, self.boxes_left = read, most_bytes, _MOST_BOXES
+    def __init__(self, read: ReadBytes, max_bytes: int) -> None:
+        self._read, self._left, self.boxes_left = read, max_bytes, _MAX_BOXES
 
-    def text(self, path: str, longest: int) -> str:
+    def read_text_file(self, path: str, longest: int) -> str:
         """A whole file of text."""
         longest = min(longest, self._left)
         content = self._read(path, 0, longest + 1)
@@ -79,11 +79,11 @@ class _Files:
         self._left -= len(content)
         return content.decode("ascii", "replace")
 
-    def head(self, path: str, offset: int) -> bytes:
+    def read_head(self, path: str, offset: int) -> bytes:
         """The text before an array; there are at most as many reads as boxes."""
-        return self._read(path, offset, _LONGEST_FAB_HEADER)
+        return self._read(path, offset, _MAX_FAB_HEADER_LENGTH)
 
-    def data(self, path: str, offset: int, num_bytes: int) -> bytes:
+    def read_array_bytes(self, path: str, offset: int, num_bytes: int) -> bytes:
         """Part of an array, or an error."""
         if num_bytes > self._left:
             raise PlotfileError(f"the plotfile has more than {self._left} bytes of data left to read at {path}")
@@ -94,17 +94,17 @@ class _Files:
         return content
 
 
-def read_variable(read: ReadBytes, name: str, most_bytes: int = 64 << 20) -> Variable:
+def read_variable(read: ReadBytes, name: str, max_bytes: int = 64 << 20) -> Variable:
     """One variable of a plotfile.
 
     Args:
         read: reads a part of a file of the plotfile's folder.
         name: name of the variable in the header.
-        most_bytes: most data to read, texts and all levels together.
+        max_bytes: most data to read, texts and all levels together.
     """
-    files = _Files(read, most_bytes)
+    files = _Files(read, max_bytes)
     try:
-        names, levels = read_header(files.text("Header", LONGEST_HEADER))
+        names, levels = read_header(files.read_text_file("Header", MAX_HEADER_LENGTH))
         found = [_read_level(files, path, names.index(name)) for path in levels]
     except (OSError, ValueError, IndexError, OverflowError) as error:
         if isinstance(error, PlotfileError):
@@ -128,13 +128,13 @@ def read_header(text: str) -> tuple[list[str], list[str]]:
 
 
 def _read_level(files: _Files, path: str, component: int) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
-    text = files.text(f"{path}_H", _LONGEST_LIST)
+    text = files.read_text_file(f"{path}_H", _MAX_LIST_LENGTH)
     # Counted before anything is built of them.
     listed = [sum(1 for _ in pattern.finditer(text)) for pattern in (_BOX, _FAB_ON_DISK)]
     files.boxes_left -= listed[0]
     if not listed[0] or listed[0] != listed[1] or files.boxes_left < 0:
         raise PlotfileError(f"{path}_H lists {listed[0]} boxes and {listed[1]} arrays")
-    boxes = tuple(_box(found.groups()) for found in _BOX.finditer(text))
+    boxes = tuple(_parse_box(found.groups()) for found in _BOX.finditer(text))
     folder = path.rsplit("/", 1)[0]
     values = []
     for box, (name, offset) in zip(boxes, _FAB_ON_DISK.findall(text), strict=True):
@@ -145,23 +145,23 @@ def _read_level(files: _Files, path: str, component: int) -> tuple[tuple[Box, ..
 
 
 def _read_fab(files: _Files, path: str, offset: int, box: Box, component: int) -> array.array[float]:
-    head = _FAB.match(files.head(path, offset))
+    head = _FAB.match(files.read_head(path, offset))
     if head is None:
         raise PlotfileError(f"no array at byte {offset} of {path}")
     width, order, shape, num_components = int(head[1]), head[2].split(), head[3].decode(), int(head[4])
     found = _BOX.fullmatch(shape)
-    if found is None or _box(found.groups()) != box or component >= num_components or width not in (4, 8):
+    if found is None or _parse_box(found.groups()) != box or component >= num_components or width not in (4, 8):
         raise PlotfileError(f"the array at byte {offset} of {path} is not the one announced")
     cells: array.array[float] = array.array("d" if width == 8 else "f")
     start = offset + head.end() + component * box.num_cells * width
-    cells.frombytes(files.data(path, start, box.num_cells * width))
+    cells.frombytes(files.read_array_bytes(path, start, box.num_cells * width))
     # The order lists byte positions: ascending is most significant first.
     if (order[0] == b"1") != (sys.byteorder == "big"):
         cells.byteswap()
     return cells
 
 
-def _box(groups: Sequence[str]) -> Box:
+def _parse_box(groups: Sequence[str]) -> Box:
     low, high, kind = (tuple(int(part) for part in group.split(",")) for group in groups)
     if not len(low) == len(high) == len(kind) or any(b < a for a, b in zip(low, high, strict=True)):
         raise PlotfileError(f"not a box: {groups}")

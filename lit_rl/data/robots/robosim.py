@@ -59,9 +59,9 @@ class InventedWorld(Robot):
 
     def is_in_room(self, entity: str) -> bool:
         """Return whether a thing or person is in the room: as decided before, else by a fair coin."""
-        name = _stripped("CheckEntity", "entity", entity)
+        name = _require_stripped_name("CheckEntity", "entity", entity)
         self._record("CheckEntity", name)
-        self._use(name, EntityType.OBJECT_OR_PERSON)
+        self._note_type(name, EntityType.OBJECT_OR_PERSON)
         self._looks = self._looks + 1 if self._looks_at == self.location else 1
         self._looks_at = self.location
         here = (self.location, name)
@@ -74,15 +74,15 @@ class InventedWorld(Robot):
 
     def go_to(self, location: str) -> None:
         """Go to a place, known or not."""
-        name = _stripped("GoTo", "location", location)
+        name = _require_stripped_name("GoTo", "location", location)
         self.location = name
-        self._use(name, EntityType.LOCATION)
+        self._note_type(name, EntityType.LOCATION)
         self._record("GoTo", name)
 
     def ask(self, person: str, question: str, options: list[str]) -> str:
         """One of the options at random; the person is then known to be here."""
         require_text("Ask", person=person)
-        name, asked = person.strip(), _stripped("Ask", "question", question)
+        name, asked = person.strip(), _require_stripped_name("Ask", "question", question)
         require_options(options)
         if not options:
             raise RobotError("RobotAskError: no options to choose from")
@@ -90,7 +90,7 @@ class InventedWorld(Robot):
             require_text("Ask", option=option)
             if not option:
                 raise RobotError("RobotAskError: an option is empty")
-        self._use(name, EntityType.PERSON)
+        self._note_type(name, EntityType.PERSON)
         if not self.present.setdefault((self.location, name), True):
             raise RobotError(f"RobotAskError: {name!r} is not at {self.location!r}")
         self._record("Ask", asked, options)
@@ -98,11 +98,11 @@ class InventedWorld(Robot):
 
     def pick(self, obj: str) -> None:
         """Take it, unless it is known not to be here; whether another is left is then unknown."""
-        name = _stripped("Pick", "obj", obj)
+        name = _require_stripped_name("Pick", "obj", obj)
         if self.holding is not None:
             raise RobotError(f"RobotPickError: already holding {self.holding!r}")
         self.holding = name
-        self._use(name, EntityType.OBJECT)
+        self._note_type(name, EntityType.OBJECT)
         if not self.present.get((self.location, name), True):
             raise RobotError(f"RobotPickError: no {name!r} at {self.location!r}")
         self.present.pop((self.location, name), None)
@@ -110,15 +110,15 @@ class InventedWorld(Robot):
 
     def place(self, obj: str) -> None:
         """Put down the held thing; it is then here."""
-        name = _stripped("Place", "obj", obj)
+        name = _require_stripped_name("Place", "obj", obj)
         if self.holding != name:
             raise RobotError(f"RobotPlaceError: not holding {name!r} but {self.holding!r}")
         self.holding = None
-        self._use(name, EntityType.OBJECT)
+        self._note_type(name, EntityType.OBJECT)
         self.present[self.location, name] = True
         self._record("Place", name)
 
-    def _use(self, name: str, used_as: EntityType) -> None:
+    def _note_type(self, name: str, used_as: EntityType) -> None:
         """Note the type at first use; refuse a use that contradicts it."""
         known = self.types.get(name, EntityType.OBJECT_OR_PERSON)
         if known is EntityType.OBJECT_OR_PERSON:
@@ -127,7 +127,7 @@ class InventedWorld(Robot):
             raise RobotError(f"RobotTypeError: {name!r} is used as {used_as}, but it is {known}")
 
 
-def _stripped(call: str, name: str, value: str) -> str:
+def _require_stripped_name(call: str, name: str, value: str) -> str:
     require_text(call, **{name: value})
     if not value.strip():
         raise RobotError(f"Robot{call}Error: {name} is empty")

@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 from lit_rl.data.robots.robosim import InventedWorld
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
-from lit_rl.data.robots.robot_program import RobotProgram, explore_memberships, prepare
+from lit_rl.data.robots.robot_program import RobotProgram, explore_memberships, prepare_program
 from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot
-from lit_rl.data.robots.trace_checks import fraction_of_conjuncts, holds, validate
+from lit_rl.data.robots.trace_checks import check_holds, fraction_of_conjuncts, validate_check
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.hosting import HostedRun, message_of, run_hosted
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
@@ -94,17 +94,17 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
     for test in check.tests:
         try:
             ServiceRobot(test.state)
-            validate(test.check)
+            validate_check(test.check)
         except (LookupError, TypeError, ValueError) as error:
             raise FaultyCheck(f"{type(error).__name__}: {error}") from error
-    prepared = prepare(program)
+    prepared = prepare_program(program)
     tested: list[_Tested] = []
     for test in check.tests:
         tested.append(_run_test(client, prepared.source, test, check.timeout_seconds))
         if tested[-1].robot_verdict in _BREAK_OFF:
             break
     conjuncts = sum(one.conjuncts for one in tested) / max(1, len(check.tests))
-    return _outcome(tested, prepared, {"conjuncts": conjuncts})
+    return _combine_outcomes(tested, prepared, {"conjuncts": conjuncts})
 
 
 def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
@@ -114,14 +114,14 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
     """
     if not program.strip():
         return _NO_PROGRAM
-    prepared = prepare(program)
+    prepared = prepare_program(program)
     tested: list[_Tested] = []
     num_timed_out = 0
     for index in range(check.num_worlds):
         rng = random.Random(f"{check.seed}/{index}")
         source = explore_memberships(prepared.source, rng)
         world = InventedWorld(rng.randrange(2**32))
-        run, refused = _run(client, source, world, check.timeout_seconds)
+        run, refused = _run_in_world(client, source, world, check.timeout_seconds)
         num_timed_out += run.verdict is Verdict.TIMED_OUT
         if refused is not None:  # it ended the run, whatever the program did afterwards
             message = message_of(refused)
@@ -133,11 +133,11 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
             continue
         tested.append(_Tested(run.verdict, _kind_of_error(run, refused), run, world.trace, 0.0))
         # The lines of a rewritten program are not those of the one that was given.
-        return _outcome(tested, prepared if source == prepared.source else None, {})
-    return _outcome(tested, prepared, {})
+        return _combine_outcomes(tested, prepared if source == prepared.source else None, {})
+    return _combine_outcomes(tested, prepared, {})
 
 
-def _run(
+def _run_in_world(
     client: ZygoteClient, source: str, world: ServiceRobot | InventedWorld, seconds: float
 ) -> tuple[HostedRun, RobotError | None]:
     """A run, and the first call that the world refused."""
@@ -149,13 +149,13 @@ def _run(
 
 def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float) -> _Tested:
     world = ServiceRobot(test.state)
-    run, refused = _run(client, source, world, seconds)
+    run, refused = _run_in_world(client, source, world, seconds)
     expected_timeout = run.verdict is Verdict.TIMED_OUT and test.should_timeout
     if not (run.verdict is Verdict.PASSED or expected_timeout):
         return _Tested(run.verdict, _kind_of_error(run, refused), run, world.trace, 0.0)
     try:
         with cpu_limit(_CHECK_SECONDS):
-            true = holds(test.check, world.trace)
+            true = check_holds(test.check, world.trace)
             share = 1.0 if true else fraction_of_conjuncts(test.check, world.trace)
     except ReadsTooLong:
         return _Tested(Verdict.TIMED_OUT, "python_error", run, world.trace, 0.0)
@@ -177,7 +177,7 @@ def _kind_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
     return "robot_execution_error" if "Robot" in lines[-1] else "python_error"
 
 
-def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Mapping[str, float]) -> Outcome:
+def _combine_outcomes(tested: Sequence[_Tested], program: RobotProgram | None, scores: Mapping[str, float]) -> Outcome:
     """All tests in one outcome: an error decides, else the first that did not pass."""
     if not tested:
         return Outcome(Verdict.PASSED, scores=scores, robot_verdict="success")
@@ -193,7 +193,7 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
         shown = replace(shown, line=line if line > 0 else None, module_line=None, stderr=said)
     else:
         shown = replace(shown, line=None, exception_type=None)
-    traces: tuple[Any, ...] = tuple(list(map(_shown_event, one.trace)) for one in tested)
+    traces: tuple[Any, ...] = tuple(list(map(_plain_event, one.trace)) for one in tested)
     return replace(
         shown,
         verdict=decisive.verdict,
@@ -206,7 +206,7 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
     )
 
 
-def _shown_event(event: Event) -> Event:
+def _plain_event(event: Event) -> Event:
     """An event for the outcome, with options that are not plain scalars (a program may offer any) as text."""
     kind, value1, value2 = event
     if value2 is not None:

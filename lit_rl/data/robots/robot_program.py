@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 DEFINITION = "def task_program():\n"
 FENCE = "```"
-_LONGEST_EXPLORED = 20_000  # characters; a tree takes hundreds of times the memory of its source
+_MAX_EXPLORED_LENGTH = 20_000  # characters; a tree takes hundreds of times the memory of its source
 
 _DOUBLE_QUOTED = re.compile(r'".*?"')
 _PYTHON_FENCE = re.compile(r"```(?:python|py)[ \t]*\r?\n")
@@ -37,7 +37,7 @@ class RobotProgram:
     line_offset: int = 0
 
 
-def prepare(text: str) -> RobotProgram:
+def prepare_program(text: str) -> RobotProgram:
     r"""The runnable program in a completion. Preparing twice changes nothing more.
 
     The inside of the first Python fence, if there is one; the line ``def task_program():`` in front, if it
@@ -96,7 +96,7 @@ def explore_memberships(source: str, rng: random.Random, probability: float = 0.
         rng: what chooses; the program as a whole is left alone with probability ``1 - probability``.
         probability: of looking at the tests at all.
     """
-    if rng.random() >= probability or len(source) > _LONGEST_EXPLORED:
+    if rng.random() >= probability or len(source) > _MAX_EXPLORED_LENGTH:
         return source
     explorer = _Explorer(rng)
     try:

@@ -8,9 +8,9 @@ from typing import Final, Literal
 from lit_rl.data.robots.robot_checks import RobotCheck
 from lit_rl.errors import UsageError
 from lit_rl.execution.interface import Outcome
-from lit_rl.rewards.places import blame_line, rows, unjudged
 from lit_rl.rewards.program_tests import merge_grades
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.token_credit import charge_line, texts_and_judgements, unscored_failure
 from lit_rl.signature_check import FiniteFloat
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -64,11 +64,11 @@ class SimulatorReward(RewardTerm):
         """Scores of all N completions; none where the sandbox failed."""
         full = self.grades["success"] if self.mode == "graded" else 1.0
         return [
-            unjudged(judgement) or blame_line(text, judgement, self._value(judgement.outcome), full)
-            for text, judgement in rows(completions, judgements)
+            unscored_failure(judgement) or charge_line(text, judgement, self._outcome_value(judgement.outcome), full)
+            for text, judgement in texts_and_judgements(completions, judgements)
         ]
 
-    def _value(self, outcome: Outcome) -> float:
+    def _outcome_value(self, outcome: Outcome) -> float:
         if self.mode == "graded":
             return self.grades[outcome.robot_verdict or "python_error"]
         # A program that never ran met no condition.

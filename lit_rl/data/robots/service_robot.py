@@ -23,7 +23,7 @@ MAX_TRACE_BYTES = 1_000_000
 Event = list[Any]
 """``[kind, value1, value2]``; ``value2`` is the list of options of an Ask, else ``None``."""
 
-_IDLE_START = re.compile(r"(?:\.\*(?![?+*{]))+")
+_NOBODY_START = re.compile(r"(?:\.\*(?![?+*{]))+")
 
 
 class RobotError(Exception):
@@ -34,7 +34,7 @@ class RobotArgumentError(RobotError, TypeError):
     """An argument of the wrong type; a robot error too."""
 
 
-class Placed(str):
+class PlacedObject(str):
     """The label of a thing that a program placed: the program's text, taken literally.
 
     As a pattern it could take the simulator any time.
@@ -174,7 +174,7 @@ class ServiceRobot(Robot):
         require_text("Place", obj=obj)
         if obj != self.holding:
             raise RobotError(f"RobotPlaceError: not holding {obj!r}")
-        self.objects.setdefault(self.location, []).append(Placed(obj))
+        self.objects.setdefault(self.location, []).append(PlacedObject(obj))
         self.holding = None
         self._record("Place", obj)
 
@@ -184,7 +184,7 @@ class ServiceRobot(Robot):
 
 def matches(stored: str, text: object, call: str) -> bool:
     """Return whether the text matches the stored regular expression, or contains the text of a placed thing."""
-    if isinstance(stored, Placed):
+    if isinstance(stored, PlacedObject):
         return stored.lower() in str(text).lower()
     try:
         return compile_search(stored).search(str(text)) is not None
@@ -226,5 +226,5 @@ def compile_search(pattern: str) -> re.Pattern[str]:
     program chose; it is left out.
     """
     compiled = re.compile(pattern, re.IGNORECASE)
-    idle = _IDLE_START.match(pattern)
+    idle = _NOBODY_START.match(pattern)
     return compiled if idle is None else re.compile(pattern[idle.end() :], re.IGNORECASE)

@@ -29,7 +29,7 @@ class CheckError(ValueError):
     """The check itself is malformed: a fault of the task, not of the program."""
 
 
-def holds(check: Any, trace: _Trace) -> bool:
+def check_holds(check: Any, trace: _Trace) -> bool:
     """Return whether the check is true of the trace.
 
     Args:
@@ -46,7 +46,7 @@ def holds(check: Any, trace: _Trace) -> bool:
     return _formula(check)(trace)
 
 
-def validate(check: Any) -> None:
+def validate_check(check: Any) -> None:
     """Refuse a malformed check, in every part of it."""
     _formula(check)
 
@@ -77,7 +77,7 @@ def fraction_of_conjuncts(check: Any, trace: _Trace) -> float:
 def holds_or_false(check: Any, trace: _Trace) -> bool:
     """Return whether a formula holds; False if it reads options, and the program offered some that are not text."""
     try:
-        return holds(check, trace)
+        return check_holds(check, trace)
     except TypeError:
         return False
 
@@ -98,23 +98,23 @@ def _formula(check: Any) -> Callable[[_Trace], bool]:
         parts, joined = [_formula(part) for part in arguments], all if operator == "and" else any
         return lambda trace: joined(part(trace) for part in parts)
     if operator == "not":
-        (inner,) = (_formula(part) for part in _exactly(1, check))
+        (inner,) = (_formula(part) for part in _require_length(1, check))
         return lambda trace: not inner(trace)
     if operator == "exists":
-        term, event = _exactly(2, check)
+        term, event = _require_length(2, check)
         part, matches = _term(term), _event(event)
         return lambda trace: any(map(matches, part(trace)))
     if operator == "precedes":
-        term, first, second = _exactly(3, check)
+        term, first, second = _require_length(3, check)
         return _formula(["exists", ["after_first", term, first], second])
     if operator == "act_at_first":
         # Between the first GoTo(place) and the next GoTo elsewhere.
-        term, place, event = _exactly(3, check)
+        term, place, event = _require_length(3, check)
         visit = ["before_first", ["after_first", term, ["GoTo", place]], _departure(place)]
         return _formula(["and", ["exists", term, ["GoTo", place]], ["exists", visit, event]])
     if operator == "act_at_any_visit":
-        term, place, event = _exactly(3, check)
-        part, arrives, leaves, acts = _term(term), _event(["GoTo", place]), _event(_departure(place)), _event(event)
+        term, place, event = _require_length(3, check)
+        part, arrives, leaves, acts = (_term(term), _event(["GoTo", place]), _event(_departure(place)), _event(event))
         return lambda trace: _acts_at_any_visit(part(trace), arrives, leaves, acts)
     raise CheckError(f"no such formula: {check!r}")
 
@@ -149,7 +149,7 @@ def _term(term: Any) -> Callable[[_Trace], _Trace]:
         return lambda trace: trace
     if not isinstance(term, (list, tuple)) or not term or term[0] not in _CUTS:
         raise CheckError(f"no such part of a trace: {term!r}")
-    inner, event = _exactly(2, term)
+    inner, event = _require_length(2, term)
     part, matches = _term(inner), _event(event)
 
     def cut(trace: _Trace) -> _Trace:
@@ -181,7 +181,7 @@ def _event(event: Any) -> _Matches:
     return matches
 
 
-def _exactly(count: int, check: Sequence[Any]) -> Sequence[Any]:
+def _require_length(count: int, check: Sequence[Any]) -> Sequence[Any]:
     if len(check) != count + 1:
         raise CheckError(f"{check[0]!r} takes {count} arguments, got {len(check) - 1}: {check!r}")
     return check[1:]

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.functional.logprobs import Compare, TokenLogits
-from lit_rl.functional.masking import ends
+from lit_rl.math.logprobs import Compare, TokenLogits
+from lit_rl.math.masking import end_columns
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
 from lit_rl.models.decoding import Decoding
@@ -45,12 +45,12 @@ class NumberCodec(Codec):
         """The numbers themselves."""
         return numbers_of(problem)
 
-    def fits(self, problem: Problem) -> bool:
+    def has_room(self, problem: Problem) -> bool:
         """Return whether the problem is one of numbers that the policy reads."""
         numbers = problem.check.numbers
         return numbers is not None and self._reads(numbers)
 
-    def given(self, text: str) -> tuple[Numbers, StopReason]:
+    def encode_completion(self, text: str) -> tuple[Numbers, StopReason]:
         """The numbers of a text."""
         return read_numbers(text), StopReason.EOS
 
@@ -66,7 +66,7 @@ class NumberCodec(Codec):
         """The numbers of the message."""
         return read_numbers(message)
 
-    def shorten(self, text: str, max_tokens: int) -> str:
+    def truncate_middle(self, text: str, max_tokens: int) -> str:
         """The text itself."""
         count = len(read_numbers(text))
         if count > max_tokens:
@@ -96,7 +96,7 @@ class ToyPolicy(Policy):
         self.init_seed = init_seed or 0
         self.weights: nn.Module | None = None
         self.frozen_reference: nn.Module | None = None
-        self.codec = NumberCodec(self.reads)
+        self.codec = NumberCodec(self.accepts)
 
     @abstractmethod
     def build(self, generator: torch.Generator) -> nn.Module:
@@ -114,7 +114,7 @@ class ToyPolicy(Policy):
         """Return whether a completion has ended."""
 
     @abstractmethod
-    def reads(self, numbers: Numbers) -> bool:
+    def accepts(self, numbers: Numbers) -> bool:
         """Return whether these numbers are a prompt that the policy was made for."""
 
     def load(self) -> None:
@@ -162,11 +162,11 @@ class ToyPolicy(Policy):
             self.frozen_reference = frozen_copy(self.weights)
         return FrozenCopy(self, self.frozen_reference, self.weights)
 
-    def keeps(self, name: str) -> bool:
+    def saves_frozen(self, name: str) -> bool:
         """The reference is kept: it is as small as the policy."""
         return "frozen_reference." in name
 
-    def make_room(self, names: Collection[str]) -> None:
+    def prepare_for_weights(self, names: Collection[str]) -> None:
         """Add a reference if the checkpoint has one."""
         if any("frozen_reference." in name for name in names):
             self.make_reference()
@@ -182,13 +182,13 @@ class NumberDecoding(Decoding):
     def __init__(self, policy: ToyPolicy) -> None:
         self._policy = policy
 
-    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], copies: Tensor, max_tokens: int) -> Tensor:
         """Start from the prompts; see :meth:`Decoding.read`."""
         device = self._policy.device
         ids, _ = pad_left(prompts, 0, device)
         self._prompt_ids = ids[copies.to(device)]
         self._ids = torch.zeros(len(copies), 0, dtype=torch.long, device=device)
-        self.room = [most_tokens] * len(copies)
+        self.room = [max_tokens] * len(copies)
         return self._next_logits()
 
     def append(self, tokens: Tensor) -> Tensor:
@@ -196,12 +196,12 @@ class NumberDecoding(Decoding):
         self._ids = torch.cat([self._ids, tokens[:, None]], 1)
         return self._next_logits()
 
-    def keep(self, rows: Tensor) -> None:
+    def keep_rows(self, rows: Tensor) -> None:
         """See :meth:`Decoding.keep`."""
         rows = rows.to(self._ids.device)
         self._prompt_ids, self._ids = self._prompt_ids[rows], self._ids[rows]
 
-    def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+    def end_reason(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
         """Return EOS once the policy calls the completion complete."""
         return StopReason.EOS if self._policy.is_complete(prompt, ids) else None
 
@@ -252,7 +252,7 @@ class SortingPolicy(ToyPolicy):
         weights["decode"] = torch.randn(self.length, size, size, generator=generator) / math.sqrt(size)
         return weights
 
-    def reads(self, numbers: Numbers) -> bool:
+    def accepts(self, numbers: Numbers) -> bool:
         """Return whether there are as many numbers as the policy takes, all of which it knows."""
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
@@ -285,22 +285,22 @@ class CorridorPolicy(ToyPolicy):
 
     def build(self, generator: torch.Generator) -> nn.Module:
         """A table [num_cells + 1, 2] of zeros; row 0, the goal, is never used."""
-        return _table(self.num_cells, 2)
+        return _zero_table(self.num_cells, 2)
 
-    def reads(self, numbers: Numbers) -> bool:
+    def accepts(self, numbers: Numbers) -> bool:
         """Return whether the corridor is not longer than the table."""
         return numbers[0] <= self.num_cells
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
         """[N, T, 2]: the row of the distance before each action."""
         weights = self.weights if weights is None else weights
-        logits: Tensor = weights(distances(prompt_ids, completion_ids))
+        logits: Tensor = weights(distances_to_goal(prompt_ids, completion_ids))
         return logits
 
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
         """The walk ends at the goal."""
         at = torch.tensor([[*ids, 0]])
-        return int(distances(torch.tensor([prompt]), at)[0, -1]) == 0
+        return int(distances_to_goal(torch.tensor([prompt]), at)[0, -1]) == 0
 
     def table(self) -> dict[int, float]:
         """Probability of walking towards the goal, by distance."""
@@ -319,7 +319,7 @@ class CorridorCritic(Critic):
     def __init__(self, num_cells: int = 5) -> None:
         super().__init__()
         self.num_cells = num_cells
-        self.weights = _table(num_cells, 1)
+        self.weights = _zero_table(num_cells, 1)
 
     def load(self, policy: Policy) -> None:
         """Nothing to do: the table exists already."""
@@ -329,9 +329,9 @@ class CorridorCritic(Critic):
         mask = completions.completion_mask
         # One more column, so that the distance after the last action is included.
         actions = torch.cat([completions.completion_ids, torch.zeros_like(completions.completion_ids[:, :1])], 1)
-        before = distances(completions.prompt_ids, actions)
+        before = distances_to_goal(completions.prompt_ids, actions)
         values = self.weights(before)[..., 0] * (before > 0)
-        tails: Tensor = values.gather(1, ends(mask)[:, None])[:, 0]
+        tails: Tensor = values.gather(1, end_columns(mask)[:, None])[:, 0]
         return values[:, :-1] * mask, tails
 
     def trained_parameters(self) -> list[nn.Parameter]:
@@ -344,7 +344,7 @@ class CorridorCritic(Critic):
         return {distance: values[distance] for distance in range(1, self.num_cells + 1)}
 
 
-def distances(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
+def distances_to_goal(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
     """Distance to the goal before each action; see :func:`lit_rl.data.toys.toy_tasks.corridor_distances`.
 
     Args:
@@ -363,7 +363,7 @@ def distances(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
     return torch.stack(before, 1) if before else completion_ids
 
 
-def _table(num_cells: int, width: int) -> nn.Embedding:
+def _zero_table(num_cells: int, width: int) -> nn.Embedding:
     table = nn.Embedding(num_cells + 1, width)
     nn.init.zeros_(table.weight)
     return table

@@ -44,7 +44,7 @@ class SortingReward(RewardTerm):
         reward = _SORTING[self.kind]
         return [
             TermScore(float(reward(numbers_of(problem), ids)))
-            for problem, ids in zip(completions.problems, answers(completions), strict=True)
+            for problem, ids in zip(completions.problems, last_turn_ids(completions), strict=True)
         ]
 
 
@@ -66,7 +66,7 @@ class CorridorReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; a span on the last action where the goal was reached."""
         scores = []
-        walks = zip(completions.problems, answers(completions), completions.token_bytes, strict=True)
+        walks = zip(completions.problems, last_turn_ids(completions), completions.token_bytes, strict=True)
         for problem, actions, spans in walks:
             num_cells, start = numbers_of(problem)
             distances = corridor_distances(num_cells, start, actions)
@@ -78,7 +78,7 @@ class CorridorReward(RewardTerm):
         return scores
 
 
-def answers(completions: Completions) -> list[list[int]]:
+def last_turn_ids(completions: Completions) -> list[list[int]]:
     """The sampled ids of the last turn of each of N rows."""
     rows = zip(completions.completion_ids.tolist(), completions.turns, strict=True)
     return [ids[turns[-1].start : turns[-1].end] for ids, turns in rows]

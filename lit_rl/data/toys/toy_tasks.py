@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Unpack
 
-from lit_rl.data.task import SmallTaskOptions, Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, WholeBatchOptions
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
@@ -116,7 +116,7 @@ class Corridor(TaskDataModule):
         starts: list[int] | None = None,
         *,
         batch_size: int | None = None,
-        **options: Unpack[SmallTaskOptions],
+        **options: Unpack[WholeBatchOptions],
     ) -> None:
         chosen = list(range(1, num_cells + 1)) if starts is None else list(starts)
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
@@ -168,7 +168,7 @@ class Sorting(TaskDataModule):
         prompts: list[list[int]] | None = None,
         *,
         batch_size: int | None = None,
-        **options: Unpack[SmallTaskOptions],
+        **options: Unpack[WholeBatchOptions],
     ) -> None:
         chosen = [tuple(prompt) for prompt in (PROMPTS if prompts is None else prompts)]
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)

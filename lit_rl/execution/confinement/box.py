@@ -54,19 +54,19 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() == 1:  # the supervisor ended before the line above
         os._exit(1)
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
-        status = _run(settings)
+        status = _run_command(settings)
     except SystemExit:
         status = TIMED_OUT
     os._exit(status)
 
 
-def _end(signum: int, frame: object) -> NoReturn:
+def _exit_on_signal(signum: int, frame: object) -> NoReturn:
     raise SystemExit(TIMED_OUT)  # on the way out every descendant is killed
 
 
-def _run(settings: dict[str, Any]) -> int:
+def _run_command(settings: dict[str, Any]) -> int:
     # Inherited by the children, which report through it why they could not be confined.
     report = os.open(settings["report"], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     pid = os.fork()
@@ -115,8 +115,8 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
 def _profile(settings: dict[str, Any], user: int) -> Profile:
     alone = bool(settings["namespaces"])
     # Counted once: a build ends before the machine's number changes much.
-    others = 0 if limits.tasks_are_counted_alone(alone) else limits.tasks_now()
-    rules = [(path, landlock.RUN) for path in visible_files.without(settings["readable"], settings["hidden"])]
+    others = 0 if limits.tasks_are_counted_alone(alone) else limits.num_tasks()
+    rules = [(path, landlock.RUN) for path in visible_files.without_hidden(settings["readable"], settings["hidden"])]
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
     rules.append((settings["folder"], landlock.WORK | landlock.RUN))
 
@@ -227,14 +227,14 @@ def run_boxed(
             reason = Path(own, "report")
             job = json.dumps({**settings, "namespaces": with_namespaces, "report": str(reason)})
             process = start_process("confinement.box", [job], log=log.fileno())
-            report = _watch(process, log.fileno(), work_folder, limits)
+            report = _watch_until_end(process, log.fileno(), work_folder, limits)
             said = reason.read_text(errors="replace") if reason.exists() else ""
         if not (report.status == NOT_CONFINED and said):
             return report
     raise BoxError(f"commands cannot be confined on this machine: {said}")
 
 
-def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
+def _watch_until_end(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
     """Wait for the box; end it when its folder is full, or when the result is no longer awaited."""
     started = time.monotonic()
     measure_at = started + _MEASURE_SECONDS

@@ -12,7 +12,7 @@ import signal
 import time
 from pathlib import Path
 
-from lit_rl.execution.confinement.limits import MOST_TASKS
+from lit_rl.execution.confinement.limits import MAX_TASKS
 
 _ROOT = Path("/sys/fs/cgroup")
 # What the zygote and shared memory take besides the program.
@@ -31,9 +31,9 @@ class ControlGroup:
         self._folders: list[Path] = []
         self._num_full = 0
         _remove_left()
-        limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MOST_TASKS}
+        limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MAX_TASKS}
         try:
-            for parent, files in _parents().items():
+            for parent, files in _parent_groups().items():
                 folder = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
                 folder.mkdir()
                 self._folders.append(folder)
@@ -63,21 +63,21 @@ class ControlGroup:
     def remove(self) -> None:
         """Kill what is left in it and remove it."""
         for folder in self._folders:
-            _remove(folder)
+            _remove_group(folder)
         self._folders.clear()
 
 
 def remove_groups_of(pid: int) -> None:
     """Remove the groups that a supervisor made and could not remove because it was killed."""
     with contextlib.suppress(OSError):
-        for parent in _parents():
+        for parent in _parent_groups():
             for folder in parent.glob(f"{_PREFIX}{pid}-*"):
-                _remove(folder)
+                _remove_group(folder)
 
 
 def _remove_left() -> None:
     with contextlib.suppress(OSError):
-        for parent in _parents():
+        for parent in _parent_groups():
             for folder in parent.glob(f"{_PREFIX}*"):
                 maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
                 if not _is_alive(maker):
@@ -94,7 +94,7 @@ def _is_alive(pid: str) -> bool:
         return False
 
 
-def _parents() -> dict[Path, dict[str, str]]:
+def _parent_groups() -> dict[Path, dict[str, str]]:
     """This process's own groups, below which ours are made, each with its limit files and what they limit."""
     if (_ROOT / "cgroup.controllers").exists():
         return {_ROOT / _own_path(""): {"memory.max": "memory", "pids.max": "pids"}}
@@ -102,7 +102,7 @@ def _parents() -> dict[Path, dict[str, str]]:
     return {_ROOT / kind / _own_path(kind): {name: kind} for kind, name in files.items()}
 
 
-def _remove(folder: Path) -> None:
+def _remove_group(folder: Path) -> None:
     until = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < until:
         with contextlib.suppress(OSError):

@@ -47,7 +47,7 @@ def prctl(option: int, *arguments: int) -> None:
     check(libc.prctl(option, *padded), f"prctl {option}")
 
 
-def let_signals_through() -> None:
+def unblock_signals() -> None:
     """Block no signal from now on."""
     _set_mask(_SIG_SETMASK, _no_signals, None)
 
@@ -75,14 +75,14 @@ def pivot_root(new: str, old: str) -> None:
     check(libc.syscall(_PIVOT_ROOT[MACHINE], new.encode(), old.encode()), "pivot_root")
 
 
-def become(user: int) -> None:
+def set_user(user: int) -> None:
     """Change all ids to ``user``; needs root."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
 
 
-def be_killed_first(score: int) -> None:
+def set_oom_score(score: int) -> None:
     """Have the kernel kill this process, the sooner the higher the score, before the trainer when memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # not worth failing for
         file.write(str(score))

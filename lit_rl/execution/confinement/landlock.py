@@ -54,14 +54,14 @@ def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -
     ruleset = check(libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0), "landlock_create_ruleset")
     try:
         for path, access in rules:
-            _add(ruleset, path, access & files)
+            _add_path_rule(ruleset, path, access & files)
         check(libc.syscall(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     finally:
         os.close(ruleset)
     return version
 
 
-def _add(ruleset: int, path: str, access: int) -> None:
+def _add_path_rule(ruleset: int, path: str, access: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -17,17 +17,17 @@ from lit_rl.execution.confinement.kernel import bare_setrlimit, libc
 ADDRESS_SLACK = 384 << 20
 _CODE_RANGE = 512 << 20  # that Node 24 makes writable as it starts, for machine code
 OPEN_FILES = 64
-MOST_TASKS = 512
+MAX_TASKS = 512
 """Processes and threads of one worker together."""
 
 _PENDING_SIGNALS = 256
 _OFFSET_OF_TASKS = 80  # in ``struct sysinfo`` of 64 bits, as a number of 16 bits
-_MOST_COUNTED = 1 << 16
+_MAX_COUNTED = 1 << 16
 _FILES = (errno.EMFILE, errno.ENFILE)
 
 
 def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool) -> tuple[tuple[int, int], ...]:
-    """Limits that every program of a worker inherits from its zygote, for :func:`lower`.
+    """Limits that every program of a worker inherits from its zygote, for :func:`lower_limits`.
 
     Args:
         memory_bytes: of one program.
@@ -47,10 +47,10 @@ def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves:
     ]
     if reserves:  # the supervisor limits its own address space, which its children would inherit
         limits.append((resource.RLIMIT_AS, resource.RLIM_INFINITY))
-    return (*limits, (resource.RLIMIT_NPROC, MOST_TASKS)) if own_tasks else tuple(limits)
+    return (*limits, (resource.RLIMIT_NPROC, MAX_TASKS)) if own_tasks else tuple(limits)
 
 
-def lower(limits: Iterable[tuple[int, int]]) -> None:
+def lower_limits(limits: Iterable[tuple[int, int]]) -> None:
     """Lower this process's limits for itself and all its children. Never raises a hard one."""
     for which, value in limits:
         _, hard = resource.getrlimit(which)
@@ -72,7 +72,7 @@ def tasks_are_counted_alone(namespaces: bool) -> bool:
 class SharedTasks:
     """A limit on tasks for programs whose user is the trainer's: the kernel counts all tasks of that user together.
 
-    A program may make :data:`MOST_TASKS` more than the machine had a moment ago, and never takes the last quarter
+    A program may make :data:`MAX_TASKS` more than the machine had a moment ago, and never takes the last quarter
     of what the user may have. The zygote is not limited, else it could not fork when the user has many tasks.
     ``apply()`` limits a child.
     """
@@ -82,7 +82,7 @@ class SharedTasks:
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
         # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
-        self._can_count = tasks_now() < _MOST_COUNTED // 2
+        self._can_count = num_tasks() < _MAX_COUNTED // 2
         self._answer = ctypes.create_string_buffer(256)
         self._limit = ctypes.create_string_buffer(16)
         limit = self._limit
@@ -100,13 +100,13 @@ class SharedTasks:
         if self._can_count:
             libc.sysinfo(self._answer)
             (tasks,) = struct.unpack_from("=H", self._answer, _OFFSET_OF_TASKS)
-            value = min(value, tasks + MOST_TASKS)
+            value = min(value, tasks + MAX_TASKS)
         struct.pack_into("=QQ", self._limit, 0, value, value)
 
 
-def tasks_now() -> int:
+def num_tasks() -> int:
     """All processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
-    return _number_in("/proc/loadavg", r"/(\d+)", _MOST_COUNTED)
+    return _number_in("/proc/loadavg", r"/(\d+)", _MAX_COUNTED)
 
 
 def _number_in(path: str, pattern: str, otherwise: int) -> int:

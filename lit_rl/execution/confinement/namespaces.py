@@ -38,7 +38,7 @@ def enter(user: int) -> None:
         try:
             kernel.check(kernel.libc.unshare(_ALL), "unshare")
         except OSError:
-            kernel.become(user)
+            kernel.set_user(user)
             _enter_as_user()
     pid = os.fork()
     if pid:  # the process outside: it lives as long as the first process of the new process namespace
@@ -54,9 +54,9 @@ def _enter_as_user() -> None:
     user, group = os.geteuid(), os.getegid()
     kernel.check(kernel.libc.unshare(kernel.CLONE_NEWUSER | _ALL), "unshare")
     # On some systems unshare succeeds and these writes fail: to the caller the same OSError.
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{user} {user} 1")
-    _write("/proc/self/gid_map", f"{group} {group} 1")
+    _write_file("/proc/self/setgroups", "deny")
+    _write_file("/proc/self/uid_map", f"{user} {user} 1")
+    _write_file("/proc/self/gid_map", f"{group} {group} 1")
 
 
 def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
@@ -66,12 +66,12 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     links = filter(os.path.islink, visible_files.LIBRARY_FOLDERS)  # to others, as ``/lib`` often is
     shown = [visible_files.library_folder(), *links, *visible_files.system_files(), *packages]
     for path in sorted(shown, key=len):  # a folder before what lies in it
-        _show(staging, path)
+        _bind_mount(staging, path)
     for path in visible_files.site_folders():
         _mount_memory(staging + path, 0, "size=1m,mode=0755")  # hides the folder but for the packages in it
         for package in packages:
             if package.startswith(path + "/"):
-                _show(staging, package)
+                _bind_mount(staging, package)
         _mount_memory(staging + path, kernel.MS_REMOUNT | kernel.MS_RDONLY)
     os.makedirs(staging + "/dev", 0o755, exist_ok=True)
     for path in visible_files.DEVICES:
@@ -108,7 +108,7 @@ def _mount_proc(target: str) -> None:
             continue
 
 
-def _show(root: str, path: str) -> None:
+def _bind_mount(root: str, path: str) -> None:
     """Show the node's ``path`` read-only at the same path under ``root``; links stay links."""
     path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     target = root + path
@@ -129,6 +129,6 @@ def _show(root: str, path: str) -> None:
     kernel.mount("", target, "", kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | kernel.MS_NOSUID | locked)
 
 
-def _write(path: str, text: str) -> None:
+def _write_file(path: str, text: str) -> None:
     with open(path, "w") as file:
         file.write(text)

@@ -30,7 +30,7 @@ class Profile(NamedTuple):
         folder: where it works.
         user: who it becomes, if it is root.
         rules: paths, each with what is allowed there (see ``landlock``); nothing is allowed elsewhere.
-        limits: resource limits, for ``limits.lower``.
+        limits: resource limits, for ``limits.lower_limits``.
         system_calls: builds its system-call filter, told what that need not guard: whether the signals of a process
             reach only processes that are confined with it, and whether file rules cover truncation.
         alone: its process namespace holds no other process.
@@ -62,10 +62,10 @@ def confine(profile: Profile) -> None:
 
     Enter namespaces before: that takes privileges which are given up here.
     """
-    kernel.be_killed_first(1000)
+    kernel.set_oom_score(1000)
     _give_up_privileges(profile)
     os.chdir(profile.folder)
-    limits.lower(profile.limits)
+    limits.lower_limits(profile.limits)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     # What /proc shows of this process belongs to root from now on: a neighbour of the same user can open neither its
     # descriptors nor its memory. A process still opens its own.
@@ -90,7 +90,7 @@ def _give_up_privileges(profile: Profile) -> None:
     reads = False
     if os.geteuid() == 0:
         kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
-        kernel.become(profile.user)
+        kernel.set_user(profile.user)
         reads = profile.reads_library_as_root and not os.access(os.__file__, os.R_OK, effective_ids=True)
     kernel.set_capabilities(_CAP_DAC_READ_SEARCH if reads else 0)
 

@@ -32,7 +32,7 @@ NO_TERMINAL = 0x00050000 | errno.ENOTTY
 _KILL = 0x80000000
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET = 0x05, 0x15, 0x35, 0x45
-_LONGEST_JUMP = 255  # of a conditional jump
+_MAX_JUMP_LENGTH = 255  # of a conditional jump
 _MODE_FILTER = 2
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
@@ -54,7 +54,7 @@ class Filter:
         numbers = NUMBERS[MACHINE]
         decided = {name: always(action) for name, action in actions.items()} | dict(blocks)
         known = {numbers[name]: block for name, block in decided.items() if name in numbers}
-        code = [*_head(), *_search(_ranges(known, always(default)))]
+        code = [*_filter_head(), *_binary_search(_number_ranges(known, always(default)))]
         packed = b"".join(struct.pack("=HBBI", *part) for part in code)
         buffer = ctypes.create_string_buffer(packed, len(packed))
         program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
@@ -82,7 +82,7 @@ def only_if(
     argument: int, values: Sequence[int], then: Block | None = None, otherwise: int = REFUSE, mask: int | None = None
 ) -> Block:
     """Continue with ``then``, or allow, if the low half of an argument (after ``mask``, if given) is in ``values``."""
-    code = [_load(argument), *([] if mask is None else [(_AND, 0, 0, mask)])]
+    code = [_load_arg(argument), *([] if mask is None else [(_AND, 0, 0, mask)])]
     code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
     return [*code, *always(otherwise), *(then or always(ALLOW))]
 
@@ -94,20 +94,20 @@ def unless(argument: int, values: Sequence[int], action: int = REFUSE, mask: int
 
 def if_any_bit(argument: int, bits: int, then: int, otherwise: Block) -> Block:
     """Decide on whether the low half of an argument has any of these bits."""
-    return [_load(argument), (_JUMP_SET, 0, 1, bits), *always(then), *otherwise]
+    return [_load_arg(argument), (_JUMP_SET, 0, 1, bits), *always(then), *otherwise]
 
 
 def if_null(argument: int, then: int, otherwise: Block) -> Block:
     """Decide by whether an argument, both halves of it, is zero."""
-    found = [_load(argument), (_JUMP_EQUAL, 0, 3, 0), _load(argument, high=True), (_JUMP_EQUAL, 0, 1, 0)]
+    found = [_load_arg(argument), (_JUMP_EQUAL, 0, 3, 0), _load_arg(argument, high=True), (_JUMP_EQUAL, 0, 1, 0)]
     return [*found, *always(then), *otherwise]
 
 
-def _load(argument: int, high: bool = False) -> Instruction:
+def _load_arg(argument: int, high: bool = False) -> Instruction:
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4 * high)
 
 
-def _head() -> Block:
+def _filter_head() -> Block:
     """Check the machine type, then load the number of the call."""
     code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[MACHINE]), *always(_KILL), (_LOAD, 0, 0, _NR)]
     if MACHINE == "x86_64":
@@ -115,7 +115,7 @@ def _head() -> Block:
     return code
 
 
-def _ranges(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
+def _number_ranges(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
     """Sorted ``(first number, block)``; each applies up to the next. Unlisted numbers get the default."""
     starts: list[tuple[int, Block]] = []
     for number in range(max(blocks, default=0) + 2):
@@ -125,13 +125,13 @@ def _ranges(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Bloc
     return starts
 
 
-def _search(starts: list[tuple[int, Block]]) -> Block:
+def _binary_search(starts: list[tuple[int, Block]]) -> Block:
     """Binary search over ranges: the kernel runs the filter for every number when it is installed."""
     if len(starts) == 1:
         return starts[0][1]
     middle = len(starts) // 2
-    low, high = _search(starts[:middle]), _search(starts[middle:])
-    if len(low) > _LONGEST_JUMP:
+    low, high = _binary_search(starts[:middle]), _binary_search(starts[middle:])
+    if len(low) > _MAX_JUMP_LENGTH:
         return [(_JUMP_GREATER_EQUAL, 0, 1, starts[middle][0]), (_JUMP, 0, 0, len(low)), *low, *high]
     return [(_JUMP_GREATER_EQUAL, len(low), 0, starts[middle][0]), *low, *high]
 

@@ -64,7 +64,7 @@ def site_folders() -> list[str]:
     return [path for name in _SITE if os.path.isdir(path := os.path.join(library_folder(), name))]
 
 
-def without(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
+def without_hidden(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
     """Paths that show the given ones without the hidden ones.
 
     A file rule cannot exclude a part of a folder, so folders above what is hidden are replaced by their entries.

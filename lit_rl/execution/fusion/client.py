@@ -22,10 +22,10 @@ from lit_rl.execution.worker import SandboxError
 
 _log = logging.getLogger(__name__)
 
-_MOST_STRIKES = 3
+_MAX_STRIKES = 3
 _GOOD_SECONDS = 10.0
 # Parsed in the trainer's process while its other threads wait. Servers cut output far below this.
-_LONGEST_ANSWER = 4 << 20
+_MAX_ANSWER_LENGTH = 4 << 20
 _ANSWER_UNITS = 10_000
 # Stands for an answer that was not read: only a program's output makes one this long.
 _TOO_LONG: dict[str, Any] = {"status": "Failed", "run_result": {"status": "OutputLimitExceeded"}}
@@ -90,10 +90,10 @@ class SandboxFusionClient(ProgramRunner):
         The future raises ``SandboxError`` if the server fails to run a known good program.
         """
         require_program(program, check)
-        judge = partial(judge_for(check), self._run, program)
+        judge = partial(judge_for(check), self._run_remotely, program)
         self._pending.acquire()
         try:
-            future = self._pool.submit(self._guarded, judge)
+            future = self._pool.submit(self._judge_or_report, judge)
         except BaseException:
             self._pending.release()
             raise
@@ -114,9 +114,9 @@ class SandboxFusionClient(ProgramRunner):
     def _new_pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._concurrency, thread_name_prefix="sandbox-fusion")
 
-    def _guarded(self, judge: Callable[[], Outcome]) -> Outcome:
+    def _judge_or_report(self, judge: Callable[[], Outcome]) -> Outcome:
         """Judge; if the server fails, blame the program only if a known good one passes."""
-        for attempt in range(_MOST_STRIKES):
+        for attempt in range(_MAX_STRIKES):
             try:
                 return judge()
             except ServerFailure as error:
@@ -127,12 +127,12 @@ class SandboxFusionClient(ProgramRunner):
                 failure = f"{type(error).__name__}: {error}"
             self._require_working_server(failure)
             _log.warning("a program was lost on the server (%s), tried %d times", failure, attempt + 1)
-        message = f"lost {_MOST_STRIKES} times while the server ran a known good program: {failure}"
+        message = f"lost {_MAX_STRIKES} times while the server ran a known good program: {failure}"
         return Outcome(Verdict.EXCEPTION, stderr=message)
 
     def _require_working_server(self, failure: str) -> None:
         try:
-            works = self._run("print('good')", "python", "", _GOOD_SECONDS).stdout == "good\n"
+            works = self._run_remotely("print('good')", "python", "", _GOOD_SECONDS).stdout == "good\n"
         except ServerFailure as error:
             works, failure = False, str(error)
         if not works:
@@ -140,7 +140,7 @@ class SandboxFusionClient(ProgramRunner):
                 f"the server at {self.url} fails to run a known good program: {failure}; mend it and resume"
             )
 
-    def _run(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
+    def _run_remotely(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
         """Run code on the server; retry while the server fails."""
         wall = seconds * self._wall_factor
         request = {
@@ -177,22 +177,22 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Send JSON, get JSON, over a connection that this thread keeps."""
     body = json.dumps(content).encode()
     parts = urlsplit(url)
-    connection = _connection(parts.scheme, parts.netloc, seconds)
+    connection = _open_connection(parts.scheme, parts.netloc, seconds)
     try:
         connection.request("POST", parts.path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        data = response.read(_LONGEST_ANSWER + 1)
+        data = response.read(_MAX_ANSWER_LENGTH + 1)
     except (OSError, http.client.HTTPException) as error:
         connection.close()
         raise ServerFailure(f"{type(error).__name__}: {error}") from None
     if response.status != 200:
         connection.close()
-        raise ServerFailure(f"HTTP {response.status}", _seconds(response.getheader("Retry-After")))
-    if len(data) > _LONGEST_ANSWER:
+        raise ServerFailure(f"HTTP {response.status}", _retry_seconds(response.getheader("Retry-After")))
+    if len(data) > _MAX_ANSWER_LENGTH:
         connection.close()  # the rest is still on its way
         return _TOO_LONG
     try:
-        answer = parse(data, _LONGEST_ANSWER, _ANSWER_UNITS)
+        answer = parse(data, _MAX_ANSWER_LENGTH, _ANSWER_UNITS)
     except NotPlain:
         raise ServerFailure("the answer is not JSON") from None
     if not isinstance(answer, dict):
@@ -207,15 +207,15 @@ def read_run(answer: dict[str, Any]) -> RemoteRun:
     if status not in ("Success", "Failed"):
         raise ServerFailure(f"status {status!r}: {str(answer.get('message'))[:300]}")
     if isinstance(compiling, dict) and compiling.get("status") != "Finished":
-        return _read(compiling, Verdict.TIMED_OUT)
+        return _parse_result(compiling, Verdict.TIMED_OUT)
     if isinstance(compiling, dict) and compiling.get("return_code"):
-        return _read(compiling, None)._replace(verdict=Verdict.SYNTAX_ERROR)
+        return _parse_result(compiling, None)._replace(verdict=Verdict.SYNTAX_ERROR)
     if not isinstance(running, dict):
         raise ServerFailure("the answer has no run_result")
-    return _read(running, None)
+    return _parse_result(running, None)
 
 
-def _read(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
+def _parse_result(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
     stdout, stderr = result.get("stdout") or "", result.get("stderr") or ""
     seconds = result.get("execution_time") or 0.0
     if type(stdout) is not str or type(stderr) is not str or type(seconds) not in (int, float):
@@ -226,13 +226,13 @@ def _read(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
     elif result is _TOO_LONG["run_result"]:
         verdict = Verdict.OUTPUT_LIMIT
     elif status == "Finished":
-        verdict = None if code == 0 else _of_exit(stderr)
+        verdict = None if code == 0 else _exit_status_of(stderr)
     else:
         raise ServerFailure(f"run status {status!r}")
     return RemoteRun(verdict, stdout, stderr, float(seconds))
 
 
-def _of_exit(stderr: str) -> Verdict:
+def _exit_status_of(stderr: str) -> Verdict:
     last = stderr.strip().rpartition("\n")[2]
     if last.startswith("MemoryError") or "bad_alloc" in last:
         return Verdict.OUT_OF_MEMORY
@@ -241,7 +241,7 @@ def _of_exit(stderr: str) -> Verdict:
     return Verdict.EXCEPTION
 
 
-def _connection(scheme: str, address: str, seconds: float) -> http.client.HTTPConnection:
+def _open_connection(scheme: str, address: str, seconds: float) -> http.client.HTTPConnection:
     kept: dict[str, http.client.HTTPConnection] = _connections.__dict__.setdefault("kept", {})
     if address not in kept:
         kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
@@ -253,7 +253,7 @@ def _connection(scheme: str, address: str, seconds: float) -> http.client.HTTPCo
     return connection
 
 
-def _seconds(header: str | None) -> float | None:
+def _retry_seconds(header: str | None) -> float | None:
     try:
         return min(60.0, max(0.0, float(header))) if header else None
     except ValueError:

@@ -19,7 +19,7 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.calls import Answers, calls_of, plan_of
 from lit_rl.execution.judging.stdio import Expected, over_cases, same_output
-from lit_rl.execution.judging.verdicts import with_cause
+from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import Description
@@ -49,7 +49,7 @@ except BaseException:
     sys.exit(1)
 """
 # Servers have been seen to report longer output as a time-out: their pipe fills before they read it.
-_LONGEST_ANSWER = 100_000
+_MAX_ANSWER_LENGTH = 100_000
 
 # The modules that run a program and write its values, each before those that import it.
 _MODULES = (
@@ -81,7 +81,7 @@ def _say(text):
 _describe = _module.describe
 _module.describe = lambda error: {{**_describe(error), "message": ""}}
 _module._line = _say
-_module._calls(json.loads(sys.stdin.read()))
+_module._calls_judge(json.loads(sys.stdin.read()))
 os._exit(0)
 """
 
@@ -97,23 +97,23 @@ def judge_for(check: Check) -> RemoteJudge:
     return lambda run, program: judge(run, program) if program.strip() else Outcome(Verdict.NO_PROGRAM)
 
 
-def _stdio(check: StdioTests) -> RemoteJudge:
+def _stdio_judge(check: StdioTests) -> RemoteJudge:
     if check.language not in _LANGUAGES:
         raise UsageError(f"the server cannot run {check.language}: use the local Sandbox")
     if check.checker is not None:
         raise UsageError("a server cannot run a checker beside the program: use the local Sandbox")
     accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
     longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
-    if longest > _LONGEST_ANSWER:  # the right answer would come back as a time-out
+    if longest > _MAX_ANSWER_LENGTH:  # the right answer would come back as a time-out
         raise UsageError(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
 
     def judge(run: Run, program: str) -> Outcome:
-        return over_cases(check, lambda stdin, expected: _case(run, program, check, stdin, expected))
+        return over_cases(check, lambda stdin, expected: _judge_case(run, program, check, stdin, expected))
 
     return judge
 
 
-def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
+def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
     ran = run(program, _LANGUAGES[check.language], stdin, check.timeout_seconds)
     verdict = ran.verdict
     if verdict is Verdict.SYNTAX_ERROR and check.language == "python" and not _is_no_python(run, program):
@@ -126,7 +126,7 @@ def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expec
     )
 
 
-def _calls(check: CallTests) -> RemoteJudge:
+def _calls_judge(check: CallTests) -> RemoteJudge:
     if check.language != "python":
         raise UsageError(f"the server cannot make calls in {check.language}: use the local Sandbox")
     calls = calls_of(check)
@@ -134,13 +134,13 @@ def _calls(check: CallTests) -> RemoteJudge:
 
     def judge(run: Run, program: str) -> Outcome:
         seconds = check.timeout_seconds * check.num_limits
-        answers, ran = _answers(run, program, calls, seconds, check.in_place)
+        answers, ran = _run_calls(run, program, calls, seconds, check.in_place)
         return _outcome(answers, answers.of_calls(check), [(index,) for index in range(len(calls))], ran)
 
     return judge
 
 
-def _asserts(check: AssertTests) -> RemoteJudge:
+def _asserts_judge(check: AssertTests) -> RemoteJudge:
     for option in ("in_place", "allow_objects"):
         if getattr(check, option):
             raise UsageError(f"a server cannot honour AssertTests({option}=True): use the local Sandbox")
@@ -151,51 +151,51 @@ def _asserts(check: AssertTests) -> RemoteJudge:
     _require_short(assertion.literal() for assertion in plan.assertions)
 
     def judge(run: Run, program: str) -> Outcome:
-        answers, ran = _answers(run, program, plan.calls, check.timeout_seconds, in_place=False)
+        answers, ran = _run_calls(run, program, plan.calls, check.timeout_seconds, in_place=False)
         return _outcome(answers, answers.of_plan(plan), [one.calls for one in plan.assertions], ran)
 
     return judge
 
 
 _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
-    StdioTests: _stdio,
-    CallTests: _calls,
-    AssertTests: _asserts,
+    StdioTests: _stdio_judge,
+    CallTests: _calls_judge,
+    AssertTests: _asserts_judge,
 }
 
 
 def _require_short(expected: Iterable[Any]) -> None:
     """Refuse a check whose right answers a server would cut off, so that every program would fail."""
     num_bytes = sum(len(plain.dumps(value)) + 1 for value in expected)
-    if num_bytes > _LONGEST_ANSWER:
+    if num_bytes > _MAX_ANSWER_LENGTH:
         raise UsageError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
 
 
-def _answers(
+def _run_calls(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[Answers, RemoteRun]:
     trees = [
-        (call.name, plain.to_tree(list(call.args), _refuse), plain.to_tree(dict(call.kwargs), _refuse))
+        (call.name, plain.to_tree(list(call.args), _refuse_object), plain.to_tree(dict(call.kwargs), _refuse_object))
         for call in calls
     ]
     given = json.dumps({"source": program, "calls": trees, "in_place": in_place})
-    ran = run(_shim(), "python", given, seconds)
-    content = ran.stdout[: _LONGEST_ANSWER + 1001].encode("utf-8", "surrogatepass")
+    ran = run(_shim_source(), "python", given, seconds)
+    content = ran.stdout[: _MAX_ANSWER_LENGTH + 1001].encode("utf-8", "surrogatepass")
     ended = ran.verdict
-    if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _LONGEST_ANSWER + 1000:
+    if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _MAX_ANSWER_LENGTH + 1000:
         ended = Verdict.OUTPUT_LIMIT
     return Answers(content, len(calls), ended, lambda error: _verdict_of_error(run, program, error)), ran
 
 
 @lru_cache(maxsize=1)
-def _shim() -> str:
+def _shim_source() -> str:
     """The program that the server runs."""
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
-    return _SHIM.format(modules=modules, longest=_LONGEST_ANSWER)
+    return _SHIM.format(modules=modules, longest=_MAX_ANSWER_LENGTH)
 
 
-def _refuse(value: Any) -> list[Any]:
+def _refuse_object(value: Any) -> list[Any]:
     raise TypeError(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
@@ -213,6 +213,6 @@ def _is_no_python(run: Run, program: str) -> bool:
 
 def _outcome(answers: Answers, cases: Sequence[Verdict], made: Sequence[Sequence[int]], ran: RemoteRun) -> Outcome:
     verdict, error = answers.overall(cases, made)
-    return with_cause(
+    return with_error_details(
         Outcome(verdict, tuple(cases), {}, "", printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds), error
     )

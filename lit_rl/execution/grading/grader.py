@@ -37,7 +37,7 @@ from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.program_side.child import CHANNEL
 from lit_rl.execution.program_side.interpreter import draw_anew
 from lit_rl.execution.wire.channel import Channel
-from lit_rl.execution.wire.errors import describe, line_in
+from lit_rl.execution.wire.errors import describe_exception, line_in
 from lit_rl.execution.wire.program_messages import bounded_description
 from lit_rl.execution.wire.value_text import value_text
 
@@ -47,7 +47,7 @@ STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "error": 46, 
 
 HELD_TEST, FAILED_TEST, RAISED_TEST = b".", b"f", b"e"
 """Letters of tests that held, that failed, and in which the program raised an exception."""
-_MOST_TESTS = 100_000
+_MAX_TESTS = 100_000
 
 _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
@@ -62,7 +62,7 @@ def grade(job: dict[str, Any]) -> int:
     results = Results(_take_stdout(), job, program)
     draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
     code = marshal.loads(job["code"])
-    guard(code, job["texts"], lambda: program.is_used, program.disbelieve)
+    guard(code, job["texts"], lambda: program.is_used, program.distrust_objects)
     results.send(result_of_tests(job, code, program, results))
     return STATUSES[results.kind]
 
@@ -86,7 +86,7 @@ def rehearse(job: dict[str, Any]) -> int:
         message = "the tests neither used the program nor asserted anything of it"
     except BaseException as error:
         line = line_in(error, "<test>") or progress.line
-        message = f"{_named(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
+        message = f"{_type_names(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
         passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
     result.send("\n" + json.dumps({"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]}))
     return STATUSES["faulty"]
@@ -148,7 +148,7 @@ class Results(_Progress):
 
     def names(self) -> dict[str, Callable[..., None]]:
         """Return the functions that the tests call, see ``TestList.run_on``."""
-        return {PASSED: self._note, HELD: self.held, FAILED: self.caught, PROBED: self._forgive}
+        return {PASSED: self._record_number, HELD: self.held, FAILED: self.caught, PROBED: self._forgive}
 
     def attempt(self, test: Callable[[], Any]) -> None:
         """Run a test, or a function of several; count what reports no test as one."""
@@ -187,7 +187,7 @@ class Results(_Progress):
     def failed(self, error: BaseException, is_test: bool = True) -> None:
         """Count a test that failed; the first one is the result."""
         self._program.missed = None
-        found = {"line": self.line, **_of_error(error, self._program, self._job["names"], self.kinds)}
+        found = {"line": self.line, **_describe_failure(error, self._program, self._job["names"], self.kinds)}
         found["number"] = self._number
         raised = found["kind"] == "raised"
         if is_test:
@@ -213,13 +213,13 @@ class Results(_Progress):
         """Number of the assert that is tried, where the tests of a loop of unknown length count one by one."""
         return self._num_tests + self._num_noted + 1
 
-    def _note(self, number: int) -> None:
+    def _record_number(self, number: int) -> None:
         self.evidence.add(number)
         self._num_noted += 1
 
     def _write(self, letter: bytes) -> None:
         self._num_tests, self._num_noted = self._num_tests + 1, 0
-        if self._num_tests <= _MOST_TESTS:
+        if self._num_tests <= _MAX_TESTS:
             os.write(self._channel.descriptor, letter)
 
 
@@ -259,14 +259,14 @@ def _run_case(case: Any, progress: _Progress) -> None:
 def _run_class(kind: Any, namespace: dict[str, Any], progress: _Progress) -> None:
     for name in [name for name in vars(kind) if name.startswith("test")]:
         instance = kind()
-        getattr(instance, "setup_method", lambda *_: None)(*_wanted(instance, "setup_method", name))
+        getattr(instance, "setup_method", lambda *_: None)(*_find_hook(instance, "setup_method", name))
         try:
             _run_function(getattr(instance, name), name, namespace, progress)
         finally:
-            getattr(instance, "teardown_method", lambda *_: None)(*_wanted(instance, "teardown_method", name))
+            getattr(instance, "teardown_method", lambda *_: None)(*_find_hook(instance, "teardown_method", name))
 
 
-def _wanted(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
+def _find_hook(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
     function = getattr(instance, hook, None)
     return (getattr(instance, name),) if function and inspect.signature(function).parameters else ()
 
@@ -298,11 +298,11 @@ def _run_once(function: Callable[..., Any], given: dict[str, Any]) -> None:
 def _parameter_sets(function: Any) -> Iterator[dict[str, Any]]:
     """Arguments for each run: one set, or the product of pytest's ``parametrize`` marks."""
     marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
-    for chosen in itertools.product(*[_cases(*mark.args[:2]) for mark in marks]):
+    for chosen in itertools.product(*[_parameter_cases(*mark.args[:2]) for mark in marks]):
         yield {name: value for case in chosen for name, value in case.items()}
 
 
-def _cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
+def _parameter_cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
     split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     return [dict(zip(split, [value] if len(split) == 1 else value, strict=True)) for value in values]
 
@@ -319,7 +319,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, res
     except ProgramEnded as error:
         return {"kind": "ended", "error": program.last_error, "line": line_in(error, "<test>")}
     except BaseException as error:
-        return {"line": results.line, **_of_error(error, program, job["names"], results.kinds)}
+        return {"line": results.line, **_describe_failure(error, program, job["names"], results.kinds)}
     if not set(job["required"]) <= results.evidence:
         return {"kind": "failed", "message": "AssertionError: an assert of the tests did not run"}
     if not results.evidence:
@@ -327,16 +327,16 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, res
     return {"kind": "passed"}
 
 
-def _of_error(
+def _describe_failure(
     error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
     """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused."""
     line = line_in(error, "<test>")
-    found: dict[str, Any] = {"message": _named(error)} | ({} if line is None else {"line": line})
-    for cause in _behind(error):
-        told = next((description for raised, description in program.errors if raised is cause), None)
-        if told is not None:
-            return {**found, "kind": "raised", "message": "", "error": told}
+    found: dict[str, Any] = {"message": _type_names(error)} | ({} if line is None else {"line": line})
+    for cause in _root_cause(error):
+        known = next((description for raised, description in program.errors if raised is cause), None)
+        if known is not None:
+            return {**found, "kind": "raised", "message": "", "error": known}
     if isinstance(error, AssertionError):
         return {**found, "kind": "failed", "actual": value_text(program.last_result)}
     if isinstance(error, NameError) and error.name in names and error.name not in kinds:
@@ -346,11 +346,11 @@ def _of_error(
     return {**found, "kind": "error"}
 
 
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {describe(error)['message']}"[:500]
+def _type_names(error: BaseException) -> str:
+    return f"{type(error).__name__}: {describe_exception(error)['message']}"[:500]
 
 
-def _behind(error: BaseException | None) -> Iterator[BaseException]:
+def _root_cause(error: BaseException | None) -> Iterator[BaseException]:
     """An exception, those that it was raised for, and those that a group holds."""
     seen: list[BaseException] = []
     waiting = [error]

@@ -57,7 +57,7 @@ def guard(
         if code is tests:
             return True
         if not own:
-            own.extend(found for text in texts for found in _compiled(text))
+            own.extend(found for text in texts for found in _compiled_codes(text))
         return code in own
 
     def is_refused(event: str, arguments: tuple[Any, ...]) -> bool:
@@ -65,9 +65,9 @@ def guard(
         if event == "pickle.find_class":
             return arguments[:2] not in _DATA_CLASSES
         if event == "import":
-            return _lies_in(folder, arguments[1])
+            return _is_inside(folder, arguments[1])
         if caller in _GENERATING:
-            return isinstance(arguments[0], CodeType) and _lies_in(folder, arguments[0].co_filename)
+            return isinstance(arguments[0], CodeType) and _is_inside(folder, arguments[0].co_filename)
         if not isinstance(arguments[0], CodeType):
             return True
         return not (is_own(arguments[0]) or _is_arithmetic(arguments[0])) and (
@@ -85,7 +85,7 @@ def guard(
 _WATCHED = frozenset(("code.__new__", "exec", "function.__new__", "import", "marshal.loads", "pickle.find_class"))
 
 
-def _lies_in(folder: str, path: str | None) -> bool:
+def _is_inside(folder: str, path: str | None) -> bool:
     """Return whether a file lies in the work folder, where a program may have put it; ``<string>`` is no file."""
     return path is not None and not path.startswith("<") and os.path.abspath(path).startswith(folder)
 
@@ -95,7 +95,7 @@ def _is_arithmetic(code: CodeType) -> bool:
     return not (code.co_names or code.co_freevars or any(isinstance(value, CodeType) for value in code.co_consts))
 
 
-def _compiled(text: str) -> Iterable[CodeType]:
+def _compiled_codes(text: str) -> Iterable[CodeType]:
     for mode, source in (("eval", text.lstrip(" \t")), ("exec", text)):
         try:
             yield compile(source, "<string>", mode, dont_inherit=True)

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from lit_rl.execution.grading.tests_side import TestsSide
-from lit_rl.execution.wire.held import OPERATIONS, StopOfProgram
 from lit_rl.execution.wire.link import BadMessage
+from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
 HELD, FAILED = "__lit_rl_held__", "__lit_rl_failed__"  # and these where one test of theirs ended
@@ -24,13 +24,13 @@ def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide)
     namespace: dict[str, Any] = {"__name__": "__main__", STOPPED: StopOfProgram}
     for name in job["names"]:
         if name in kinds:
-            _bind(namespace, name, kinds, program)
+            _bind_name(namespace, name, kinds, program)
     for name, (module, attributes) in job["modules"].items():
         found = module_meant(name, module, attributes)
         if found is not None:
             namespace[name] = found
         elif name in kinds:
-            _bind(namespace, name, kinds, program)
+            _bind_name(namespace, name, kinds, program)
     entry_point = job["entry_point"]
     if entry_point is not None:
         found = namespace.get(entry_point)
@@ -56,14 +56,14 @@ class _Globals(dict[str, Any]):
         raise KeyError(name)
 
 
-def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: TestsSide) -> None:
+def _bind_name(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: TestsSide) -> None:
     kind = kinds[name]
     try:
         if kind[0] == "function":
             _, number, is_async, doc = kind
             namespace[name] = program.function(number, name, is_async=is_async is True, doc=doc)
         elif kind[0] == "module":
-            namespace[name] = _imported(str(kind[1]))
+            namespace[name] = _import_module(str(kind[1]))
         elif kind[0] == "value":
             namespace[name] = program.value(kind[1])
         else:
@@ -91,7 +91,7 @@ def module_meant(name: str, module: str, attributes: tuple[str, ...]) -> Any:
     return getattr(found, attributes[0]) if module != name and name == attributes[0] else found
 
 
-def _imported(module: str) -> Any:
+def _import_module(module: str) -> Any:
     """The real module behind a name of the program's, such as ``dt`` after ``import datetime as dt``."""
     import sys
 
@@ -112,7 +112,7 @@ REHEARSED = 48
 """Exit status of a rehearsal that came to the first use of a program: up to there, the tests work."""
 
 
-def _end(*_: Any, **__: Any) -> NoReturn:
+def _stop_tests(*_: Any, **__: Any) -> NoReturn:
     os._exit(REHEARSED)
 
 
@@ -120,7 +120,7 @@ def _end(*_: Any, **__: Any) -> NoReturn:
 _FURTHER = "getattribute setattr delattr mro_entries instancecheck subclasscheck await aiter anext aenter aexit bytes"
 _USES = sorted(OPERATIONS | {f"__{name}__" for name in (*_FURTHER.split(), "complex", "divmod", "rdivmod", "hash")})
 
-Unprovided = type("Unprovided", (), dict.fromkeys(_USES, _end))
+Unprovided = type("Unprovided", (), dict.fromkeys(_USES, _stop_tests))
 """Class of placeholders for the program's names: whatever the tests do with an instance ends the rehearsal."""
 
 

@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, NoReturn
 
-from lit_rl.execution.wire import held
+from lit_rl.execution.wire import object_table
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.held import ARITHMETIC, OPERATIONS, ORDER, operate_on
-from lit_rl.execution.wire.link import BadMessage, Link, encode
+from lit_rl.execution.wire.link import BadMessage, RpcLink, encode
+from lit_rl.execution.wire.object_table import ARITHMETIC, OPERATIONS, ORDER, operate_on
 from lit_rl.execution.wire.proxies import Proxy
 
 _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "deepcopy", "method", "await"))
 _ENDING_MILLISECONDS = 3000
 _CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
-_NOT_BELIEVED = "an object of the program saw a value of the tests: what it answers now is no evidence"
+_UNTRUSTED = "an object of the program saw a value of the tests: what it answers now is no evidence"
 # What an object answers by its own code, called by the tests with whatever they like.
-_BELIEVED = frozenset(
+_TRUSTED = frozenset(
     ("__call__", "call", "method", "method of", "await", "derive", "copy", "deepcopy", "__getitem__", "__setitem__")
 )
 _NUMBERS = "abs neg pos invert bool int float complex index round trunc floor ceil"
@@ -40,7 +40,7 @@ class ProgramEnded(BaseException):
     """The program's process is gone. Not an ``Exception``: no test can catch it by accident."""
 
 
-class TestsSide(Link):
+class TestsSide(RpcLink):
     """Requests to the program's process, and answers to its requests to the tests' objects.
 
     Objects of the program are compared by identity; with ``allow_objects`` as their classes say. Their operators
@@ -65,12 +65,12 @@ class TestsSide(Link):
     __test__ = False
 
     def __init__(self, channel: Channel, in_place: bool, allow_objects: bool) -> None:
-        super().__init__(channel, held.TESTS, OPERATIONS if allow_objects else _WITHOUT_ORDER)
+        super().__init__(channel, object_table.TESTS, OPERATIONS if allow_objects else _WITHOUT_ORDER)
         self._in_place = in_place
         self._allow_objects = allow_objects
         self._lock = threading.RLock()
         self._knows_tests = False  # whether an object saw a value of the tests through an operator
-        self._doubtful: set[int] = set()  # objects that an operator made of such a value
+        self._untrusted: set[int] = set()  # objects that an operator made of such a value
         self.named: set[type] = set()
         self.ended = False
         self.is_used = self.is_disbelieved = False
@@ -106,7 +106,7 @@ class TestsSide(Link):
         self.last_result = result
         return result
 
-    def disbelieve(self) -> None:
+    def distrust_objects(self) -> None:
         """Have the tests fail, whatever they do with the answer."""
         self.is_disbelieved = True
 
@@ -171,7 +171,7 @@ class TestsSide(Link):
         function.__name__ = function.__qualname__ = name
         function.__doc__ = doc if isinstance(doc, str) else None
         if isinstance(target, int):
-            self.keep(target, function)
+            self.register_standin(target, function)
         return function
 
     def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
@@ -182,7 +182,7 @@ class TestsSide(Link):
         made = self.request("derive", "", (name, theirs, crossing))
         number = type.__getattribute__(made, "_class_number_")
         type.__setattr__(kind, "_class_number_", number)
-        self.keep(number, kind)
+        self.register_standin(number, kind)
         self.derived.add(kind)
 
     def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -190,35 +190,35 @@ class TestsSide(Link):
         if operation == "__contains__" and not self._is_named(standin) and not self._allow_objects:
             return any(item is args[0] or item == args[0] for item in standin)
         if operation == "__exit__":
-            return self._leave(standin, *args)
+            return self._exit_context(standin, *args)
         brings = operation in _BRINGING and not all(isinstance(value, Proxy) for value in args)
         if not brings or self._allow_objects or (self._is_named(standin) and operation not in _SUBTRACTING):
             return super().operate(standin, operation, args, kwargs)
         self._knows_tests = True
         result = super().operate(standin, operation, args, kwargs)
         if isinstance(result, Proxy):
-            self._doubtful.add(result._number_)
-        elif result is not NotImplemented and operation not in _BELIEVED:
-            self._refuse()
+            self._untrusted.add(result._number_)
+        elif result is not NotImplemented and operation not in _TRUSTED:
+            self._raise_untrusted()
         return result
 
     def _require_evidence(self, target: int, operation: str, result: Any) -> None:
         """Refuse a plain answer of an object that may know what is expected."""
         is_named = self._is_named(self._standins.get(target))
-        is_doubtful = target in self._doubtful and (operation in _NUMERIC or not is_named)
+        is_doubtful = target in self._untrusted and (operation in _NUMERIC or not is_named)
         if isinstance(result, Proxy):
-            self._doubtful.update([result._number_] if is_doubtful else [])
-        elif result is not NotImplemented and (is_doubtful or not (is_named or operation in _BELIEVED)):
-            self._refuse()
+            self._untrusted.update([result._number_] if is_doubtful else [])
+        elif result is not NotImplemented and (is_doubtful or not (is_named or operation in _TRUSTED)):
+            self._raise_untrusted()
 
-    def _refuse(self) -> NoReturn:
-        self.disbelieve()  # the tests have not passed, even if they catch the error
-        raise TypeError(_NOT_BELIEVED)
+    def _raise_untrusted(self) -> NoReturn:
+        self.distrust_objects()  # the tests have not passed, even if they catch the error
+        raise TypeError(_UNTRUSTED)
 
     def _is_named(self, standin: Any) -> bool:
         return any(isinstance(standin, kind) or standin is kind for kind in self.named)
 
-    def _leave(self, standin: Any, kind: Any, error: Any, trace: Any) -> bool:
+    def _exit_context(self, standin: Any, kind: Any, error: Any, trace: Any) -> bool:
         """End of a ``with`` block; a failed assert is never swallowed."""
         swallowed = self.request("__exit__", standin._number_, (kind, error, None))
         return bool(swallowed) and not isinstance(error, AssertionError) and isinstance(error, Exception)
@@ -241,7 +241,7 @@ class TestsSide(Link):
         if any(target is function for function in _FOR_TESTS_ONLY):
             raise TypeError(f"{target.__name__} of the tests' process is not for the program")
         if isinstance(target, type):
-            own = target.__module__ == "__main__" or self.held.was_given(target)
+            own = target.__module__ == "__main__" or self.held.was_sent(target)
             if operation in ("setattr", "delattr") or not own:
                 raise TypeError(f"the class {target.__name__} of the tests' process is not for the program to use")
         elif operation in ("setattr", "delattr") and callable(getattr(type(target), args[0], None)):
@@ -249,9 +249,9 @@ class TestsSide(Link):
         if any("__" in name for name in kwargs) or (operation == "method" and args[0] in _OF_MOCKS):
             raise TypeError("what an object of the tests answers is for the tests to say")
 
-    def must_leave(self, error: BaseException) -> bool:
+    def ends_this_side(self, error: BaseException) -> bool:
         """The end of the program ends the tests, wherever they are."""
-        return isinstance(error, ProgramEnded) or super().must_leave(error)
+        return isinstance(error, ProgramEnded) or super().ends_this_side(error)
 
 
 def _copy_back(mine: Any, theirs: Any) -> None:

@@ -15,16 +15,16 @@ from lit_rl.execution.judging.asserts.assert_plan import Assertion, AssertPlan, 
 from lit_rl.execution.judging.graded import judge_graded
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, read_error, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.program_messages import Description, whole_lines
-from lit_rl.execution.wire.value_text import call_text, shortened, value_text
+from lit_rl.execution.wire.value_text import call_text, shorten_text, value_text
 
 _MARSHALLED = frozenset((bool, bytes, complex, float, int, str, type(None), type(...)))
 _MARSHALLED_DEEP = _MARSHALLED | {dict, list, tuple}
-_LONGEST_SHOWN = 1 << 20  # bytes of an answer that is read once more to be shown
-_MOST_CALLS = 10
+_MAX_SHOWN_LENGTH = 1 << 20  # bytes of an answer that is read once more to be shown
+_MAX_CALLS = 10
 
 
 def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
@@ -52,9 +52,9 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         ``None`` if a grader must compare: a comparison failed over an object of the program, whose operators only a
         grader can use, or may be slow.
     """
-    with _child(program, plan.calls) as child:
+    with _start_child(program, plan.calls) as child:
         report = client.run([child], check.timeout_seconds)
-        answers = _answers(client, program, child, report, len(plan.calls))
+        answers = _read_answers(client, program, child, report, len(plan.calls))
         if answers.compares_large(plan):
             return None
         cases = answers.of_plan(plan)
@@ -70,9 +70,9 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     calls = calls_of(check)
-    with _child(program, calls, check.in_place) as child:
+    with _start_child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, check.num_limits)
-        answers = _answers(client, program, child, report, len(calls))
+        answers = _read_answers(client, program, child, report, len(calls))
         cases = answers.of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
         return outcome if outcome.passed else replace(outcome, failed_case=failed_call(answers, cases, calls, check))
@@ -83,40 +83,40 @@ def calls_of(check: CallTests) -> list[Call]:
     return [Call(check.entry_point, args, {}) for args, _ in check.cases]
 
 
-def _child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:
-    packed = [_packed(call) for call in calls]
+def _start_child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:
+    packed = [_pack_call(call) for call in calls]
     return Child({"mode": "calls", "source": program, "calls": packed, "in_place": in_place})
 
 
-def _packed(call: Call) -> Any:
+def _pack_call(call: Call) -> Any:
     """A call as the program's process reads it."""
     args, kwargs = list(call.args), dict(call.kwargs)
-    if _marshals(args) and _marshals(kwargs):
+    if _can_marshal(args) and _can_marshal(kwargs):
         return marshal.dumps((call.name, args, kwargs))
-    return call.name, plain.to_tree(args, _refuse), plain.to_tree(kwargs, _refuse)
+    return call.name, plain.to_tree(args, _refuse_object), plain.to_tree(kwargs, _refuse_object)
 
 
-def _marshals(value: Any) -> bool:
+def _can_marshal(value: Any) -> bool:
     """Return whether marshal preserves a value: it turns an array into bytes, and loses the order of a set."""
     kind = type(value)
     if kind is dict:
-        return _marshals(list(value)) and _marshals(list(value.values()))
+        return _can_marshal(list(value)) and _can_marshal(list(value.values()))
     if kind is not list and kind is not tuple:
         return kind in _MARSHALLED
     kinds = set(map(type, value))
-    return kinds <= _MARSHALLED or (kinds <= _MARSHALLED_DEEP and all(map(_marshals, value)))
+    return kinds <= _MARSHALLED or (kinds <= _MARSHALLED_DEEP and all(map(_can_marshal, value)))
 
 
-def _refuse(value: Any) -> list[Any]:
+def _refuse_object(value: Any) -> list[Any]:
     raise FaultyCheck(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
-def _answers(client: ZygoteClient, program: str, child: Child, report: JobReport, num_calls: int) -> Answers:
+def _read_answers(client: ZygoteClient, program: str, child: Child, report: JobReport, num_calls: int) -> Answers:
     status = report.children[0].status
     return Answers(
         read_whole(child.channel),
         num_calls,
-        how_it_ended(client, child, report),
+        verdict_of_child(client, child, report),
         lambda error: verdict_of_error(client, program, error, status),
     )
 
@@ -154,7 +154,7 @@ class Answers:
         self._judge_error = judge_error
         self._read = read
         self._refused: dict[int, plain.NotCarried] = {}
-        self.start_error = description_of(self._lines[0]) if self._lines else None
+        self.start_error = read_error(self._lines[0]) if self._lines else None
 
     def value(self, index: int, expected: Any = None) -> Any:
         """Return the value of a call, for comparison with the expected one."""
@@ -179,14 +179,14 @@ class Answers:
 
     def _exception(self, index: int) -> Description | None:
         line = self._lines.get(index + 1)
-        return self.start_error or (None if line is None else description_of(line))
+        return self.start_error or (None if line is None else read_error(line))
 
     def text(self, index: int) -> str:
         """Return the value of a call as text; empty if it returned nothing."""
         line = self._lines.get(index + 1)
         if line is None or line.startswith(b"{"):
             return ""
-        if len(line) > _LONGEST_SHOWN:
+        if len(line) > _MAX_SHOWN_LENGTH:
             return f"<a value of {len(line)} bytes>"
         try:
             return value_text(self.value(index))
@@ -197,7 +197,7 @@ class Answers:
         """Index of the first case that did not pass, unless the program's start failed, or all cases together."""
         if not self._lines or self.start_error or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return None
-        return _first_bad(cases)
+        return _first_failing(cases)
 
     def missing(self, index: int) -> Verdict | None:
         """Return the verdict that explains a missing value; ``None`` if the value was returned."""
@@ -224,7 +224,7 @@ class Answers:
             return assertion.holds({index: self.value(index) for index in assertion.calls})
 
         missing = (filter(None, map(self.missing, assertion.calls)) for assertion in plan.assertions)
-        return [next(bad, None) or _holds(holds, one) for bad, one in zip(missing, plan.assertions, strict=True)]
+        return [next(bad, None) or _is_true(holds, one) for bad, one in zip(missing, plan.assertions, strict=True)]
 
     def failed_over_an_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
         """Return whether the first failed assert compared something other than plain data."""
@@ -245,17 +245,17 @@ class Answers:
             value = self.value(index, expected)
             return matches(value, expected, check) or (check.in_list and matches(value, [expected], check))
 
-        return [self.missing(index) or _holds(holds, index, one) for index, (_, one) in enumerate(check.cases)]
+        return [self.missing(index) or _is_true(holds, index, one) for index, (_, one) in enumerate(check.cases)]
 
     def overall(self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]) -> tuple[Verdict, Description | None]:
         """The verdict of the first case that did not pass, and the exception that explains it."""
-        bad = _first_bad(cases)
+        bad = _first_failing(cases)
         if bad is None:
             return Verdict.PASSED, None
         return cases[bad], next(filter(None, map(self.error, calls[bad])), self.start_error)
 
 
-def _first_bad(cases: Sequence[Verdict]) -> int | None:
+def _first_failing(cases: Sequence[Verdict]) -> int | None:
     return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
 
 
@@ -279,11 +279,11 @@ def _holds_object(value: Any) -> bool:
 def matches(value: Any, expected: Any, check: CallTests) -> bool:
     """Return whether a value is the expected one: same kind of container, numbers equal or within tolerance."""
     if check.as_evalplus:
-        return bool(value == expected) or _close_to_evalplus(value, expected, check.tolerance)
+        return bool(value == expected) or _is_close_like_evalplus(value, expected, check.tolerance)
     if hasattr(value, "shape") and isinstance(expected, list | tuple):  # numpy's array where lists are expected
         value = value.tolist()
     if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
-        return _close(value, expected, check.tolerance)
+        return _is_close(value, expected, check.tolerance)
     if isinstance(expected, list | tuple) and _same_kind(value, expected, check.as_json):
         return len(value) == len(expected) and all(
             matches(item, other, check) for item, other in zip(value, expected, strict=True)
@@ -307,13 +307,13 @@ def _same_kind(value: Any, expected: Any, as_json: bool) -> bool:
     return type(value) is type(expected) or (as_json and isinstance(value, list | tuple))
 
 
-def _close(value: float, expected: float, tolerance: float) -> bool:
+def _is_close(value: float, expected: float, tolerance: float) -> bool:
     if value == expected or (math.isnan(expected) and value != value):
         return True
     return tolerance > 0 and math.isclose(value, expected, rel_tol=tolerance, abs_tol=tolerance)
 
 
-def _close_to_evalplus(value: Any, expected: Any, tolerance: float) -> bool:
+def _is_close_like_evalplus(value: Any, expected: Any, tolerance: float) -> bool:
     """Compare as ``np.testing.assert_allclose`` does, where EvalPlus compares by it."""
     values, numbers = (list(one) if isinstance(one, list | tuple) else [one] for one in (value, expected))
     are_floats = bool(numbers) and all(isinstance(number, float) for number in numbers)
@@ -328,7 +328,7 @@ def _close_to_evalplus(value: Any, expected: Any, tolerance: float) -> bool:
     )
 
 
-def _holds(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
+def _is_true(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
     try:
         return Verdict.PASSED if comparison(*arguments) else Verdict.WRONG_ANSWER
     except Exception:  # comparing 3 with None and the like: the value is not what was asked for
@@ -351,10 +351,10 @@ def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, 
     if failed is None:
         return None
     assertion = plan.assertions[failed]
-    made = assertion.calls[:_MOST_CALLS]
+    made = assertion.calls[:_MAX_CALLS]
     call = "; ".join(_call_text(plan.calls[index]) for index in made)
     actual = "; ".join(filter(None, map(answers.text, made)))
-    return FailedCase(failed + 1, shortened(call), assertion.wanted(test), shortened(actual))
+    return FailedCase(failed + 1, shorten_text(call), assertion.wanted(test), shorten_text(actual))
 
 
 def _call_text(call: Call) -> str:

@@ -19,15 +19,15 @@ from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.runtimes import run_job
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended
+from lit_rl.execution.judging.verdicts import ended_early, read_error, verdict_of_child
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.program_messages import Description
 
 _RIGHT, _WRONG, _FAILED, _POINTS = 0, (1, 2, 4, 8), 3, 7  # wrong: also testlib's extra output, and end of file
 _POINTS_LINE = re.compile(r"points (\d{1,18}(?:\.\d{1,18})?)(?!\S)")
-_MOST_FILES_BYTES = 64 << 20  # of one file that a checker reads: the tests' inputs may be longer than any output
-_MOST_REHEARSED = 4096
+_MAX_FILES_BYTES = 64 << 20  # of one file that a checker reads: the tests' inputs may be longer than any output
+_MAX_REHEARSED = 4096
 
 
 class Ruling(NamedTuple):
@@ -68,8 +68,8 @@ class Checkers:
         self, settings: ZygoteSettings, compiler: Compiler, connect: Callable[[ZygoteSettings], ZygoteClient]
     ) -> None:
         self._settings = settings._replace(
-            output_bytes=max(settings.output_bytes, _MOST_FILES_BYTES),
-            work_bytes=4 * max(settings.output_bytes, _MOST_FILES_BYTES),
+            output_bytes=max(settings.output_bytes, _MAX_FILES_BYTES),
+            work_bytes=4 * max(settings.output_bytes, _MAX_FILES_BYTES),
             reuses_folder=True,
         )
         self._compiler, self._connect = compiler, connect
@@ -83,42 +83,42 @@ class Checkers:
         A refusal counts if it comes again in the same way; what does not is not remembered.
         """
         for number, (stdin, accepted) in enumerate(check.cases, 1):
-            for answer in _texts(accepted):
-                found = self._tried(check, stdin, answer)
+            for answer in _accepted_texts(accepted):
+                found = self._probe_states(check, stdin, answer)
                 if isinstance(found, str):
                     raise FaultyCheck(f"the checker does not accept the expected output of case {number}: {found}")
 
     def judge(self, check: StdioTests, stdin: str, printed: bytes, accepted: str | tuple[str, ...]) -> Ruling:
         """The ruling on what a program printed, with the share of the expected output's points as its points."""
         best = None
-        for answer in _texts(accepted):
-            full = self._tried(check, stdin, answer)
-            ruling = self._run(check, stdin, printed, answer)
+        for answer in _accepted_texts(accepted):
+            full = self._probe_states(check, stdin, answer)
+            ruling = self._run_checker(check, stdin, printed, answer)
             share = min(1.0, ruling.points / full) if isinstance(full, float) else 0.0
             if best is None or share > best.points:
                 best = ruling._replace(points=share)
         assert best is not None
         return best
 
-    def _tried(self, check: StdioTests, stdin: str, answer: str) -> float | str:
+    def _probe_states(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         key = hashlib.sha256(repr((check.checker, stdin, answer)).encode("utf-8", "surrogatepass")).digest()
         if key not in self._rehearsed:
-            found = self._try(check, stdin, answer)
-            if isinstance(found, str) and found != self._try(check, stdin, answer):
+            found = self._run_on_case(check, stdin, answer)
+            if isinstance(found, str) and found != self._run_on_case(check, stdin, answer):
                 return found
             self._rehearsed[key] = found
-            if len(self._rehearsed) > _MOST_REHEARSED:
+            if len(self._rehearsed) > _MAX_REHEARSED:
                 del self._rehearsed[next(iter(self._rehearsed))]
         return self._rehearsed[key]
 
-    def _try(self, check: StdioTests, stdin: str, answer: str) -> float | str:
-        ruling = self._run(check, stdin, answer.encode("utf-8", "surrogateescape"), answer)
+    def _run_on_case(self, check: StdioTests, stdin: str, answer: str) -> float | str:
+        ruling = self._run_checker(check, stdin, answer.encode("utf-8", "surrogateescape"), answer)
         return ruling.fault or ruling.points or f"it says {ruling.comment!r}"
 
-    def _run(self, check: StdioTests, stdin: str, printed: bytes, answer: str) -> Ruling:
+    def _run_checker(self, check: StdioTests, stdin: str, printed: bytes, answer: str) -> Ruling:
         checker = check.checker
         assert checker is not None
-        binary = self._binary(checker)
+        binary = self._compiled_checker(checker)
         texts = (*checker.files, *zip(Checker.ARGUMENTS[::2], (stdin, answer), strict=True))
         files = {name: text.encode("utf-8", "surrogateescape") for name, text in texts}
         job = run_job(checker.language, arguments=Checker.ARGUMENTS)
@@ -127,11 +127,11 @@ class Checkers:
         client = self._client = self._client or self._connect(self._settings)
         with Child(job, channel=None if binary is None else executable(binary)) as child:
             report = client.run([child], checker.timeout_seconds, compiled=binary is not None)
-            ended = how_it_ended(client, child, report)
-            error = description_of(read_whole(child.channel)[:65536]) if binary is None else None
-            return _ruling(ended, report.children[0].status, error, read_head(child.stderr))
+            ended = verdict_of_child(client, child, report)
+            error = read_error(read_whole(child.channel)[:65536]) if binary is None else None
+            return _parse_ruling(ended, report.children[0].status, error, read_head(child.stderr))
 
-    def _binary(self, checker: Checker) -> bytes | None:
+    def _compiled_checker(self, checker: Checker) -> bytes | None:
         if checker.language == "python":
             return None
         files = {LANGUAGES[checker.language].file: checker.source, **dict(checker.files)}
@@ -141,11 +141,11 @@ class Checkers:
         return compiled.binary
 
 
-def _texts(accepted: str | tuple[str, ...]) -> tuple[str, ...]:
+def _accepted_texts(accepted: str | tuple[str, ...]) -> tuple[str, ...]:
     return (accepted,) if isinstance(accepted, str) else accepted
 
 
-def _ruling(ended: Verdict | None, status: int, error: Description | None, said: str) -> Ruling:
+def _parse_ruling(ended: Verdict | None, status: int, error: Description | None, said: str) -> Ruling:
     """The ruling of a checker that has ended."""
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
     if ended in (Verdict.TIMED_OUT, Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):

@@ -21,12 +21,12 @@ from lit_rl.execution.confinement.visible_files import header_folders
 from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.supervising.child_files import TAIL_BYTES, Child, read_tail, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import how_it_ended
+from lit_rl.execution.judging.verdicts import verdict_of_child
 from lit_rl.execution.languages import LANGUAGES, Language, Toolchain, how_to_install, toolchain
 from lit_rl.execution.spawning import ZygoteSettings
 
 COMPILE_MEMORY = 768 << 20
-_LONGEST_PROGRAM = 32 << 20
+_MAX_PROGRAM_LENGTH = 32 << 20
 _CACHE_BYTES = 32 << 20
 _OF_MEMORY = re.compile(
     r"^(?:[\w./+-]+: )?(?:(?:fatal |internal compiler )?error: |LLVM ERROR: |runtime: |java\.lang\.)*"
@@ -52,7 +52,7 @@ class CompilerFailed(RuntimeError):
     """The compiler failed for a reason of our own, which says nothing about the source."""
 
 
-def tools_of(language: Language) -> Toolchain:
+def tool_files(language: Language) -> Toolchain:
     """The tools of a language."""
     found = toolchain(language)
     if found is None:
@@ -97,7 +97,7 @@ class Compiler:
         if not spec.run and not spec.reserves:
             return own
         if language not in self._runners:
-            tools = tools_of(language) if spec.run else None
+            tools = tool_files(language) if spec.run else None
             settings = self._settings._replace(
                 packages=(),
                 imports=(),
@@ -120,7 +120,7 @@ class Compiler:
             return first
         spec = LANGUAGES[language]
         if self._attempt({spec.file: spec.good}, language).verdict is not None:
-            raise failed(language, first.diagnostics, self._settings)
+            raise failure_text(language, first.diagnostics, self._settings)
         if first.line:
             return first
         second = self._attempt(files, language, beside)
@@ -129,7 +129,7 @@ class Compiler:
         return second
 
     def _attempt(self, files: Files, language: Language, beside: bool = False) -> Compiled:
-        spec, tools, client = LANGUAGES[language], tools_of(language), self._client(language)
+        spec, tools, client = LANGUAGES[language], tool_files(language), self._client(language)
         commands = []
         root = next(iter(files))
         for parts in (beside and spec.builds_beside) or spec.builds:
@@ -145,7 +145,7 @@ class Compiler:
         }
         with Child(job) as child:
             report = client.run([child], COMPILE_SECONDS)
-            ended = how_it_ended(client, child, report)
+            ended = verdict_of_child(client, child, report)
             diagnostics = read_tail(child.stderr)
             if ended is None:
                 self._proven.add(language)
@@ -154,13 +154,13 @@ class Compiler:
         return Compiled(b"", verdict, diagnostics, spec.line(diagnostics, files[spec.file].count("\n") + 1))
 
     def _client(self, language: Language) -> ZygoteClient:
-        tools = tools_of(language)
+        tools = tool_files(language)
         if language not in self._clients:
             self._clients[language] = self._connect(
                 self._settings._replace(
                     memory_bytes=COMPILE_MEMORY,
-                    output_bytes=_LONGEST_PROGRAM,
-                    work_bytes=4 * _LONGEST_PROGRAM,
+                    output_bytes=_MAX_PROGRAM_LENGTH,
+                    work_bytes=4 * _MAX_PROGRAM_LENGTH,
                     packages=(),
                     imports=(),
                     reuses_folder=True,
@@ -173,13 +173,13 @@ class Compiler:
         return self._clients[language]
 
 
-def failed(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:
+def failure_text(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:
     """The error for tools that fail on a known good program, which is no program's fault."""
     spec, remedy = LANGUAGES[language], "repair the toolchain, or free memory and disk"
     said = " ".join(diagnostics.split())
     said = said if len(said) <= 500 else f"{said[:250]} ... {said[-250:]}"
     # Tier 0 alone shows programs, which root runs as another user, the machine's own folders.
-    if settings.tier == 0 and os.geteuid() == 0 and (closed := _closed_to_others(tools_of(language))):
+    if settings.tier == 0 and os.geteuid() == 0 and (closed := _closed_to_others(tool_files(language))):
         remedy = f"parts of it are in {closed}, which only root may enter: install Debian's package {spec.package}"
     return CompilerFailed(f"{spec.command} fails on a known good program here: {remedy}; it said: {said}")
 

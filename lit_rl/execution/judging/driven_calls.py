@@ -15,22 +15,22 @@ from typing import Any
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
-from lit_rl.execution.judging.compiling import Files, tools_of
+from lit_rl.execution.judging.compiling import Files, tool_files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
-    included,
-    not_built,
+    build_failure_outcome,
+    included_headers,
     only_code,
     outcome_of_end,
-    prepared,
-    started,
+    running,
+    source_files,
     verdict_of_end,
     without_main,
 )
 from lit_rl.execution.judging.supervising.child_files import read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import with_cause
+from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain, parse
 from lit_rl.execution.wire.program_messages import Description
@@ -55,23 +55,23 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     language, spec = check.language, LANGUAGES[check.language]
     client.on_report()  # from here on the program is read
-    source = prepared(program, language)
+    source = source_files(program, language)
     if language == "c":
-        tools_of("cpp")  # its driver is in C++
-        if not _declaration(source, check):
+        tool_files("cpp")  # its driver is in C++
+        if not _find_declaration(source, check):
             message = f"the program defines no {check.entry_point} of numbers, bool, char and char * alone"
             return Outcome(Verdict.SYNTAX_ERROR, stderr=message)
-    built = build(client, _files(source, check), language, beside=language == "c")
+    built = build(client, _source_files(source, check), language, beside=language == "c")
     if built.verdict is not None:
-        return not_built(built)
+        return build_failure_outcome(built)
     # Drivers that have to read JSON by themselves get no escaped letters.
     lines = [json.dumps(args, ensure_ascii=language not in (*_INCLUDED, "c")) for args, _ in check.cases]
-    with started(
+    with running(
         client,
         language,
         built.binary,
         check.timeout_seconds,
-        "\n".join([_header(source, check), *lines]).encode(),
+        "\n".join([_answer_header(source, check), *lines]).encode(),
         check.num_limits,
         answers=True,
         command=spec.calls,
@@ -79,7 +79,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     ) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, built.binary, run)
-        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _value)
+        answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _parse_answer)
         wanted = replace(check, cases=tuple((args, json.loads(json.dumps(expected))) for args, expected in check.cases))
         cases = answers.of_calls(wanted)
         verdict, error = answers.overall(cases, [(index,) for index in range(len(cases))])
@@ -87,7 +87,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         if outcome.passed:
             return outcome
         if error is not None and error["types"]:
-            outcome = with_cause(outcome, error)
+            outcome = with_error_details(outcome, error)
         elif verdict is Verdict.EXCEPTION and error is None and outcome.exception_type is None:
             outcome = replace(outcome, exception_type="SystemExit")  # without a word
         return replace(outcome, failed_case=failed_call(answers, cases, calls_of(check), check))
@@ -97,24 +97,24 @@ def _driver(language: Language) -> str:
     return (DRIVERS / _DRIVERS[language]).read_text()
 
 
-def _files(source: str, check: CallTests) -> Files:
+def _source_files(source: str, check: CallTests) -> Files:
     """The program, and its driver where that is compiled with it: the root first."""
     file, language = LANGUAGES[check.language].file, check.language
     if language == "go":
-        instance = check.entry_point + _instantiated(source, check)
+        instance = check.entry_point + _instantiate_generic(source, check)
         return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", instance)}
     if language == "c":
         driver = _driver("c").replace("ENTRY", "lit_rl_entry")
         pointer = f"\n__typeof__(&{check.entry_point}) lit_rl_entry = &{check.entry_point};"
-        declared = driver.replace('#include "program.cpp"', _declaration(source, check))
+        declared = driver.replace('#include "program.cpp"', _find_declaration(source, check))
         return {"run.cpp": declared, file: source + pointer}
     if language in _INCLUDED:
-        named = _driver(language).replace("ENTRY", _path(source, check.entry_point))
-        return {_DRIVERS[language]: named, file: included(source) if language == "rust" else source}
+        named = _driver(language).replace("ENTRY", _qualified_function_name(source, check.entry_point))
+        return {_DRIVERS[language]: named, file: included_headers(source) if language == "rust" else source}
     return {file: source, "LitRlCalls.java": _driver("java")} if language == "java" else {file: source}
 
 
-def _declaration(source: str, check: CallTests) -> str:
+def _find_declaration(source: str, check: CallTests) -> str:
     """The declaration of a pointer to the function of C, for its driver; empty if that cannot carry the types."""
     code = re.sub(r"[ \t]+", " ", only_code(source))  # a type may end with blanks, and so may what follows
     found = re.search(rf"^(?:static |inline )*({_C_TYPE})\s*{check.entry_point}\s*\(([^(){{}};]*)\)\s*\{{", code, re.M)
@@ -124,7 +124,7 @@ def _declaration(source: str, check: CallTests) -> str:
     return f'#define _Bool bool\nextern "C" {found[1]} (*lit_rl_entry)({", ".join(parameters)});'
 
 
-def _path(source: str, entry_point: str) -> str:
+def _qualified_function_name(source: str, entry_point: str) -> str:
     """The function's name in C++ and Rust: in ``Solution`` if the program has that, and no such function outside."""
     code, depth, is_outside = only_code(source), 0, "." in entry_point
     for found in re.finditer(rf"[{{}}]|(?<![\w.:>]){entry_point}\s*[(<]", code):
@@ -133,7 +133,7 @@ def _path(source: str, entry_point: str) -> str:
     return entry_point.replace(".", "::") if is_outside or not _SOLUTION.search(code) else f"Solution::{entry_point}"
 
 
-def _instantiated(source: str, check: CallTests) -> str:
+def _instantiate_generic(source: str, check: CallTests) -> str:
     """The types, in brackets, for which a generic function of Go is called: those that its arguments have in JSON."""
     found = re.search(rf"\bfunc {check.entry_point}{_GO_GENERIC}", source)
     if not found:
@@ -158,8 +158,8 @@ def _instantiated(source: str, check: CallTests) -> str:
             bind(kind[3:], [value for args, _ in check.cases for value in args[index:]])
         else:
             bind(kind, [args[index] for args, _ in check.cases if index < len(args)])
-    told = [name for name in bound if bound[name] or "~" not in found[1]]  # by another's constraint
-    return f"[{', '.join(_go_type(bound[name]) for name in told)}]"
+    usable = [name for name in bound if bound[name] or "~" not in found[1]]  # by another's constraint
+    return f"[{', '.join(_go_type(bound[name]) for name in usable)}]"
 
 
 def _go_type(values: list[Any]) -> str:
@@ -173,13 +173,13 @@ def _go_type(values: list[Any]) -> str:
     return next((name for name, held in names.items() if kinds <= held), "any")
 
 
-def _header(source: str, check: CallTests) -> str:
+def _answer_header(source: str, check: CallTests) -> str:
     """The first line for a driver: the function, whether its first argument is the answer, and Java's classes."""
     classes: Sequence[str] = _JAVA_CLASS.findall(source) if check.language == "java" else ()
     return " ".join([check.entry_point, str(int(check.in_place)), *dict.fromkeys(classes)])
 
 
-def _value(line: bytes) -> Any:
+def _parse_answer(line: bytes) -> Any:
     """The value in an answer."""
     tree = parse(line)
     if type(tree) is not list or len(tree) != 1:

@@ -19,18 +19,18 @@ from lit_rl.execution.judging.asserts.evidence import statements
 from lit_rl.execution.judging.asserts.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import read_result
-from lit_rl.execution.wire.value_text import lines_of, shortened
+from lit_rl.execution.wire.value_text import lines_of, shorten_text
 
 _Result = dict[str, Any] | None
 _CASES = {HELD_TEST: Verdict.PASSED, FAILED_TEST: Verdict.WRONG_ANSWER, RAISED_TEST: Verdict.EXCEPTION}
 _LETTERS = b"".join(_CASES)
 _GOING_ON = ("failed", "raised", "error")  # after these the grader runs the other tests
 _SECRET_BYTES = 16
-_MOST_REHEARSED = 1024
-_LONGEST_PARSED = 200_000
+_MAX_REHEARSED = 1024
+_MAX_PARSED_LENGTH = 200_000
 _SKIPPING = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Why tests fail without a program, ``None`` if they do not: by digest.
 _rehearsed: dict[bytes, str | None] = {}
@@ -40,7 +40,7 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
     """Two processes: the program serves its functions, a grader runs the tests over them."""
     prepared = prepare_tests(check.test, check.entry_point)
     require_rehearsed(client, check, prepared)
-    tests = _job("grade", check, prepared)
+    tests = _grading_job("grade", check, prepared)
     theirs, ours = socket.socketpair()
     with (
         Child(tests, channel=ours.detach()) as grader,
@@ -65,29 +65,29 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
     What fails there fails for every program, so it is the tests' fault. It counts if it fails in the same way again;
     what a shortage of time, memory or disk explains is not remembered.
     """
-    key = _digest(check.test, check.entry_point)
+    key = _tests_digest(check.test, check.entry_point)
     if key not in _rehearsed:
-        fault, lasts = _rehearse(client, check, prepared)
+        fault, lasts = _rehearse_once(client, check, prepared)
         if fault is not None:
-            lasts = lasts and _rehearse(client, check, prepared) == (fault, lasts)
+            lasts = lasts and _rehearse_once(client, check, prepared) == (fault, lasts)
             if not lasts:
                 raise FaultyCheck(fault)
         _rehearsed[key] = fault
-        if len(_rehearsed) > _MOST_REHEARSED:
+        if len(_rehearsed) > _MAX_REHEARSED:
             del _rehearsed[next(iter(_rehearsed))]
     fault = _rehearsed[key]
     if fault is not None:
         raise FaultyCheck(fault)
 
 
-def _rehearse(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> tuple[str | None, bool]:
+def _rehearse_once(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> tuple[str | None, bool]:
     """The fault of tests that fail without a program, and whether it will last."""
-    job = _job("rehearse", check, prepared)
+    job = _grading_job("rehearse", check, prepared)
     with Child(job) as grader:
         report = client.run([grader], check.timeout_seconds)
         status = report.children[0].status
         result = result_of(read_whole(grader.stdout), status, job["secret"])
-        limit = how_it_ended(client, grader, report)
+        limit = verdict_of_child(client, grader, report)
     if result is not None:
         return str(result["message"]), not result["passes"]
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == REHEARSED and limit is Verdict.EXCEPTION:
@@ -98,13 +98,13 @@ def _rehearse(client: ZygoteClient, check: AssertTests, prepared: PreparedTests)
     return f"the tests end with {how} before they use the program", True
 
 
-def _job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, Any]:
+def _grading_job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, Any]:
     """The grader's job. Its random seed is that of the test, which the program's process never sees."""
     return {
         "mode": mode,
         "entry_point": check.entry_point,
         "secret": os.urandom(_SECRET_BYTES).hex(),
-        "seed": int.from_bytes(_digest(check.test, check.entry_point)),
+        "seed": int.from_bytes(_tests_digest(check.test, check.entry_point)),
         "in_place": check.in_place,
         "allow_objects": check.allow_objects,
         **prepared._asdict(),
@@ -112,7 +112,7 @@ def _job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, An
 
 
 @lru_cache(maxsize=512)
-def _digest(test: str, entry_point: str | None) -> bytes:
+def _tests_digest(test: str, entry_point: str | None) -> bytes:
     return hashlib.sha256(f"{entry_point}\0{test}".encode("utf-8", "surrogatepass")).digest()
 
 
@@ -144,7 +144,7 @@ def _outcome(
     letters: bytes,
 ) -> Outcome:
     """The outcome of a limit that was reached, else of the grader's report."""
-    ended, status = how_it_ended(client, served, report, 1), report.children[1].status
+    ended, status = verdict_of_child(client, served, report, 1), report.children[1].status
     error, added = None, ""
     if (report.timed_out and result is None) or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         verdict = ended or Verdict.TIMED_OUT
@@ -162,15 +162,15 @@ def _outcome(
     else:
         error, added = result["error"], str(result["message"])
         verdict = verdict_of_error(client, program, error, status)
-    outcome = outcome_of(verdict, _cases(letters, verdict), served, report, error)
+    outcome = outcome_of(verdict, _passed_cases(letters, verdict), served, report, error)
     if verdict is not Verdict.PASSED and result is not None and result["line"] is not None:
         source, asks_once = _statement_at(check.test, check.entry_point, result["line"])
-        actual = shortened(result["actual"]) if asks_once else ""
+        actual = shorten_text(result["actual"]) if asks_once else ""
         outcome = replace(outcome, failed_case=FailedCase(result["number"], source, actual=actual, kind="assert"))
     return replace(outcome, stderr=outcome.stderr + added)
 
 
-def _cases(letters: bytes, verdict: Verdict) -> list[Verdict]:
+def _passed_cases(letters: bytes, verdict: Verdict) -> list[Verdict]:
     """A verdict for each test that ended; the first that did not pass has the program's."""
     cases = [_CASES[bytes((letter,))] for letter in letters]
     if verdict is not Verdict.PASSED:
@@ -182,7 +182,7 @@ def _cases(letters: bytes, verdict: Verdict) -> list[Verdict]:
 @lru_cache(maxsize=512)
 def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, bool]:
     """The source of the innermost statement at a line, and whether it calls the program just once."""
-    if len(test) > _LONGEST_PARSED:
+    if len(test) > _MAX_PARSED_LENGTH:
         return lines_of(test, line, line), False
     around = [node for node in statements(ast.parse(test)) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     if not around:

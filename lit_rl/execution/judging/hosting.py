@@ -33,15 +33,15 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import LONGEST_CALL, not_carried
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
 from lit_rl.execution.wire.printable import printable
-from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE, Description, HostedCall, HostedEnd, read_hosted
+from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH, Description, HostedCall, HostedEnd, read_hosted
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, STOPPED
 
-_MOST_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
+_MAX_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
 
 
 class Host(Protocol):
@@ -96,7 +96,7 @@ def run_hosted(
         ours.setblocking(False)
         client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
-        session = _Session(client, program, host, Channel(ours.fileno(), LONGEST_CALL), timeout_seconds, max_calls)
+        session = _Session(client, program, host, Channel(ours.fileno(), MAX_CALL_LENGTH), timeout_seconds, max_calls)
         report = session.serve()
         return session.result(client, child, report)
 
@@ -174,8 +174,8 @@ class _Session:
         if self._ended:
             return
         self._num_bytes += len(line)
-        if self._num_bytes > _MOST_BYTES:
-            raise LineTooLong(f"calls of more than {_MOST_BYTES} bytes together")
+        if self._num_bytes > _MAX_BYTES:
+            raise LineTooLong(f"calls of more than {_MAX_BYTES} bytes together")
         message = read_hosted(line)
         if isinstance(message, HostedEnd):
             self._ended, self._error = True, message.error
@@ -191,14 +191,14 @@ class _Session:
             raise plain.NotPlain(f"a call of {call.name[:100]!r}, which the host does not have")
         try:
             value = self._host.call(*call)
-            return json.dumps(["value", plain.to_tree(value, _refuse)])
+            return json.dumps(["value", plain.to_tree(value, _refuse_object)])
         except Exception as error:
             types = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
             return json.dumps(["error", {"types": types, "message": message_of(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """Return the result of the run; a program that ended without its last message did not return."""
-        verdict = how_it_ended(client, child, report)
+        verdict = verdict_of_child(client, child, report)
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
         elif self._refused is not None and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
@@ -217,8 +217,8 @@ class _Session:
 
 def message_of(error: Exception) -> str:
     """The text of a host's exception, as the program gets it."""
-    return printable(str(error)[:LONGEST_MESSAGE])
+    return printable(str(error)[:MAX_MESSAGE_LENGTH])
 
 
-def _refuse(value: Any) -> list[Any]:
+def _refuse_object(value: Any) -> list[Any]:
     raise TypeError(f"a host must answer with plain data, got {type(value).__name__}")

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.compiling import Compiled, Files, environment_of, failed, tools_of
+from lit_rl.execution.judging.compiling import Compiled, Files, environment_of, failure_text, tool_files
 from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
+from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_child
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
-from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE
+from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH
 
 DRIVERS = Path(__file__).resolve().parent.parent / "program_side" / "drivers"
 _PARSE_SECONDS = 10.0
@@ -31,7 +31,7 @@ _COMMENT_OR_TEXT = re.compile(
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
-def prepared(program: str, language: Language) -> str:
+def source_files(program: str, language: Language) -> str:
     """A program as its compiler wants it, with the same lines: what only its file's name or its package decide."""
     if language == "java":
         return _in_one_file(program)
@@ -47,7 +47,7 @@ def _in_one_file(program: str) -> str:
         if found[0] in "{}":
             depth += 1 if found[0] == "{" else -1
         elif not depth:
-            kept += [program[end : found.start()], _blank(found)]
+            kept += [program[end : found.start()], _blank_out(found)]
             end = found.end()
     return "".join([*kept, program[end:]])
 
@@ -58,23 +58,23 @@ def without_main(program: str) -> str:
     return re.sub(r"^(package main; )?func main\(", r"\1func main_(", program, flags=re.M)
 
 
-def _blank(found: re.Match[str]) -> str:
+def _blank_out(found: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", found[0])
 
 
 def only_code(program: str) -> str:
     """A program in a language like C without its comments and texts, each letter in its place."""
-    return _COMMENT_OR_TEXT.sub(_blank, program)
+    return _COMMENT_OR_TEXT.sub(_blank_out, program)
 
 
-def without_inner(program: str) -> str:
+def without_inner_attributes(program: str) -> str:
     """A program of Rust without the attributes that only a crate's root may have."""
-    return _RUST_INNER.sub(_blank, program)
+    return _RUST_INNER.sub(_blank_out, program)
 
 
-def included(program: str) -> str:
+def included_headers(program: str) -> str:
     """A program of Rust as a part of its driver's file, which has a ``main`` and inner attributes."""
-    program = _RUST_INNER_DOC.sub(r"\1 ", without_inner(program))
+    program = _RUST_INNER_DOC.sub(r"\1 ", without_inner_attributes(program))
     code = only_code(program)
     is_declared = "impl Solution" not in code or "struct Solution" in code  # as LeetCode does it
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
@@ -82,14 +82,14 @@ def included(program: str) -> str:
 
 def build(client: ZygoteClient, files: Files, language: Language, beside: bool = False) -> Compiled:
     """Build what a runtime runs: the compiled program, or its source where the runtime takes that."""
-    tools_of(language)
+    tool_files(language)
     if LANGUAGES[language].builds:
         compiled: Compiled = client.compiler.compile(files, language, beside)
         return compiled
     return Compiled(next(iter(files.values())).encode("utf-8", "surrogatepass"))
 
 
-def not_built(compiled: Compiled) -> Outcome:
+def build_failure_outcome(compiled: Compiled) -> Outcome:
     """The outcome of a source that does not compile."""
     return Outcome(compiled.verdict or Verdict.SYNTAX_ERROR, (), stderr=compiled.diagnostics, line=compiled.line)
 
@@ -114,7 +114,7 @@ def run_job(
 
 
 @contextmanager
-def started(
+def running(
     client: ZygoteClient,
     language: Language,
     artefact: bytes,
@@ -141,7 +141,7 @@ def started(
         "mode": "stdio",
         **names,
     }
-    filled = tools_of(language).command(command or spec.run, **names)
+    filled = tool_files(language).command(command or spec.run, **names)
     job = run_job(language, filled, arguments, answers=answers)
     channel = memfd(artefact) if spec.run else executable(artefact)
     with Child(job, stdin, channel, answers_in_job=answers) as child:
@@ -156,19 +156,19 @@ def verdict_of_end(
     Where a runtime compiles as it starts, a source is at fault if a process that only parses it fails, too.
     """
     runner, child, report = ended
-    verdict = how_it_ended(runner, child, report)
-    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_says(client, language, artefact):
-        said = _parser_says(client, language, LANGUAGES[language].good.encode())
+    verdict = verdict_of_child(runner, child, report)
+    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_verdict(client, language, artefact):
+        said = _parser_verdict(client, language, LANGUAGES[language].good.encode())
         if said:
-            raise failed(language, said, client.settings)
+            raise failure_text(language, said, client.settings)
         return Verdict.SYNTAX_ERROR
     return verdict
 
 
-def _parser_says(client: ZygoteClient, language: Language, source: bytes) -> str:
+def _parser_verdict(client: ZygoteClient, language: Language, source: bytes) -> str:
     """The complaint of a process that only parses a source; empty if there is none."""
     command = LANGUAGES[language].checks
-    with started(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as (_, child, parsed):
+    with running(client, language, source, _PARSE_SECONDS, None, command=command, mode="parse") as (_, child, parsed):
         return (read_tail(child.stderr) or "nothing") if parsed.children[0].status else ""
 
 
@@ -190,5 +190,5 @@ def outcome_of_end(
         outcome,
         line=spec.line(stderr, program.count("\n") + 1),
         exception_type=name,
-        exception_message=printable((error["message"] or "")[:LONGEST_MESSAGE]) if error else "",
+        exception_message=printable((error["message"] or "")[:MAX_MESSAGE_LENGTH]) if error else "",
     )

@@ -14,36 +14,36 @@ from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.execution.judging.checking import Ruling
 from lit_rl.execution.judging.runtimes import (
     build,
-    not_built,
+    build_failure_outcome,
     outcome_of_end,
-    prepared,
-    started,
+    running,
+    source_files,
     verdict_of_end,
 )
 from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import (
-    description_of,
     ended_early,
-    how_it_ended,
     outcome_of,
+    read_error,
+    verdict_of_child,
     verdict_of_error,
-    with_cause,
+    with_error_details,
 )
 from lit_rl.execution.languages import LANGUAGES
-from lit_rl.execution.wire.value_text import LONGEST_SHOWN, shortened
+from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, shorten_text
 
 Expected = str | tuple[str, ...]
 _POINTS = "points"
 _TOKEN = re.compile(rb"\S+")
 # Possessive, so that a token which is not a number is refused in one pass over it.
 _NUMBER = re.compile(rb"([+-]?)(?:(\d++)(?:\.(\d*+))?|\.(\d++))(?:[eE]([+-]?\d++))?")
-_LONGEST_EXPONENT = 18
-_LONGEST_FLOAT = 1000
+_MAX_EXPONENT_LENGTH = 18
+_MAX_FLOAT_LENGTH = 1000
 # Decimal fractions have no exact float: a difference of just the tolerance must still count as within it.
 _ROUNDING = 1 + 1e-9
-_MOST_PRINTED = 4 * LONGEST_SHOWN  # bytes at each end; a character has up to four
+_MAX_PRINTED = 4 * MAX_SHOWN_LENGTH  # bytes at each end; a character has up to four
 
 
 def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcome:
@@ -55,10 +55,10 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     if check.language == "python":
         return over_cases(check, partial(_case, client, program, check, Row()))
     client.on_report()  # from here on the program is read
-    source = prepared(program, check.language)
+    source = source_files(program, check.language)
     built = build(client, {LANGUAGES[check.language].file: source}, check.language)
     if built.verdict is not None:
-        return not_built(built)
+        return build_failure_outcome(built)
     return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check, Row()))
 
 
@@ -79,11 +79,11 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
             first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
         if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT) or (check.stop_at_failure and first_bad):
             break  # holds for all cases, would cost the whole limit again, or decides nothing
-    scores = _scores(check, points)
+    scores = _case_scores(check, points)
     return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
 
 
-def _scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
+def _case_scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
     """The score of each group of cases, that of its worst; without groups, the mean of all where points are given."""
     padded = iter([*points, *[0.0] * (len(check.cases) - len(points))])
     if check.grades:
@@ -95,27 +95,27 @@ def _case_of_artefact(
     client: ZygoteClient, program: str, artefact: bytes, check: StdioTests, row: Row, stdin: str, expected: Expected
 ) -> Outcome:
     language, given = check.language, stdin.encode("utf-8", "surrogateescape")
-    with started(client, language, artefact, check.timeout_seconds, given, row=row) as run:
+    with running(client, language, artefact, check.timeout_seconds, given, row=row) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
         outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
-        return _ruled(client, check, stdin, expected, child, ended, outcome)
+        return _checker_outcome(client, check, stdin, expected, child, ended, outcome)
 
 
 def _case(client: ZygoteClient, program: str, check: StdioTests, row: Row, stdin: str, expected: Expected) -> Outcome:
     with Child({"mode": "stdio", "source": program}, stdin.encode("utf-8", "surrogateescape")) as child:
         report = client.run([child], check.timeout_seconds, row=row)
-        ended = how_it_ended(client, child, report)
+        ended = verdict_of_child(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:
             status = report.children[0].status
-            error = description_of(read_whole(child.channel)[:65536]) or ended_early(status)
+            error = read_error(read_whole(child.channel)[:65536]) or ended_early(status)
             ended = verdict_of_error(client, program, error, status)
         outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
-        return _ruled(client, check, stdin, expected, child, ended, outcome)
+        return _checker_outcome(client, check, stdin, expected, child, ended, outcome)
 
 
-def _ruled(
+def _checker_outcome(
     client: ZygoteClient,
     check: StdioTests,
     stdin: str,
@@ -135,14 +135,14 @@ def _ruled(
             ruling = Ruling(float(same_output(printed, expected, check)))
         outcome = outcome_of_verdict(ruling.verdict)
         scores, stderr = {_POINTS: ruling.points}, outcome.stderr + ruling.text
-        outcome = with_cause(replace(outcome, scores=scores, stderr=stderr), ruling.error)
+        outcome = with_error_details(replace(outcome, scores=scores, stderr=stderr), ruling.error)
     if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
         return outcome
-    accepted = shortened(expected if isinstance(expected, str) else expected[0])
+    accepted = shorten_text(expected if isinstance(expected, str) else expected[0])
     wanted = accepted if check.checker is None else f"such as {accepted}"
-    shown = shortened(read_ends(child.stdout, _MOST_PRINTED).decode("utf-8", "replace"))
+    shown = shorten_text(read_ends(child.stdout, _MAX_PRINTED).decode("utf-8", "replace"))
     # The only case of its process, and so number 1.
-    return replace(outcome, failed_case=FailedCase(1, shortened(stdin), wanted, shown, "input"))
+    return replace(outcome, failed_case=FailedCase(1, shorten_text(stdin), wanted, shown, "input"))
 
 
 def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
@@ -155,15 +155,15 @@ def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
     accepted = (expected,) if isinstance(expected, str) else expected
     printed = printed.rstrip()
     texts = (text.encode("utf-8", "surrogateescape").rstrip() for text in accepted)
-    return any(printed == text or _same(printed, text, check) for text in texts)
+    return any(printed == text or _equal_lines(printed, text, check) for text in texts)
 
 
-def _same(printed: bytes, expected: bytes, check: StdioTests) -> bool:
+def _equal_lines(printed: bytes, expected: bytes, check: StdioTests) -> bool:
     if check.compare == "lines":
         return _all_match(_lines(printed), _lines(expected), lambda one, other: one.rstrip() == other.rstrip())
     if check.compare == "decimals":
         return _all_match(_lines(printed.lstrip()), _lines(expected.lstrip()), _same_line)
-    return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _near(one, other, check.tolerance))
+    return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _is_close(one, other, check.tolerance))
 
 
 def _same_line(printed: bytes, expected: bytes) -> bool:
@@ -191,7 +191,7 @@ def _tokens(text: bytes) -> Iterator[bytes]:
     return (found.group() for found in _TOKEN.finditer(text))
 
 
-def _number(token: bytes) -> tuple[bool, bytes, int] | None:
+def _parse_number(token: bytes) -> tuple[bool, bytes, int] | None:
     """The number that a token spells; ``None`` for words, including ``nan`` and ``inf``.
 
     Returns:
@@ -202,7 +202,7 @@ def _number(token: bytes) -> tuple[bool, bytes, int] | None:
         return None
     sign, whole, fraction, only_fraction, power = found.groups(b"")
     fraction = fraction or only_fraction
-    if len(power) > _LONGEST_EXPONENT:
+    if len(power) > _MAX_EXPONENT_LENGTH:
         return None
     digits = (whole + fraction).rstrip(b"0")
     exponent = int(power or 0) + len(whole) - len(digits)
@@ -211,11 +211,11 @@ def _number(token: bytes) -> tuple[bool, bytes, int] | None:
 
 
 def _equal_numbers(printed: bytes, expected: bytes) -> bool:
-    number = _number(printed)
-    return number is not None and number == _number(expected)
+    number = _parse_number(printed)
+    return number is not None and number == _parse_number(expected)
 
 
-def _near(printed: bytes, expected: bytes, tolerance: float) -> bool:
+def _is_close(printed: bytes, expected: bytes, tolerance: float) -> bool:
     """Return whether two tokens are equal, or numbers within the tolerance; integers are never near one another.
 
     The tolerance is absolute or relative where the expected number is written with a fraction or an exponent,
@@ -223,10 +223,10 @@ def _near(printed: bytes, expected: bytes, tolerance: float) -> bool:
     """
     if printed == expected or _equal_numbers(printed, expected):
         return True
-    too_long = max(len(printed), len(expected)) > _LONGEST_FLOAT
+    too_long = max(len(printed), len(expected)) > _MAX_FLOAT_LENGTH
     if not tolerance or too_long or (_is_integer(printed) and _is_integer(expected)):
         return False
-    if _number(printed) is None or _number(expected) is None:
+    if _parse_number(printed) is None or _parse_number(expected) is None:
         return False
     value, wanted = float(printed), float(expected)
     slack = tolerance if _is_integer(expected) else tolerance * max(1.0, abs(wanted))

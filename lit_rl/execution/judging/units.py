@@ -16,11 +16,11 @@ from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
     DRIVERS,
     build,
-    not_built,
+    build_failure_outcome,
     only_code,
     outcome_of_end,
-    prepared,
-    started,
+    running,
+    source_files,
     verdict_of_end,
     without_main,
 )
@@ -45,15 +45,15 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     client.on_report()  # from here on the program is read
     language = check.language
-    source = prepared(program, language)
+    source = source_files(program, language)
     setup = check.setup if language in ("cpp", "go", "rust") else " ".join(check.setup.split("\n"))
     built = build(client, _FILES[language](source, replace(check, setup=setup)), language, beside=True)
     if built.verdict is not None:
         is_of_program = (built.line or 0) <= source.count("\n") + 1
-        return not_built(built if is_of_program else built._replace(line=None))
+        return build_failure_outcome(built if is_of_program else built._replace(line=None))
     secret = os.urandom(32).hex().encode()
     arguments = _RUST_ARGUMENTS if language == "rust" else ()
-    with started(
+    with running(
         client, language, built.binary, check.timeout_seconds, secret, answers=True, arguments=arguments, mode="tests"
     ) as run:
         _, child, report = run
@@ -67,19 +67,19 @@ def _driver(name: str) -> str:
     return (DRIVERS / name).read_text()
 
 
-def _cpp(program: str, check: UnitTests) -> Files:
+def _cpp_files(program: str, check: UnitTests) -> Files:
     parts = {"setup.cpp": check.setup, "program.cpp": program, "tests.cpp": check.test}
     units = "".join(f'#include "{name}"\n' for name in parts)
     return {"run.cpp": _driver("run.cpp"), "units.cpp": units, **{name: f"{text}\n" for name, text in parts.items()}}
 
 
-def _java(program: str, check: UnitTests) -> Files:
+def _java_files(program: str, check: UnitTests) -> Files:
     # Tests are written for programs that import this; a class of the program's own goes before it.
-    text = f"import java.util.*; {check.setup}{program}\n{prepared(check.test, 'java')}\n"
+    text = f"import java.util.*; {check.setup}{program}\n{source_files(check.test, 'java')}\n"
     return {"Main.java": text, "LitRlRun.java": _driver("Run.java")}
 
 
-def _go(program: str, check: UnitTests) -> Files:
+def _go_files(program: str, check: UnitTests) -> Files:
     program = re.sub(r"^[ \t]*package\s+\w+;?", "", without_main(program), count=1, flags=re.M)
     setup = check.setup if "package" in check.setup else f"package main\n{check.setup}"
     setup = _go_setup(setup, program, check.test)
@@ -107,7 +107,7 @@ def _go_setup(setup: str, program: str, test: str) -> str:
     return "\n".join([*kept, *(f'import "{name}"' for name in used if name not in imported)])
 
 
-def _rust(program: str, check: UnitTests) -> Files:
+def _rust_files(program: str, check: UnitTests) -> Files:
     if not _RUST_TEST.search(only_code(check.test)):
         raise FaultyCheck("UnitTests.test: expected functions of Rust marked #[test], got none")
     tests = _driver("run.rs").replace("TESTS", check.test)
@@ -115,10 +115,10 @@ def _rust(program: str, check: UnitTests) -> Files:
 
 
 _FILES: dict[Language, Callable[[str, UnitTests], Files]] = {
-    "cpp": _cpp,
-    "java": _java,
+    "cpp": _cpp_files,
+    "java": _java_files,
     # In a block, so that both may declare a name.
     "javascript": lambda program, check: {"program.js": f"{check.setup}{program}\n;{{\n{check.test}\n}}"},
-    "go": _go,
-    "rust": _rust,
+    "go": _go_files,
+    "rust": _rust_files,
 }

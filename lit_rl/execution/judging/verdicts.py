@@ -18,7 +18,7 @@ from lit_rl.execution.zygote.zygote import DISK_FULL, MEMORY_IS_FULL
 _PARSE_SECONDS = 10.0
 
 
-def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
+def verdict_of_child(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
     """The verdict that follows from the end of a child alone, or ``None`` if it ended normally."""
     spent = report.children[index]
     limit = client.settings.output_bytes
@@ -40,7 +40,7 @@ def ended_early(status: int) -> Description:
     return {"stage": "run", "types": [name], "message": "", "line": None}
 
 
-def description_of(line: bytes) -> Description | None:
+def read_error(line: bytes) -> Description | None:
     """An exception's description if the line is one. The program wrote it: it is shown, never trusted."""
     try:
         return read_description(line) if line.startswith(b"{") else None
@@ -72,10 +72,10 @@ def outcome_of(
     cpu_seconds = sum(spent.cpu_seconds for spent in report.children)
     stdout, stderr = read_tail(child.stdout), read_tail(child.stderr)
     outcome = Outcome(verdict, tuple(cases), {}, stdout, stderr, None, None, cpu_seconds, report.wall_seconds)
-    return with_cause(outcome, error)
+    return with_error_details(outcome, error)
 
 
-def with_cause(outcome: Outcome, error: Description | None) -> Outcome:
+def with_error_details(outcome: Outcome, error: Description | None) -> Outcome:
     """An outcome that names the exception which explains it, with its text and its line."""
     if not error or outcome.passed:
         return outcome

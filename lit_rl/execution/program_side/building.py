@@ -69,27 +69,27 @@ def main_class(folder: str) -> str | None:
 
 def _line_of_main(content: bytes) -> int | None:
     """The line at which a class's ``main`` begins; ``None`` if it has none."""
-    texts, at = _texts(content)
+    texts, at = _constant_texts(content)
     at += 6
-    at += 2 + 2 * _number(content, at)  # interfaces
+    at += 2 + 2 * _big_endian(content, at)  # interfaces
     for _ in range(2):  # fields, then methods
-        count, at = _number(content, at), at + 2
+        count, at = _big_endian(content, at), at + 2
         for _ in range(count):
             access, name, kind = struct.unpack_from(">3H", content, at)
-            attributes = list(_attributes(content, at + 6, texts))
+            attributes = list(_class_attributes(content, at + 6, texts))
             at = attributes[-1][2] if attributes else at + 8
             if (texts.get(name), texts.get(kind)) == (_MAIN, _DESCRIPTOR) and access & _PUBLIC_STATIC == _PUBLIC_STATIC:
                 return next((_first_line(content, start, texts) for name, start, _ in attributes if name == b"Code"), 0)
     return None
 
 
-def _texts(content: bytes) -> tuple[dict[int, bytes], int]:
+def _constant_texts(content: bytes) -> tuple[dict[int, bytes], int]:
     """The texts among a class's constants, by number, and where the constants end."""
     texts, at, number = {}, 10, 1
-    while number < _number(content, 8):
+    while number < _big_endian(content, 8):
         tag, at = content[at], at + 1
         if tag == 1:
-            length = _number(content, at)
+            length = _big_endian(content, at)
             texts[number] = content[at + 2 : at + 2 + length]
             at += 2 + length
         else:
@@ -98,9 +98,9 @@ def _texts(content: bytes) -> tuple[dict[int, bytes], int]:
     return texts, at
 
 
-def _attributes(content: bytes, at: int, texts: dict[int, bytes]) -> Iterator[tuple[bytes | None, int, int]]:
+def _class_attributes(content: bytes, at: int, texts: dict[int, bytes]) -> Iterator[tuple[bytes | None, int, int]]:
     """Name, start and end of each attribute in a table of them."""
-    count, at = _number(content, at), at + 2
+    count, at = _big_endian(content, at), at + 2
     for _ in range(count):
         name, length = struct.unpack_from(">HI", content, at)
         yield texts.get(name), at + 6, at + 6 + length
@@ -111,10 +111,10 @@ def _first_line(content: bytes, start: int, texts: dict[int, bytes]) -> int:
     """The first line of a method, given where its code begins."""
     (length,) = struct.unpack_from(">I", content, start + 4)
     at = start + 8 + length
-    tables = _attributes(content, at + 2 + 8 * _number(content, at), texts)
-    return next((_number(content, begin + 4) for name, begin, _ in tables if name == b"LineNumberTable"), 0)
+    tables = _class_attributes(content, at + 2 + 8 * _big_endian(content, at), texts)
+    return next((_big_endian(content, begin + 4) for name, begin, _ in tables if name == b"LineNumberTable"), 0)
 
 
-def _number(content: bytes, at: int) -> int:
+def _big_endian(content: bytes, at: int) -> int:
     number: int = struct.unpack_from(">H", content, at)[0]
     return number

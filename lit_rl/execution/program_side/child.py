@@ -29,9 +29,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import LONGEST_CALL, NotCarried, readable
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotCarried, readable
 from lit_rl.execution.wire.channel import Channel
-from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe, exception_from
+from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe_exception, exception_from
 
 # Looked up once, for all forks; and so a program cannot replace them.
 _num_threads, _run_exit_functions, _modules = _thread._count, atexit._run_exitfuncs, sys.modules
@@ -135,7 +135,7 @@ def _stdio(job: dict[str, Any]) -> int:
     except BaseException as error:
         status = _exit_status(error)
         if status:
-            os.write(CHANNEL, json.dumps(describe(error)).encode())
+            os.write(CHANNEL, json.dumps(describe_exception(error)).encode())
     finish(job["source"], leave_traceback)
     return status
 
@@ -145,7 +145,7 @@ def _calls(job: dict[str, Any]) -> int:
     try:
         namespace = execute(job, "program")
     except BaseException as error:
-        _line(json.dumps(describe(error)))
+        _line(json.dumps(describe_exception(error)))
         return status_of(error)
     _line("{}")
     status = 0
@@ -157,9 +157,9 @@ def _calls(job: dict[str, Any]) -> int:
             else:  # trees, because marshal does not know all their types
                 name, values, kwargs = call[0], *[plain.from_tree(tree, _no_object) for tree in call[1:]]
             result = find(namespace, name)(*values, **kwargs)
-            _line(plain.or_reason(values[0] if job.get("in_place") else result))
+            _line(plain.dumps_or_reason(values[0] if job.get("in_place") else result))
         except BaseException as error:
-            _line(json.dumps(describe(error)))
+            _line(json.dumps(describe_exception(error)))
             status = OUT_OF_MEMORY if isinstance(error, MemoryError) else status
     return status
 
@@ -185,7 +185,9 @@ def _host(job: dict[str, Any]) -> int:
     def bind(name: str) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
             try:
-                call = readable(f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]', LONGEST_CALL)
+                call = readable(
+                    f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]', MAX_CALL_LENGTH
+                )
             except NotCarried as error:
                 call = json.dumps(["call", name, plain.reason(error), ["d"]])
             channel.send(call)
@@ -205,7 +207,7 @@ def _host(job: dict[str, Any]) -> int:
     except BaseException as error:
         status = _exit_status(error) if isinstance(error, SystemExit) else status_of(error)
         if status:
-            channel.send(json.dumps(["end", describe(error)]))
+            channel.send(json.dumps(["end", describe_exception(error)]))
             return status
     channel.send('["end",null]')
     return 0

@@ -19,7 +19,7 @@ from lit_rl.execution.confinement.limits import ADDRESS_SLACK
 
 _THREAD_STACK = 8 << 20  # unless a program says otherwise; by default, as much as the main thread's may grow to
 # A thread's stack is reserved, not used: the address space beyond a program's memory has room for one of this size.
-LARGEST_STACK = ADDRESS_SLACK - (64 << 20)
+MAX_STACK = ADDRESS_SLACK - (64 << 20)
 
 
 def complete_interpreter() -> None:
@@ -42,7 +42,7 @@ def _bounded(stack_size: Any) -> Any:
     """``threading.stack_size`` that takes any size: 1 GiB is asked for where a few megabytes are used."""
 
     def bounded(size: int = 0, /) -> Any:
-        return stack_size(min(size, LARGEST_STACK) if isinstance(size, int) else size)
+        return stack_size(min(size, MAX_STACK) if isinstance(size, int) else size)
 
     bounded.__name__ = bounded.__qualname__ = "stack_size"
     return bounded

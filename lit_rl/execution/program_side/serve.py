@@ -10,18 +10,18 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from lit_rl.execution.program_side import child
-from lit_rl.execution.wire import held, plain
+from lit_rl.execution.wire import object_table, plain
 from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.errors import describe
-from lit_rl.execution.wire.link import Link, encode
+from lit_rl.execution.wire.errors import describe_exception
+from lit_rl.execution.wire.link import RpcLink, encode
 
 
-class Server(Link):
+class Server(RpcLink):
     """Answers the tests' requests, and sends requests to objects that the tests passed in."""
 
     def __init__(self, channel: Channel, namespace: dict[str, Any], in_place: bool) -> None:
-        super().__init__(channel, held.PROGRAM)
+        super().__init__(channel, object_table.PROGRAM)
         self._namespace = namespace
         self._in_place = in_place
 
@@ -49,7 +49,7 @@ class Server(Link):
             return ["module", value.__name__]
         if type(value) is FunctionType and not value.__dict__ and not value.__code__.co_flags & CO_ASYNC_GENERATOR:
             is_async = bool(value.__code__.co_flags & CO_COROUTINE)
-            return ["function", self.held.number_of(value, told=True), is_async, value.__doc__]
+            return ["function", self.held.number_of(value, is_described=True), is_async, value.__doc__]
         return ["value", self.tree(value)]
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -58,16 +58,16 @@ class Server(Link):
             return child.find(self._namespace, target)(*args, **kwargs)
         if operation == "derive":
             return self._derived(*args)
-        return held.operate_on(target, operation, args, kwargs)
+        return object_table.operate_on(target, operation, args, kwargs)
 
     def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
         """The answer, with the arguments, so that a test of an in-place function sees their changes."""
         answer = super().done(result, values)
         return [*answer, [self.tree(value) for value in values]] if self._in_place else answer
 
-    def must_leave(self, error: BaseException) -> bool:
+    def ends_this_side(self, error: BaseException) -> bool:
         """An interrupt or a lack of memory ends the program."""
-        return isinstance(error, KeyboardInterrupt | MemoryError) or super().must_leave(error)
+        return isinstance(error, KeyboardInterrupt | MemoryError) or super().ends_this_side(error)
 
     def _derived(self, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> type:
         """A class that the tests derive from the program's: its methods are theirs."""
@@ -88,7 +88,7 @@ def serve(job: dict[str, Any]) -> int:
     try:
         namespace = child.execute(job, "program")
     except BaseException as error:
-        channel.send(encode(["failed", describe(error), []]))
+        channel.send(encode(["failed", describe_exception(error), []]))
         child.leave_traceback(error)
         return child.status_of(error)
     server = Server(channel, namespace, job["in_place"])
@@ -99,5 +99,5 @@ def serve(job: dict[str, Any]) -> int:
     except ChannelClosed:
         return 0
     except (KeyboardInterrupt, MemoryError) as error:
-        channel.send(encode(["end", describe(error), []]))
+        channel.send(encode(["end", describe_exception(error), []]))
         os._exit(child.status_of(error))

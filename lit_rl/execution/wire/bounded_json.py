@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-LONGEST = 16 << 20
+MAX_LENGTH = 16 << 20
 """Bytes of one text: the longest file that a program may write by default."""
 
-LONGEST_CALL = 1 << 20
+MAX_CALL_LENGTH = 1 << 20
 """Bytes of a call of a function that lives in the supervisor."""
 
-MOST_UNITS = 2_000_000
+MAX_UNITS = 2_000_000
 """Most memory that one text may need once it is read, in units of about 64 bytes."""
 
 # The characters that stand for memory: a list takes as much as three numbers, an object as six.
@@ -42,12 +42,12 @@ def not_carried(error: NotCarried) -> dict[str, Any]:
     return {"stage": "run", "types": [NOT_CARRIED], "message": message, "line": None}
 
 
-def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNITS) -> Any:
+def parse(text: bytes | str, longest: int = MAX_LENGTH, max_units: int = MAX_UNITS) -> Any:
     """The content of a JSON text."""
     _require_length(text, longest)
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
-        _require_units(decoded, most_units)
+        _require_units(decoded, max_units)
         return json.loads(decoded)
     except NotPlain:
         raise
@@ -55,11 +55,11 @@ def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNIT
         raise NotPlain(f"not JSON: {type(error).__name__}: {str(error)[:100]}") from None
 
 
-def readable(text: str, longest: int = LONGEST) -> str:
+def readable(text: str, longest: int = MAX_LENGTH) -> str:
     """A text in ASCII, if ``parse`` reads as much on the other side."""
     _require_length(text, longest)
-    if len(text) > MOST_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
-        _require_units(text, MOST_UNITS)
+    if len(text) > MAX_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
+        _require_units(text, MAX_UNITS)
     return text
 
 
@@ -68,15 +68,15 @@ def _require_length(text: bytes | str, longest: int) -> None:
         raise NotCarried(f"more than {longest} bytes")
 
 
-def _require_units(text: str, most_units: int) -> None:
-    if _units(text) <= most_units:
+def _require_units(text: str, max_units: int) -> None:
+    if _count_units(text) <= max_units:
         return
     num_quotes = text.count('"') - text.count('\\"')  # it may merely hold strings full of commas
-    if num_quotes > 2 * most_units or _units(_STRINGS.sub("", text)) > most_units:
+    if num_quotes > 2 * max_units or _count_units(_STRINGS.sub("", text)) > max_units:
         raise NotCarried("more values than can be held")
 
 
-def _units(text: str) -> int:
+def _count_units(text: str) -> int:
     return sum(cost * text.count(character) for character, cost in _COSTS)
 
 

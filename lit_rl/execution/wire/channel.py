@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-LONGEST_LINE = 64 << 20
+MAX_LINE_LENGTH = 64 << 20
 
 
 class ChannelClosed(Exception):
@@ -21,7 +21,7 @@ class LineTooLong(ChannelClosed):
 class Channel:
     """Lines over one stream-socket descriptor. Only where it is non-blocking may something stay unsent or unread."""
 
-    def __init__(self, descriptor: int, longest: int = LONGEST_LINE) -> None:
+    def __init__(self, descriptor: int, longest: int = MAX_LINE_LENGTH) -> None:
         self.descriptor = descriptor
         self._longest = longest
         self._buffer = bytearray()

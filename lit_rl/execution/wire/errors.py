@@ -11,8 +11,8 @@ FILE_NAME = "<program>"
 
 # What exceptions of the standard library hold besides their arguments, such as the position of a JSON error.
 _OF_CLASSES = ("filename", "filename2", "name", "path")  # of OSError, ImportError, NameError, AttributeError
-_LONGEST = 4096
-_MOST = 16
+_MAX_LENGTH = 4096
+_MAX_ITEMS = 16
 
 
 class NotCompiled(Exception):
@@ -23,7 +23,7 @@ class NotCompiled(Exception):
         self.cause = cause
 
 
-def describe(error: BaseException) -> dict[str, Any]:
+def describe_exception(error: BaseException) -> dict[str, Any]:
     """An exception as plain data: type, its ancestors' names, message, lines in the program."""
     stage = "run"
     if isinstance(error, NotCompiled):
@@ -75,16 +75,16 @@ def exception_from(description: dict[str, Any]) -> Exception:
 def attributes_of(error: BaseException) -> dict[str, Any]:
     """The plain attributes of an exception, by name."""
     named = {**vars(error), **{name: getattr(error, name) for name in _OF_CLASSES if hasattr(type(error), name)}}
-    kept = {name: value for name, value in named.items() if _crosses(name, value) and value is not None}
-    return dict(list(kept.items())[:_MOST])
+    kept = {name: value for name, value in named.items() if _can_cross(name, value) and value is not None}
+    return dict(list(kept.items())[:_MAX_ITEMS])
 
 
-def set_attributes(error: BaseException, told: Any) -> None:
+def set_attributes(error: BaseException, attributes: Any) -> None:
     """Give an exception the attributes that the other side sent; what its class defines stays as it is."""
-    if type(told) is not dict:
+    if type(attributes) is not dict:
         raise TypeError("no attributes")
-    for name, value in list(told.items())[:_MOST]:
-        if not _crosses(name, value):
+    for name, value in list(attributes.items())[:_MAX_ITEMS]:
+        if not _can_cross(name, value):
             continue
         if name in _OF_CLASSES:
             with contextlib.suppress(AttributeError, TypeError):
@@ -93,6 +93,6 @@ def set_attributes(error: BaseException, told: Any) -> None:
             error.__dict__[name] = value
 
 
-def _crosses(name: Any, value: Any) -> bool:
-    simple = type(value) in (bool, int, float) or (type(value) in (str, bytes) and len(value) <= _LONGEST)
+def _can_cross(name: Any, value: Any) -> bool:
+    simple = type(value) in (bool, int, float) or (type(value) in (str, bytes) and len(value) <= _MAX_LENGTH)
     return type(name) is str and name.isidentifier() and not name.startswith("_") and simple

@@ -20,12 +20,12 @@ from lit_rl.execution.wire.printable import printable_name
 _DECIMAL_DIGITS = 10_000
 # Reducing a fraction takes time that grows with the square of its digits.
 _FRACTION_DIGITS = 8_000
-_MOST_FIELDS = 255
+_MAX_FIELDS = 255
 _FACTORIES = {kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)}
 # Of numpy's arrays.
 _DTYPE = re.compile(r"[<>|=][biufc](?:1|2|4|8|16)")
 _NUMBERS = frozenset((bool, int, float, complex))
-_MOST_AXES = 32
+_MAX_AXES = 32
 _EMPTY_ROWS = 10_000
 
 
@@ -71,7 +71,7 @@ class FieldTuple(tuple[Any, ...]):
         return f"{self._type_name}({', '.join(f'{name}={item!r}' for name, item in self._asdict().items())})"
 
 
-def parts_of(value: Any) -> list[Any] | None:
+def type_and_parts(value: Any) -> list[Any] | None:
     """The word for a value's type and what the value is made of; ``None`` for an unknown type."""
     kind = type(value)
     for base in kind.__mro__:
@@ -86,7 +86,7 @@ def parts_of(value: Any) -> list[Any] | None:
 
 
 def from_parts(word: str, parts: list[Any]) -> Any:
-    """The inverse of ``parts_of``; parts come decoded."""
+    """The inverse of ``type_and_parts``; parts come decoded."""
     if type(word) is not str or word not in _MAKERS:
         raise NotPlain("an unknown tag")
     return _MAKERS[word](*parts)
@@ -134,7 +134,7 @@ _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
 }
 
 
-def _named(module: str, name: str) -> Any:
+def _loaded_class(module: str, name: str) -> Any:
     """A class of a module that is imported only now."""
     return getattr(import_module(module), name)
 
@@ -152,7 +152,7 @@ def _defaultdict(factory: str | None, *items: Any) -> Any:
 def _decimal(text: str) -> Any:
     if type(text) is not str or len(text) > _DECIMAL_DIGITS:
         raise NotCarried(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
-    value = _named("decimal", "Decimal")(text)
+    value = _loaded_class("decimal", "Decimal")(text)
     if value.is_finite() and abs(value.adjusted()) > _DECIMAL_DIGITS:
         raise NotCarried("a Decimal too large to compute with")
     return value
@@ -161,15 +161,15 @@ def _decimal(text: str) -> Any:
 def _fraction(numerator: str, denominator: str) -> Any:
     if max(len(numerator), len(denominator)) > _FRACTION_DIGITS:
         raise NotCarried(f"a Fraction of more than {_FRACTION_DIGITS} hexadecimal digits")
-    return _named("fractions", "Fraction")(int(numerator, 16), int(denominator, 16))
+    return _loaded_class("fractions", "Fraction")(int(numerator, 16), int(denominator, 16))
 
 
-def _instant(kind: str) -> Callable[[str, int], Any]:
-    return lambda text, fold: _named("datetime", kind).fromisoformat(text).replace(fold=fold)
+def _datetime_maker(kind: str) -> Callable[[str, int], Any]:
+    return lambda text, fold: _loaded_class("datetime", kind).fromisoformat(text).replace(fold=fold)
 
 
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
-    if len(fields) != len(items) or len(fields) > _MOST_FIELDS or len(set(fields)) != len(fields):
+    if len(fields) != len(items) or len(fields) > _MAX_FIELDS or len(set(fields)) != len(fields):
         raise NotPlain("a named tuple whose names do not fit its items")
     # The rule of ``namedtuple``; numpy would read memory at the address in an ``__array_interface__``.
     if not all(type(field) is str and field.isidentifier() and field[0] != "_" for field in fields):
@@ -184,7 +184,7 @@ def _array(dtype: str, shape: list[int], items: list[Any]) -> Any:
     """
     if type(dtype) is not str or not _DTYPE.fullmatch(dtype):
         raise NotPlain("an array of an unknown type")
-    if len(shape) > _MOST_AXES or not all(type(length) is int and length >= 0 for length in shape):
+    if len(shape) > _MAX_AXES or not all(type(length) is int and length >= 0 for length in shape):
         raise NotPlain("an array without a valid shape")
     size, rows = 1, 1
     for length in shape:
@@ -213,11 +213,11 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "fields": _fields,
     "Decimal": _decimal,
     "Fraction": _fraction,
-    "datetime": _instant("datetime"),
-    "date": lambda text: _named("datetime", "date").fromisoformat(text),
-    "time": _instant("time"),
-    "timedelta": lambda days, seconds, rest: _named("datetime", "timedelta")(days, seconds, rest),
-    "timezone": lambda offset: _named("datetime", "timezone")(offset),
+    "datetime": _datetime_maker("datetime"),
+    "date": lambda text: _loaded_class("datetime", "date").fromisoformat(text),
+    "time": _datetime_maker("time"),
+    "timedelta": lambda days, seconds, rest: _loaded_class("datetime", "timedelta")(days, seconds, rest),
+    "timezone": lambda offset: _loaded_class("datetime", "timezone")(offset),
     "array": _array,
     "plain": lambda value: value,
 }

@@ -16,15 +16,15 @@ from typing import Any
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import NotCarried, not_carried, parse, readable
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.errors import attributes_of, describe, set_attributes
-from lit_rl.execution.wire.held import OPERATIONS, Held, StopOfProgram, steers
+from lit_rl.execution.wire.errors import attributes_of, describe_exception, set_attributes
+from lit_rl.execution.wire.object_table import OPERATIONS, ObjectTable, StopOfProgram, is_control_flow
 from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
 
 _NEVER_CROSS = (ModuleType, FrameType, CodeType, TracebackType)
 _NO_OPTIONS: Mapping[str, Any] = {}
-_ONE_BY_ONE, _MOST_AT_ONCE = 32, 256
-_LONGEST_TEXT = 4096
-_DEEPEST_CAUSE = 4
+_ONE_BY_ONE, _MAX_AT_ONCE = 32, 256
+_MAX_TEXT_LENGTH = 4096
+_MAX_CAUSES = 4
 
 encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -37,12 +37,12 @@ class CannotCross(TypeError, AttributeError):
     """A value that is neither plain data nor an object of which a stand-in could be made."""
 
 
-class Link(ABC):
+class RpcLink(ABC):
     """One end of the connection."""
 
     def __init__(self, channel: Channel, side: int, operations: frozenset[str] = OPERATIONS) -> None:
         self.channel = channel
-        self.held = Held(side)
+        self.held = ObjectTable(side)
         self._operations = operations
         self.derived: set[type] = set()  # classes of this side that extend one of the other's
         self._entries: dict[int, list[Any]] = {}
@@ -56,7 +56,7 @@ class Link(ABC):
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Perform a request of the other side."""
 
-    def must_leave(self, error: BaseException) -> bool:
+    def ends_this_side(self, error: BaseException) -> bool:
         """Return whether an exception ends this side's loop instead of being an answer."""
         return isinstance(error, ChannelClosed | BadMessage)
 
@@ -74,7 +74,7 @@ class Link(ABC):
 
     def send(self, message: list[Any]) -> None:
         """Send one message, with what the other side must know about the objects in it."""
-        self.channel.send(readable(encode([*message, self.held.take_news()])))
+        self.channel.send(readable(encode([*message, self.held.take_descriptions()])))
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
@@ -91,15 +91,15 @@ class Link(ABC):
     def tree(self, value: Any) -> Any:
         """A value in its form between processes. Iterators stay: the other side may want few of endless items."""
         if isinstance(value, Iterator):
-            return self.hold(value)
-        return plain.to_tree(value, self.hold)
+            return self.to_ref(value)
+        return plain.to_tree(value, self.to_ref)
 
-    def hold(self, value: Any) -> list[Any]:
+    def to_ref(self, value: Any) -> list[Any]:
         """The number of an object, ours or the other side's own."""
         if isinstance(value, _NEVER_CROSS):
             raise CannotCross(f"a {type(value).__name__} cannot be given to another process")
         theirs = self._numbers.get(id(value))
-        return self.held.hold(value) if theirs is None else ["o", theirs, "object"]
+        return self.held.to_ref(value) if theirs is None else ["o", theirs, "object"]
 
     # --- receiving ---------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Link(ABC):
     def value(self, tree: Any) -> Any:
         """Decode a tree, with stand-ins for objects of the other side."""
         try:
-            return plain.from_tree(tree, self.revive)
+            return plain.from_tree(tree, self.from_ref)
         except (ChannelClosed, BadMessage):
             raise
         except Exception as error:
@@ -147,7 +147,7 @@ class Link(ABC):
         try:
             self.send(self._done(message))
         except CannotCross as error:
-            self.send(["error", self.described(error)])
+            self.send(["error", self.describe_error(error)])
 
     def _done(self, message: list[Any]) -> list[Any]:
         try:
@@ -163,9 +163,9 @@ class Link(ABC):
             result = self.perform(operation, found, values, kwargs)
             return ["not implemented"] if result is NotImplemented else self.done(result, values)
         except BaseException as error:
-            if self.must_leave(error):
+            if self.ends_this_side(error):
                 raise
-            return ["error", self.described(error)]
+            return ["error", self.describe_error(error)]
 
     def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
         """The answer with a result."""
@@ -177,13 +177,13 @@ class Link(ABC):
             raise error
         trees: list[Any] = []
         # One at a time from an iterator of the program's own class, which may be looked at between two items.
-        for _ in range(min(wanted, _MOST_AT_ONCE) if type(iterator).__module__ in ("builtins", "itertools") else 1):
+        for _ in range(min(wanted, _MAX_AT_ONCE) if type(iterator).__module__ in ("builtins", "itertools") else 1):
             try:
                 trees.append(self.tree(next(iterator)))
             except StopIteration:
                 break
             except BaseException as error:
-                if not trees or self.must_leave(error):
+                if not trees or self.ends_this_side(error):
                     raise
                 self._late[id(iterator)] = error
                 break
@@ -191,7 +191,7 @@ class Link(ABC):
 
     # --- stand-ins ---------------------------------------------------------------------------------------
 
-    def revive(self, tree: list[Any]) -> Any:
+    def from_ref(self, tree: list[Any]) -> Any:
         """The object with the number in a tree: ours, or a stand-in for the other side's."""
         number = tree[1]
         if type(number) is not int or number < 0:
@@ -204,10 +204,10 @@ class Link(ABC):
         if found is None:
             entry = self._entries[number]
             found = self._new_class(*entry[1:]) if entry[0] == "class" else self._new_object(*entry[1:])
-            self.keep(number, found)
+            self.register_standin(number, found)
         return found
 
-    def keep(self, number: int, standin: Any) -> None:
+    def register_standin(self, number: int, standin: Any) -> None:
         """Make this the stand-in for the other side's object with this number."""
         self._standins[number] = standin
         if not (isinstance(standin, type) and issubclass(standin, BaseException) and "_text_" not in vars(standin)):
@@ -216,7 +216,7 @@ class Link(ABC):
     def _new_object(self, number: int, class_number: int) -> Any:
         if self.held.is_mine(class_number):
             raise BadMessage("an object of one side, of a class of the other")
-        kind = self.revive(["o", class_number])
+        kind = self.from_ref(["o", class_number])
         if not issubclass(kind, BaseException):
             return new_proxy(kind, self, number)
         error = kind.__new__(kind)
@@ -228,7 +228,7 @@ class Link(ABC):
     def _new_class(
         self, number: int, name: str, bases: list[int], operations: list[str], methods: list[str], known: str
     ) -> type:
-        parents = tuple(self.revive(["o", base]) for base in bases)
+        parents = tuple(self.from_ref(["o", base]) for base in bases)
         if known != "-":
             return new_exception_class(self, str(name), parents, str(known))
         allowed = [operation for operation in operations if operation in self._operations]
@@ -238,7 +238,7 @@ class Link(ABC):
         """The next item of an iterator: after the first few, several are fetched at once."""
         taken, waiting = self._ahead.pop(standin._number_, (0, []))
         if not waiting:
-            wanted = 1 if taken < _ONE_BY_ONE else min(taken - _ONE_BY_ONE + 2, _MOST_AT_ONCE)
+            wanted = 1 if taken < _ONE_BY_ONE else min(taken - _ONE_BY_ONE + 2, _MAX_AT_ONCE)
             waiting = self.request("next", standin._number_, (wanted,))[::-1]
         if not waiting:
             raise StopIteration
@@ -248,22 +248,22 @@ class Link(ABC):
 
     # --- exceptions --------------------------------------------------------------------------------------
 
-    def described(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
+    def describe_error(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
         """An exception in its form between processes: its number, its class and its arguments."""
-        description = describe(error)
+        description = describe_exception(error)
         try:
-            text = str(error)[:_LONGEST_TEXT]
-            tree = plain.to_tree(tuple(error.args), self.hold)
+            text = str(error)[:_MAX_TEXT_LENGTH]
+            tree = plain.to_tree(tuple(error.args), self.to_ref)
             known = attributes_of(error)
         except BaseException:
             text, tree, known = description["message"], ["t"], {}
         description.update(args=tree, text=text)
         if known:
             description["attributes"] = self.tree(known)
-        description["number"], description["class"] = self.hold(error)[1], self.hold(type(error))[1]
+        description["number"], description["class"] = self.to_ref(error)[1], self.to_ref(type(error))[1]
         cause = error.__cause__
-        if cause is not None and depth < _DEEPEST_CAUSE:
-            description["cause"] = self.described(cause, depth + 1)
+        if cause is not None and depth < _MAX_CAUSES:
+            description["cause"] = self.describe_error(cause, depth + 1)
         return description
 
     def exception(self, description: Any) -> BaseException:
@@ -287,16 +287,16 @@ class Link(ABC):
             error = self._standins.get(number)
             if error is None:
                 error = self._new_error(description)
-                self.keep(number, error)
+                self.register_standin(number, error)
         if not isinstance(error, BaseException):
             raise BadMessage("no exception")
-        if steers(type(error)):
+        if is_control_flow(type(error)):
             kind = StopOfProgram if isinstance(error, StopIteration) else RuntimeError
             return kind(f"{type(error).__name__} left a function")
         return error
 
     def _new_error(self, description: dict[str, Any]) -> BaseException:
-        kind = self.revive(["o", description["class"]])
+        kind = self.from_ref(["o", description["class"]])
         args = tuple(self.value(description["args"]))
         text = str(description["text"])
         if not issubclass(kind, BaseException):

@@ -25,18 +25,18 @@ from lit_rl.execution.wire.library_values import Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
 
 __all__ = [
-    "Hold", "NotCarried", "NotPlain", "Opaque", "Revive", "dumps", "forget", "from_tree", "loads", "opaque",
-    "or_reason", "reason", "to_tree",
+    "FromRef", "NotCarried", "NotPlain", "Opaque", "ToRef", "dumps", "dumps_or_reason", "encode_type_name", "from_tree",
+    "loads", "opaque", "reason", "to_tree",
 ]  # fmt: skip
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SMALL_INT = 1 << 63
 _ITERATOR_ITEMS = 100_000
 _SIMPLE = frozenset((bool, float, str, type(None)))
-_LONGEST_RANGE = 1_000_000
+_MAX_RANGE_LENGTH = 1_000_000
 # Lists within lists; more could not be compared or printed within the interpreter's own limit.
-_DEEPEST = 100
-TOO_DEEP = f"lists nested deeper than {_DEEPEST}"
+_MAX_DEPTH = 100
+TOO_DEEP = f"lists nested deeper than {_MAX_DEPTH}"
 # All that is done to an int is linear, with two exceptions: comparing it with a Decimal takes 0.2 seconds at 100,000
 # digits and 20 at a million; comparing it with each of many fractions multiplies it each time.
 _HEX_DIGITS = 8_000_000
@@ -44,23 +44,23 @@ DIGITS_BESIDE_OTHERS = 100_000
 _NOT_BESIDE_LARGE = ("Decimal", "Fraction")
 _TOO_LARGE = f"an int of more than {_HEX_DIGITS} hexadecimal digits"
 _RANGE_BITS = 4096
-_LONGEST_REASON = 200
+_MAX_REASON_LENGTH = 200
 
 # Types are data where tests pass them as arguments.
 _TYPES = {
     kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, object, set, str, tuple)
 }
 
-Hold = Callable[[Any], list[Any]]
-Revive = Callable[[list[Any]], Any]
+ToRef = Callable[[Any], list[Any]]
+FromRef = Callable[[list[Any]], Any]
 
 
 def dumps(value: Any) -> str:
     """``value`` as a JSON text; of what is not plain data, its type's name."""
-    return readable(_ENCODE(to_tree(value, forget)))
+    return readable(_ENCODE(to_tree(value, encode_type_name)))
 
 
-def or_reason(value: Any) -> str:
+def dumps_or_reason(value: Any) -> str:
     """``value`` as a JSON text, or in its place the reason why it cannot be carried, which ``loads`` raises."""
     try:
         return dumps(value)
@@ -83,7 +83,7 @@ def loads(text: str | bytes, *, beside_large: bool = False) -> Any:
     return from_tree(parse(text), beside_large=beside_large)
 
 
-def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
+def to_tree(value: Any, to_ref: ToRef, depth: int = _MAX_DEPTH) -> Any:
     """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
@@ -98,10 +98,10 @@ def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
         raise NotCarried(TOO_DEEP)
     if kind is list or kind is tuple:
         tag = "l" if kind is list else "t"
-        return [tag, *value] if _all_simple(value) else [tag, *[to_tree(item, hold, depth - 1) for item in value]]
+        return [tag, *value] if _all_simple(value) else [tag, *[to_tree(item, to_ref, depth - 1) for item in value]]
     if kind is dict:
-        return ["d", *[to_tree(part, hold, depth - 1) for pair in value.items() for part in pair]]
-    return _less_common(value, hold, depth)
+        return ["d", *[to_tree(part, to_ref, depth - 1) for pair in value.items() for part in pair]]
+    return _less_common(value, to_ref, depth)
 
 
 def _all_simple(items: Sequence[Any]) -> bool:
@@ -112,55 +112,55 @@ def _all_simple(items: Sequence[Any]) -> bool:
     return kinds == {int} and min(items) > -_SMALL_INT and max(items) < _SMALL_INT
 
 
-def _less_common(value: Any, hold: Hold, depth: int) -> Any:
-    parts = library_values.parts_of(value)
+def _less_common(value: Any, to_ref: ToRef, depth: int) -> Any:
+    parts = library_values.type_and_parts(value)
     if parts is not None:
-        return [parts[0], *[to_tree(part, hold, depth - 1) for part in parts[1:]]]
+        return [parts[0], *[to_tree(part, to_ref, depth - 1) for part in parts[1:]]]
     for base, encode in _ENCODERS:
         if isinstance(value, base):
-            return encode(value, hold, depth)
-    return hold(value)
+            return encode(value, to_ref, depth)
+    return to_ref(value)
 
 
-def _items(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, Hold, int], list[Any]]:
-    return lambda value, hold, depth: [tag, *[to_tree(item, hold, depth - 1) for item in iterate(value)]]
+def _items(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, ToRef, int], list[Any]]:
+    return lambda value, to_ref, depth: [tag, *[to_tree(item, to_ref, depth - 1) for item in iterate(value)]]
 
 
-_ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
-    (bool, lambda value, hold, depth: bool(value)),
-    (int, lambda value, hold, depth: to_tree(int.__pos__(value), hold, depth)),
-    (float, lambda value, hold, depth: float.__pos__(value)),
-    (str, lambda value, hold, depth: str.__str__(value)),
+_ENCODERS: tuple[tuple[Any, Callable[[Any, ToRef, int], Any]], ...] = (
+    (bool, lambda value, to_ref, depth: bool(value)),
+    (int, lambda value, to_ref, depth: to_tree(int.__pos__(value), to_ref, depth)),
+    (float, lambda value, to_ref, depth: float.__pos__(value)),
+    (str, lambda value, to_ref, depth: str.__str__(value)),
     (list, _items("l", list.__iter__)),
     (tuple, _items("t", tuple.__iter__)),
     (set, _items("s", set.__iter__)),
     (frozenset, _items("f", frozenset.__iter__)),
     (dict, _items("d", lambda value: chain.from_iterable(dict.items(value)))),
-    (bytearray, lambda value, hold, depth: ["B", bytes(value).decode("latin-1")]),
-    (bytes, lambda value, hold, depth: ["b", bytes(memoryview(value)).decode("latin-1")]),
-    (complex, lambda value, hold, depth: ["c", value.real, value.imag]),
-    (type, lambda value, hold, depth: ["T", value.__name__] if value in _TYPES.values() else hold(value)),
+    (bytearray, lambda value, to_ref, depth: ["B", bytes(value).decode("latin-1")]),
+    (bytes, lambda value, to_ref, depth: ["b", bytes(memoryview(value)).decode("latin-1")]),
+    (complex, lambda value, to_ref, depth: ["c", value.real, value.imag]),
+    (type, lambda value, to_ref, depth: ["T", value.__name__] if value in _TYPES.values() else to_ref(value)),
     (range, _items("r", lambda value: iter((value.start, value.stop, value.step)))),
     (deque, _items("q", lambda value: chain((value.maxlen,), deque.__iter__(value)))),
     (Iterator, _items("I", lambda value: islice(value, _ITERATOR_ITEMS))),
 )
 
 
-def from_tree(tree: Any, revive: Revive | None = None, *, beside_large: bool = False) -> Any:
+def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool = False) -> Any:
     """The value that a JSON tree encodes.
 
     Args:
         tree: what ``to_tree`` made.
-        revive: turns ``["o", ...]`` into an object.
+        from_ref: turns ``["o", ...]`` into an object.
         beside_large: as for ``loads``.
     """
     try:
         try:
             if not beside_large:
-                return _value(tree, revive or opaque, _DEEPEST)
+                return _value(tree, from_ref or opaque, _MAX_DEPTH)
         except _LargeInt:
             pass
-        return _value(_with_large_ints(tree, _DEEPEST), revive or opaque, _DEEPEST)
+        return _value(_with_large_ints(tree, _MAX_DEPTH), from_ref or opaque, _MAX_DEPTH)
     except NotPlain:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
@@ -175,7 +175,7 @@ def opaque(tree: list[Any]) -> Opaque:
     return Opaque(printable_name(type_name))
 
 
-def _value(tree: Any, revive: Revive, depth: int) -> Any:
+def _value(tree: Any, from_ref: FromRef, depth: int) -> Any:
     if type(tree) is not list:
         if type(tree) is dict:
             raise NotPlain("a JSON object, where lists with a tag are used")
@@ -184,22 +184,22 @@ def _value(tree: Any, revive: Revive, depth: int) -> Any:
         raise NotCarried(TOO_DEEP)
     tag = tree[0]
     if tag == "l" or tag == "t":
-        items = _values(tree, revive, depth - 1)
+        items = _values(tree, from_ref, depth - 1)
         return items if tag == "l" else tuple(items)
     if tag == "o":
-        return revive(tree)
+        return from_ref(tree)
     if tag in _SCALARS:
         return _SCALARS[tag](*tree[1:])
-    items = _values(tree, revive, depth - 1)
+    items = _values(tree, from_ref, depth - 1)
     return _CONTAINERS[tag](items) if tag in _CONTAINERS else library_values.from_parts(tag, items)
 
 
-def _values(tree: list[Any], revive: Revive, depth: int) -> list[Any]:
+def _values(tree: list[Any], from_ref: FromRef, depth: int) -> list[Any]:
     """Decode the items after the tag; items that are written as they are need no decoding."""
     items = tree[1:]
     kinds = set(map(type, items))
     if list in kinds or dict in kinds:
-        return [_value(item, revive, depth) for item in items]
+        return [_value(item, from_ref, depth) for item in items]
     return items
 
 
@@ -227,8 +227,8 @@ def _with_large_ints(tree: Any, depth: int) -> Any:
     return [_with_large_ints(part, depth - 1) for part in tree]
 
 
-def _refused(text: str) -> Any:
-    raise NotCarried(printable(text[:_LONGEST_REASON]))
+def _raise_not_plain(text: str) -> Any:
+    raise NotCarried(printable(text[:_MAX_REASON_LENGTH]))
 
 
 def _complex(real: float, imaginary: float) -> complex:
@@ -243,8 +243,8 @@ def _range(items: list[Any]) -> range:
         raise NotCarried(f"a range of ints of more than {_RANGE_BITS} bits")
     value = range(start, stop, step)
     # ``list(result)`` in a test must not be a memory bomb.
-    if value and abs(value.stop - value.start) // abs(value.step) > _LONGEST_RANGE:
-        raise NotCarried(f"a range of more than {_LONGEST_RANGE} items")
+    if value and abs(value.stop - value.start) // abs(value.step) > _MAX_RANGE_LENGTH:
+        raise NotCarried(f"a range of more than {_MAX_RANGE_LENGTH} items")
     return value
 
 
@@ -253,7 +253,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "b": lambda text: text.encode("latin-1"),
     "B": lambda text: bytearray(text.encode("latin-1")),
     "i": _large_int,
-    "!": _refused,
+    "!": _raise_not_plain,
     "c": _complex,
     "T": lambda name: _TYPES[name],
 }
@@ -267,6 +267,6 @@ _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def forget(value: Any) -> list[Any]:
+def encode_type_name(value: Any) -> list[Any]:
     """Encode an object that is neither sent nor used: as its type's name."""
     return ["o", 0, str(type(value).__name__)]

@@ -8,7 +8,7 @@ import re
 _UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff"
 _IN_TEXT = re.compile(f"[{_UNFIT}]")
 _IN_NAME = re.compile(f"[\t\n{_UNFIT}]")
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 def printable(text: str) -> str:
@@ -22,5 +22,5 @@ def printable(text: str) -> str:
 
 
 def printable_name(name: str) -> str:
-    """A name on one line, cut to ``LONGEST_NAME`` characters."""
-    return _IN_NAME.sub("\ufffd", name[:LONGEST_NAME])
+    """A name on one line, cut to ``MAX_NAME_LENGTH`` characters."""
+    return _IN_NAME.sub("\ufffd", name[:MAX_NAME_LENGTH])

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import LONGEST_CALL, NotPlain, parse
+from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, NotPlain, parse
 from lit_rl.execution.wire.printable import printable, printable_name
 
 Description = dict[str, Any]
 """An exception: ``stage`` (``compile`` or ``run``), ``types`` (names of its class and base classes), ``message``,
 ``line`` and ``module_line`` (in the program, or ``None``). The program's own word: shown, never believed."""
 
-_LONGEST_DESCRIPTION = 65_536
+_MAX_DESCRIPTION_LENGTH = 65_536
 _CALL_UNITS = 100_000
-LONGEST_MESSAGE = 500
-_MOST_TYPES = 20
+MAX_MESSAGE_LENGTH = 500
+_MAX_TYPES = 20
 _LAST_LINE = 10**9
 _RESULT: dict[str, Any] = {
     "kind": "", "secret": "", "message": "", "error": None, "line": None, "number": 1, "actual": "", "passes": False,
@@ -43,12 +43,12 @@ class HostedEnd(NamedTuple):
 
 def read_description(line: bytes) -> Description:
     """An exception of the program's."""
-    return description_of_tree(parse(line, _LONGEST_DESCRIPTION))
+    return description_of_tree(parse(line, _MAX_DESCRIPTION_LENGTH))
 
 
 def read_hosted(line: bytes) -> HostedCall | HostedEnd:
     """A program's message to the object whose functions it calls."""
-    tree = parse(line, LONGEST_CALL, _CALL_UNITS)
+    tree = parse(line, MAX_CALL_LENGTH, _CALL_UNITS)
     if type(tree) is not list or not tree:
         raise NotPlain("a message that is not a list")
     kind, *parts = tree
@@ -73,7 +73,7 @@ def read_result(line: bytes) -> dict[str, Any]:
         last, for a reader), and of a rehearsal ``passes`` (whether a shortage of the machine made it fail, which may
         pass).
     """
-    tree = parse(line, _LONGEST_DESCRIPTION)
+    tree = parse(line, _MAX_DESCRIPTION_LENGTH)
     if type(tree) is not dict:
         raise NotPlain("not a grader's result")
     result = {**_RESULT, **{name: part for name, part in tree.items() if name in _RESULT}}
@@ -81,7 +81,7 @@ def read_result(line: bytes) -> dict[str, Any]:
         if default is not None and type(result[name]) is not type(default):
             raise NotPlain(f"a grader's result whose {name} has the wrong type")
     for text in ("message", "actual"):
-        result[text] = printable(result[text][:LONGEST_MESSAGE])
+        result[text] = printable(result[text][:MAX_MESSAGE_LENGTH])
     result["error"] = None if result["error"] is None else description_of_tree(result["error"])
     result["line"] = _line(result["line"])
     return result
@@ -103,8 +103,8 @@ def description_of_tree(tree: Any) -> Description:
     message = tree.get("message")
     return {
         "stage": "compile" if tree.get("stage") == "compile" else "run",
-        "types": [printable_name(name) for name in names[:_MOST_TYPES]],
-        "message": printable(message[:LONGEST_MESSAGE]) if type(message) is str else "",
+        "types": [printable_name(name) for name in names[:_MAX_TYPES]],
+        "message": printable(message[:MAX_MESSAGE_LENGTH]) if type(message) is str else "",
         "line": _line(tree.get("line")),
         "module_line": _line(tree.get("module_line")),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol
 
-from lit_rl.execution.wire.held import OPERATIONS, StopOfProgram, is_plain_method, known_exception
+from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram, is_plain_method, known_exception
 
 # Attributes with two underscores that are asked for. Any other could make a library here trust the other side: numpy
 # reads memory addresses from some.
@@ -19,7 +19,7 @@ _READABLE = frozenset(
 
 
 class Connection(Protocol):
-    """Connection that a stand-in uses, a :class:`lit_rl.execution.wire.link.Link`."""
+    """Connection that a stand-in uses, a :class:`lit_rl.execution.wire.link.RpcLink`."""
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = ..., kwargs: Mapping[str, Any] = ...

@@ -14,21 +14,21 @@ from typing import Any
 from lit_rl.execution.wire.library_values import FieldTuple, Opaque
 from lit_rl.execution.wire.printable import printable
 
-LONGEST_SHOWN = 500
+MAX_SHOWN_LENGTH = 500
 """Characters of one value or text."""
 
 _CUT = " ... "
 # The middle of a text up to this long is cut out; of a longer one, only the beginning is shown.
-_MOST_WRITTEN = 4 * LONGEST_SHOWN
-_LARGEST_SET = 1000
-_MOST_PIECES_OF_AN_ITEM = 100
-_LARGEST_INT_BITS = 4096
-_DEEPEST = 100
+_MAX_WRITTEN = 4 * MAX_SHOWN_LENGTH
+_MAX_SET = 1000
+_MAX_PIECES_OF_AN_ITEM = 100
+_MAX_INT_BITS = 4096
+_MAX_DEPTH = 100
 _WRITTEN_AS_THEY_ARE = (bool, complex, float, range, type, type(None), type(...))
 _MODULES_WRITTEN_AS_THEY_ARE = frozenset(("datetime", "decimal", "fractions"))
 
 
-def shortened(text: str, longest: int = LONGEST_SHOWN) -> str:
+def shorten_text(text: str, longest: int = MAX_SHOWN_LENGTH) -> str:
     """A printable text; of one that is longer, the beginning and the end.
 
     Example:
@@ -50,31 +50,31 @@ def value_text(value: Any) -> str:
     """
     pieces, length = [], 0
     try:
-        for piece in _pieces(value, _DEEPEST):
+        for piece in _pieces(value, _MAX_DEPTH):
             pieces.append(piece)
             length += len(piece)
-            if length > _MOST_WRITTEN:
-                return _beginning("".join(pieces), value)
+            if length > _MAX_WRITTEN:
+                return _text_beginning("".join(pieces), value)
     except Exception:  # whatever a value of a test's own class does; a text never decides anything
         return ""
-    return shortened("".join(pieces))
+    return shorten_text("".join(pieces))
 
 
 def call_text(name: str, args: Collection[Any], kwargs: dict[str, Any]) -> str:
     """A call as Python writes it, shortened."""
-    parts = [value_text(value) for value in islice(args, LONGEST_SHOWN)]
-    parts += [f"{key}={value_text(value)}" for key, value in islice(kwargs.items(), LONGEST_SHOWN)]
-    return shortened(f"{name}({', '.join(parts)})")
+    parts = [value_text(value) for value in islice(args, MAX_SHOWN_LENGTH)]
+    parts += [f"{key}={value_text(value)}" for key, value in islice(kwargs.items(), MAX_SHOWN_LENGTH)]
+    return shorten_text(f"{name}({', '.join(parts)})")
 
 
 def lines_of(source: str, first: int, last: int) -> str:
     """Some lines of a source, by their 1-based numbers, shortened; without the indentation of the first."""
-    return shortened("\n".join(source.split("\n")[first - 1 : last]).strip())
+    return shorten_text("\n".join(source.split("\n")[first - 1 : last]).strip())
 
 
-def _beginning(text: str, value: Any) -> str:
+def _text_beginning(text: str, value: Any) -> str:
     size = f" ({len(value)} items)" if isinstance(value, Collection) and not isinstance(value, str | bytes) else ""
-    return printable(text[: LONGEST_SHOWN - len(_CUT) - len(size)]) + _CUT.rstrip() + size
+    return printable(text[: MAX_SHOWN_LENGTH - len(_CUT) - len(size)]) + _CUT.rstrip() + size
 
 
 def _pieces(value: Any, depth: int) -> Iterator[str]:
@@ -84,9 +84,9 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, _WRITTEN_AS_THEY_ARE):
         yield repr(value)
     elif isinstance(value, int):
-        yield int.__repr__(value) if value.bit_length() <= _LARGEST_INT_BITS else shortened(hex(value))
+        yield int.__repr__(value) if value.bit_length() <= _MAX_INT_BITS else shorten_text(hex(value))
     elif isinstance(value, str | bytes | bytearray):
-        yield repr(_middle_cut(value))
+        yield repr(_without_middle(value))
     elif isinstance(value, FieldTuple):
         yield from _items(f"{value._type_name}(", value._asdict().items(), ")", depth, _field)
     else:
@@ -110,7 +110,7 @@ def _container(value: Any, depth: int) -> Iterator[str]:
         yield from _pieces(value.tolist(), depth - 1)
         yield ")"
     elif type(value).__module__.partition(".")[0] in _MODULES_WRITTEN_AS_THEY_ARE:
-        yield shortened(repr(value))
+        yield shorten_text(repr(value))
     else:
         yield f"<{value.type_name if isinstance(value, Opaque) else type(value).__name__} object>"
 
@@ -140,7 +140,7 @@ def _field(pair: tuple[str, Any], depth: int) -> Iterator[str]:
 def _set(value: Collection[Any], depth: int) -> Iterator[str]:
     """The items in a fixed order: a set of texts iterates differently in each process."""
     name = type(value).__name__
-    if len(value) > _LARGEST_SET:
+    if len(value) > _MAX_SET:
         yield f"<{name} of {len(value)} items>"
         return
     kinds = {type(item) for item in value}
@@ -155,14 +155,14 @@ def _set(value: Collection[Any], depth: int) -> Iterator[str]:
 
 
 def _pieces_of_each(items: Collection[Any], depth: int) -> Iterator[str]:
-    return ("".join(islice(_pieces(item, depth - 1), _MOST_PIECES_OF_AN_ITEM)) for item in items)
+    return ("".join(islice(_pieces(item, depth - 1), _MAX_PIECES_OF_AN_ITEM)) for item in items)
 
 
-def _middle_cut(text: Any) -> Any:
+def _without_middle(text: Any) -> Any:
     """Text or bytes, cut before they are written: what is too long is never written whole."""
-    if len(text) <= LONGEST_SHOWN:
+    if len(text) <= MAX_SHOWN_LENGTH:
         return text
-    half, cut = LONGEST_SHOWN // 2, _CUT if isinstance(text, str) else _CUT.encode()
+    half, cut = MAX_SHOWN_LENGTH // 2, _CUT if isinstance(text, str) else _CUT.encode()
     return text[:half] + cut + text[-half:]
 
 

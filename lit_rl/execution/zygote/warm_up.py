@@ -22,7 +22,7 @@ from lit_rl.execution.program_side.interpreter import draw_anew
 from lit_rl.execution.program_side.serve import Server
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel
-from lit_rl.execution.wire.errors import describe
+from lit_rl.execution.wire.errors import describe_exception
 
 _SAMPLE = """
 import sys
@@ -119,7 +119,7 @@ def _call(namespace: child.Namespace) -> None:
     try:
         child.find(namespace, name)(*args)
     except RuntimeError as error:
-        json.loads(json.dumps(describe(error)))
+        json.loads(json.dumps(describe_exception(error)))
     plain.from_tree(json.loads(plain.dumps([1, 2.5, "a", None, True, (1, 2), {"k": [3]}])), list)
 
 

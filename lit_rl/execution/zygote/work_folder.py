@@ -7,7 +7,7 @@ import os
 import stat
 import time
 
-_MOST_FILES = 8192
+_MAX_FILES = 8192
 _TRIES = 4
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -26,14 +26,14 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     try:
         os.chmod(path, 0o700)
-        _empty(os.open(path, _FOLDER), deadline)
+        _empty_folder_at(os.open(path, _FOLDER), deadline)
     except NotEmptied:
         raise
     except OSError as error:
         raise NotEmptied(error.errno, f"the work folder cannot be emptied: {error.strerror}") from None
 
 
-def _empty(here: int, deadline: float) -> None:
+def _empty_folder_at(here: int, deadline: float) -> None:
     """Empty the folder open as ``here``, depth first, and close it."""
     above: list[tuple[str, list[str]]] = []  # the way down: each folder's name, and its siblings still to visit
     try:
@@ -43,11 +43,11 @@ def _empty(here: int, deadline: float) -> None:
                 raise NotEmptied("the work folder takes too long to empty")
             if folders:
                 above.append((folders.pop(), folders))
-                here = _enter(here, above[-1][0])
+                here = _open_subfolder(here, above[-1][0])
                 folders = _remove_files(here)
             elif above:
                 name, folders = above.pop()
-                here = _enter(here, "..")
+                here = _open_subfolder(here, "..")
                 os.rmdir(name, dir_fd=here)
             else:
                 return
@@ -55,7 +55,7 @@ def _empty(here: int, deadline: float) -> None:
         os.close(here)
 
 
-def _enter(here: int, name: str) -> int:
+def _open_subfolder(here: int, name: str) -> int:
     """The folder called ``name``, open, for the one that is open."""
     if name != "..":
         os.chmod(name, 0o700, dir_fd=here)
@@ -77,15 +77,15 @@ def _remove_files(folder: int) -> list[str]:
     return folders
 
 
-def folder_is_full(path: str, most_bytes: int, most_files: int = _MOST_FILES) -> bool:
-    """Return whether the files beneath take more than ``most_bytes``, or number more than ``most_files`` with folders.
+def folder_is_full(path: str, max_bytes: int, max_files: int = _MAX_FILES) -> bool:
+    """Return whether the files beneath take more than ``max_bytes``, or number more than ``max_files`` with folders.
 
     The program may be running. What is gone or closed when we come is counted at the next look; folders that are
     moved each time we are in them hide something, and count as full.
     """
     for _ in range(_TRIES):
         try:
-            return _is_over(os.open(path, _FOLDER), [most_files, most_bytes])
+            return _is_over(os.open(path, _FOLDER), [max_files, max_bytes])
         except _Moved:
             continue
         except OSError:
@@ -101,7 +101,7 @@ def _is_over(here: int, left: list[int]) -> bool:
     """Return whether the folder open as ``here`` exceeds the files and bytes in ``left``; closes it."""
     above: list[tuple[int, list[str]]] = []  # the way down: each folder's number, and what waits in it
     try:
-        folders = _measure(here, left)
+        folders = _measure_folder(here, left)
         while min(left) >= 0:
             if folders:
                 inside = _open_inside(here, folders.pop())
@@ -110,10 +110,10 @@ def _is_over(here: int, left: list[int]) -> bool:
                 above.append((os.fstat(here).st_ino, folders))
                 os.close(here)
                 here = inside
-                folders = _measure(here, left)
+                folders = _measure_folder(here, left)
             elif above:
                 inode, folders = above.pop()
-                here = _leave(here, inode)
+                here = _open_parent(here, inode)
             else:
                 return False
         return True
@@ -126,11 +126,11 @@ def _open_inside(here: int, name: str) -> int | None:
     try:
         return os.open(name, _FOLDER, dir_fd=here)
     except OSError:
-        _open_up(here, name)
+        _make_readable(here, name)
         return None
 
 
-def _leave(here: int, inode: int) -> int:
+def _open_parent(here: int, inode: int) -> int:
     """The folder above ``here``, open, if it is the one that we came from."""
     try:
         parent = os.open("..", _FOLDER, dir_fd=here)
@@ -143,7 +143,7 @@ def _leave(here: int, inode: int) -> int:
     return here
 
 
-def _measure(folder: int, left: list[int]) -> list[str]:
+def _measure_folder(folder: int, left: list[int]) -> list[str]:
     """The folders in a folder; takes the number and size of everything in it off what is ``left``."""
     folders = []
     with os.scandir(folder) as entries:
@@ -159,7 +159,7 @@ def _measure(folder: int, left: list[int]) -> list[str]:
     return folders
 
 
-def _open_up(here: int, name: str) -> None:
+def _make_readable(here: int, name: str) -> None:
     """Make a folder readable that a program of this user closed; never through a link."""
     try:
         folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)

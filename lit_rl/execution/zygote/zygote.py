@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
-from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, let_signals_through, libc
+from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, libc, unblock_signals
 from lit_rl.execution.confinement.limits import OPEN_FILES, is_shortage, need_descriptors, remedy
 from lit_rl.execution.confinement.profile import Confined, isolate
 from lit_rl.execution.confinement.seccomp import Filter
@@ -49,13 +49,13 @@ STOP = struct.Struct("=ii")
 # Number of a job that takes longer than a moment, with descriptors of its processes: the supervisor watches it too.
 WATCH = struct.Struct("=i")
 DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
-_ENDED = 0  # the lowest free: while a child runs, the descriptor that tells of its end
+_END_DESCRIPTOR = 0  # the lowest free: while a child runs, the descriptor that tells of its end
 _ENDING_SECONDS = 1.0  # a process on its way out is through by then, also where others keep the cores busy
 _ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
 # What ended a job; the last is for the supervisor to find out.
 FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL, MEMORY_IS_FULL = range(6)
-_MOST_RIGHTS = 4 * DESCRIPTORS
-_IN_PLACE = struct.pack(f"={_MOST_RIGHTS}i", *range(_MOST_RIGHTS))
+_MAX_RIGHTS = 4 * DESCRIPTORS
+_IN_PLACE = struct.pack(f"={_MAX_RIGHTS}i", *range(_MAX_RIGHTS))
 _REQUEST_BYTES, _RIGHTS_BYTES = REQUEST.size, _socket.CMSG_SPACE(len(_IN_PLACE))
 # What programs and tests import most; a fork shares what is loaded, and pays for its page tables.
 _PRELOADED = (
@@ -97,7 +97,7 @@ class Zygote:
         self._mark_folder()
         receive, send = self.control.recvmsg, self.control.send
         poll = select.poll()
-        poll.register(_ENDED, select.POLLIN)
+        poll.register(_END_DESCRIPTOR, select.POLLIN)
         poll.register(self.control, select.POLLIN)
         wait = poll.poll
         own_groups, work_folder, renews_folder = self.own_groups, self.work_folder, self.renews_folder
@@ -129,13 +129,13 @@ class Zygote:
                     setups[compiled](first, cpu_seconds)
                 pids.append(pid)
             _close_all(0, DESCRIPTORS * num_children)
-            if _pidfd_open(pids[0]) != _ENDED:
+            if _pidfd_open(pids[0]) != _END_DESCRIPTOR:
                 raise RuntimeError("a descriptor was left open")
             events = wait(moment)
             cause = FINISHED
-            if not events or events[0][0] != _ENDED:
+            if not events or events[0][0] != _END_DESCRIPTOR:
                 cause = self._watch(number, pids, poll, cpu_seconds)
-            _close(_ENDED)
+            _close(_END_DESCRIPTOR)
             wall_seconds = _now() - began
             alive: list[int] = []
             if own_groups or num_children > 1 or cause != FINISHED:
@@ -165,7 +165,7 @@ class Zygote:
         In memory, the numbers of files count up from the first that was made, so that the next program could read there
         how many this one made. It gets another file system, with another zygote.
         """
-        _tell(self.control, report + LAST)
+        _report(self.control, report + LAST)
         with contextlib.suppress(OSError):  # an unread order would reset the connection, and lose the report
             while self.control.recv(STOP.size):
                 pass
@@ -195,7 +195,7 @@ class Zygote:
                     limit_tasks()
                 if install is not None:
                     install()
-                let_signals_through()
+                unblock_signals()
                 run_job()
             finally:
                 os._exit(70)
@@ -209,7 +209,7 @@ class Zygote:
         """
         for pid in pids:
             _limit_cpu(pid, cpu_seconds)  # in case this process does not get to look
-        self._show(number, pids)
+        self._pass_descriptors(number, pids)
         while True:
             pause = _cpu_left(pids, cpu_seconds)
             if pause <= 0:
@@ -219,7 +219,7 @@ class Zygote:
                     return DISK_FULL
                 pause = min(pause, LOOK_SECONDS)
             events = poll.poll(max(1.0, 1000 * pause))
-            if any(descriptor == _ENDED for descriptor, _ in events):
+            if any(descriptor == _END_DESCRIPTOR for descriptor, _ in events):
                 return FINISHED
             if events:
                 order = self.control.recv(STOP.size)
@@ -229,10 +229,10 @@ class Zygote:
                 if stopped == number:
                     return int(cause)
 
-    def _show(self, number: int, pids: list[int]) -> None:
+    def _pass_descriptors(self, number: int, pids: list[int]) -> None:
         """Give the supervisor descriptors of the children: process ids mean nothing in its namespace."""
         others = [os.pidfd_open(pid) for pid in pids[1:]]
-        rights = struct.pack(f"={len(pids)}i", _ENDED, *others)
+        rights = struct.pack(f"={len(pids)}i", _END_DESCRIPTOR, *others)
         with contextlib.suppress(OSError):
             self.control.sendmsg([WATCH.pack(number)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
         for descriptor in others:
@@ -289,7 +289,7 @@ def _cpu_left(pids: list[int], cpu_seconds: float) -> float:
     return max(left, 0.01) if left > 0 else left
 
 
-def _tell(control: _socket.socket, message: bytes) -> bool:
+def _report(control: _socket.socket, message: bytes) -> bool:
     """Send to the supervisor; return whether it still listens."""
     try:
         control.send(message)
@@ -313,16 +313,16 @@ def main() -> None:
     libc.prctl(_PR_SET_NAME, b"lit_rl-zygote", 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
-        _hear_all_signals()
-        _load(settings)
+        _restore_signal_handling()
+        _preload_modules(settings)
         confined = isolate(settings, child.PROGRAM)
-        _try_to_serve()
+        _check_can_serve()
         fix_random(_SEED)  # the same for every program, so that verdicts can be repeated
     except OSError as error:
-        _tell(control, f"{'short' if is_shortage(error) else 'failed'}: {remedy(error)}"[:4000].encode())
+        _report(control, f"{'short' if is_shortage(error) else 'failed'}: {remedy(error)}"[:4000].encode())
         return
     except Exception as error:
-        _tell(control, f"failed: {error}"[:4000].encode())
+        _report(control, f"failed: {error}"[:4000].encode())
         return
     moved = os.dup2(control.detach(), _ABOVE_JOBS, inheritable=False)
     zygote = Zygote(_socket.socket(fileno=moved), confined, settings)
@@ -333,14 +333,14 @@ def main() -> None:
     os.closerange(0, _ABOVE_JOBS)
     os.closerange(_ABOVE_JOBS + 2, 1 << 16)  # so that a child finds all that it has to close below OPEN_FILES
     try:
-        if _tell(zygote.control, b"ready"):
+        if _report(zygote.control, b"ready"):
             zygote.serve()
     except Exception as error:  # by now 2 is a program's standard error
         os.write(errors, f"sandbox: zygote: {type(error).__name__}: {error}\n".encode())
         os._exit(1)
 
 
-def _hear_all_signals() -> None:
+def _restore_signal_handling() -> None:
     """Let signals do what they do in a new interpreter.
 
     What ``nohup``, cron or a shell's background job ignores is inherited, and would decide a program's verdict.
@@ -352,7 +352,7 @@ def _hear_all_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _try_to_serve() -> None:
+def _check_can_serve() -> None:
     """Make sure that this process can open and start what each job needs: at once, not in the first job."""
     need_descriptors(0, OPEN_FILES)
     pid = os.fork()
@@ -361,7 +361,7 @@ def _try_to_serve() -> None:
     os.waitpid(pid, 0)
 
 
-def _load(settings: dict[str, Any]) -> None:
+def _preload_modules(settings: dict[str, Any]) -> None:
     """Import what programs often use, once, and set up what they expect of an interpreter."""
     os.environ.clear()
     os.environ.update(PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")

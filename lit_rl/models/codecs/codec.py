@@ -42,7 +42,7 @@ class Codec(ABC):
     def encode(self, problem: Problem) -> tuple[int, ...]:
         """Ids of a problem's prompt."""
 
-    def as_text(self, text: str) -> str:
+    def escape_text(self, text: str) -> str:
         """Mark what others wrote, before it becomes part of a text prompt, so that it is encoded as text alone.
 
         Output of a program may spell out special tokens. Messages of a chat and those of the environment need no mark.
@@ -50,7 +50,7 @@ class Codec(ABC):
         return text
 
     @abstractmethod
-    def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
+    def encode_completion(self, text: str) -> tuple[tuple[int, ...], StopReason]:
         """Ids of a given completion, ended as the policy would end it, and the reason of that end."""
 
     @abstractmethod
@@ -85,10 +85,10 @@ class Codec(ABC):
         return
 
     @abstractmethod
-    def shorten(self, text: str, max_tokens: int) -> str:
+    def truncate_middle(self, text: str, max_tokens: int) -> str:
         """The text, or its beginning and end with a note between them, in at most this many tokens."""
 
-    def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
+    def contains_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         """Return whether the policy's text holds a stop string; called after each token, so only the end matters."""
         return False
 
@@ -96,11 +96,11 @@ class Codec(ABC):
         """Return whether what precedes a turn opens a thought, so that the turn begins inside it."""
         return False
 
-    def room(self, prompt_tokens: int) -> int:
+    def max_completion_tokens(self, prompt_tokens: int) -> int:
         """Return how many tokens a completion may have after a prompt; at least 1."""
         return max(1, self.max_positions - prompt_tokens)
 
-    def fits(self, problem: Problem) -> bool:
+    def has_room(self, problem: Problem) -> bool:
         """Return whether the prompt leaves at least one position to write in."""
         return len(self.encode(problem)) < self.max_positions
 
@@ -158,8 +158,8 @@ class Codec(ABC):
         prompts = self.prompts(problems, device)
         rows: list[Generation] = []
         for text, length in zip(texts, prompts.prompt_mask.sum(-1).tolist(), strict=True):
-            limit = self.room(length)
-            ids, reason = self.given(text)
+            limit = self.max_completion_tokens(length)
+            ids, reason = self.encode_completion(text)
             reason = reason if len(ids) <= limit else StopReason.LENGTH
             rows.append(Generation(len(rows), ids[:limit], (0.0,) * len(ids[:limit]), reason, 0))
         return self.completions(prompts, rows, 1)

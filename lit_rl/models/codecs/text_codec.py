@@ -20,7 +20,7 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.fences import ends_in_thought
 from lit_rl.models.codecs.codec import Codec, Spans
-from lit_rl.models.codecs.token_bytes import bytes_of, token_byte_spans
+from lit_rl.models.codecs.token_bytes import token_byte_spans, token_to_bytes
 from lit_rl.types import Message, Problem, StopReason
 
 _ANSWER = "<think>\nthought-{0}\n</think>\n\nanswer-{0}"
@@ -42,7 +42,7 @@ class TurnFrame:
     before: str
     after: str
 
-    def around(self, message: str) -> str:
+    def wrap(self, message: str) -> str:
         """The text from the end of the policy's turn to the beginning of its next one."""
         return self.end_token + self.before + message + self.after
 
@@ -156,7 +156,7 @@ class TextCodec(Codec):
         self.template_arguments = template_arguments
         # Sentencepiece drops a space where a text begins. A completion continues a prompt, so it is decoded
         # after a token that is then cut off: indentation keeps its first space.
-        self._anchor = self._ids("a")
+        self._anchor = self._tokenize("a")
         self._anchor_bytes = len(token_byte_spans(tokenizer, self._anchor)[0].encode())
         self._frames: dict[tuple[str, ...], TurnFrame] = {}
         spelled = sorted(filter(None, special_tokens(tokenizer)), key=len, reverse=True)
@@ -177,15 +177,15 @@ class TextCodec(Codec):
         message spells out is text.
         """
         if isinstance(prompt, str):
-            return tuple(self._ids(prompt, begins=True))
-        said: list[Message] = [{**message, "content": self.as_text(message["content"])} for message in prompt]
-        return tuple(self._ids(render(self.tokenizer, said, self.template_arguments)))
+            return tuple(self._tokenize(prompt, begins=True))
+        said: list[Message] = [{**message, "content": self.escape_text(message["content"])} for message in prompt]
+        return tuple(self._tokenize(render(self.tokenizer, said, self.template_arguments)))
 
-    def as_text(self, text: str) -> str:
+    def escape_text(self, text: str) -> str:
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)
 
-    def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
-        ids, eos = self.encode_text(self.as_text(text)), self.tokenizer.eos_token_id
+    def encode_completion(self, text: str) -> tuple[tuple[int, ...], StopReason]:
+        ids, eos = self.encode_text(self.escape_text(text)), self.tokenizer.eos_token_id
         return (ids, StopReason.LENGTH) if eos is None else ((*ids, int(eos)), StopReason.EOS)
 
     def encode_text(self, text: str) -> tuple[int, ...]:
@@ -196,10 +196,10 @@ class TextCodec(Codec):
         """
         written = _MARKED.sub(r"\1", text)
         for before in ("", "\n", "a"):
-            ids = self._ids(before + text)[len(self._ids(before)) if before else 0 :]
+            ids = self._tokenize(before + text)[len(self._tokenize(before)) if before else 0 :]
             if self.decode(ids, StopReason.LENGTH, ())[0] == written:
                 return tuple(ids)
-        return tuple(self._ids(text))
+        return tuple(self._tokenize(text))
 
     def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
         body = ids[:-1] if reason is StopReason.EOS else ids
@@ -212,8 +212,8 @@ class TextCodec(Codec):
         size = len(text.encode())
         return text, spans[len(self._anchor) :].within(first, size).followed_by(len(ids) - len(body), size)
 
-    def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
-        last = bytes_of(self.tokenizer, ids[-1]) if stop_strings else b""
+    def contains_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
+        last = token_to_bytes(self.tokenizer, ids[-1]) if stop_strings else b""
         # Without a string's last byte in the last token, nothing need be decoded.
         if not any(string.encode()[-1:] in last or _BROKEN in string for string in stop_strings):
             return False
@@ -233,26 +233,26 @@ class TextCodec(Codec):
         the policy wrote it itself. For a text they are the message's own. Special tokens that a message spells out, as
         a program's output may, stay text.
         """
-        message = self.as_text(message)
+        message = self.escape_text(message)
         if isinstance(problem.prompt, str):
             return self.encode_text(message)
-        frame = self._frame(problem)
+        frame = self._frame_of_message(problem)
         if not frame.end_token:
-            return self.encode_text(frame.around(message))
+            return self.encode_text(frame.wrap(message))
         # Encoded with the end token before it: what follows a special token is split as in the whole conversation.
-        added = self._ids(frame.around(message))
+        added = self._tokenize(frame.wrap(message))
         closed = bool(ids) and ids[-1] == added[0]
         return tuple(added[1:] if closed else added)
 
     def require_extendable(self, problem: Problem) -> None:
         if not isinstance(problem.prompt, str):
-            self._frame(problem)
+            self._frame_of_message(problem)
 
-    def shorten(self, text: str, max_tokens: int) -> str:
-        ids = self._ids(self.as_text(text))
+    def truncate_middle(self, text: str, max_tokens: int) -> str:
+        ids = self._tokenize(self.escape_text(text))
         if len(ids) <= max_tokens:
             return text
-        kept = max_tokens - len(self._ids(_LEFT_OUT))
+        kept = max_tokens - len(self._tokenize(_LEFT_OUT))
         raw, spans = token_byte_spans(self.tokenizer, ids)
         whole = raw.encode()
         while kept >= 0:
@@ -260,13 +260,13 @@ class TextCodec(Codec):
             begin = whole[: spans[head - 1][1] if head else 0].decode(errors="ignore")
             end = whole[spans[-tail][0] if tail else len(whole) :].decode(errors="ignore")
             shorter = begin + _LEFT_OUT + end
-            excess = len(self._ids(self.as_text(shorter))) - max_tokens
+            excess = len(self._tokenize(self.escape_text(shorter))) - max_tokens
             if excess <= 0:
                 return shorter
             kept -= excess  # tokens at the borders may be split differently
-        raise ArgumentError("max_message_tokens", f"at least {2 * len(self._ids(_LEFT_OUT))}", str(max_tokens))
+        raise ArgumentError("max_message_tokens", f"at least {2 * len(self._tokenize(_LEFT_OUT))}", str(max_tokens))
 
-    def _frame(self, problem: Problem) -> TurnFrame:
+    def _frame_of_message(self, problem: Problem) -> TurnFrame:
         """Return the template's text around a message, found once for each way in which conversations begin."""
         self._require_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
@@ -282,8 +282,8 @@ class TextCodec(Codec):
                 "use the task's completion form or a chat model"
             )
 
-    def _ids(self, text: str, begins: bool = False) -> list[int]:
-        """Ids of a text in which special tokens count, but for those that :meth:`as_text` marked."""
+    def _tokenize(self, text: str, begins: bool = False) -> list[int]:
+        """Ids of a text in which special tokens count, but for those that :meth:`escape_text` marked."""
         first, *others = _MARKED.split(text)
         ids: list[int] = list(self.tokenizer(first, add_special_tokens=begins)["input_ids"])
         line_end = self.tokenizer("\n", add_special_tokens=False)["input_ids"] if others else []

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import UsageError
-from lit_rl.types import ByteSpan, ByteSpans, integers
+from lit_rl.types import ByteSpan, ByteSpans, to_int64
 
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
@@ -51,10 +51,10 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     # Built-in functions go over the tokens, and tensors: a loop in Python would take seconds for a large rollout.
     pieces = list(map(vocabulary.__getitem__, ids))
     text, broken = vocabulary.join(ids, pieces)
-    sizes = integers(map(len, pieces))
+    sizes = to_int64(map(len, pieces))
     after = sizes.cumsum(0)
-    ends = _moved(after, broken, at_end=True)
-    starts = torch.where(sizes > 0, _moved(after - sizes, broken, at_end=False), ends)
+    ends = _shift_offsets(after, broken, at_end=True)
+    starts = torch.where(sizes > 0, _shift_offsets(after - sizes, broken, at_end=False), ends)
     dropped = vocabulary.dropped(text)
     if dropped:
         shift = len(text[:dropped].encode())
@@ -62,7 +62,7 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     return text[dropped:], ByteSpans(starts, ends)
 
 
-def bytes_of(tokenizer: Any, index: int) -> bytes:
+def token_to_bytes(tokenizer: Any, index: int) -> bytes:
     """Return the bytes of one id in the text; empty for special tokens and ids without a token."""
     return _vocabulary(tokenizer)[index]
 
@@ -182,7 +182,7 @@ def _byte_level_bytes(token: str) -> bytes:
         return token.encode()
 
 
-def _moved(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end: bool) -> Tensor:
+def _shift_offsets(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end: bool) -> Tensor:
     """[T] from offsets in the sampled bytes to offsets in the UTF-8 of the text.
 
     Equal unless some bytes were not UTF-8: ``broken`` lists each such piece, in order, which became one U+FFFD. A token

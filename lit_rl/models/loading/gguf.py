@@ -8,15 +8,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve
+from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve_model_source
 
 
-def convert(source: str, folder: str) -> None:
+def convert_gguf(source: str, folder: str) -> None:
     """Write the model and the tokenizer of a GGUF file as a folder of transformers."""
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    file, options = Path(resolve(source)), {"dtype": "float32", **NO_FOREIGN_CODE}
+    file, options = Path(resolve_model_source(source)), {"dtype": "float32", **NO_FOREIGN_CODE}
     if hasattr(transformers, "GgufConfig"):  # else weights are always unpacked
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, **options)
@@ -33,4 +33,4 @@ if __name__ == "__main__":
     parser.add_argument("source", help="GGUF file, or package:NAME/FILE")
     parser.add_argument("folder", help="of the model")
     given = parser.parse_args()
-    convert(given.source, given.folder)
+    convert_gguf(given.source, given.folder)

@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from lit_rl.errors import LitRLError, UsageError, with_variables
-from lit_rl.models.family import UnsupportedModelError, replaced
+from lit_rl.errors import LitRLError, UsageError, expand_variables
+from lit_rl.models.family import UnsupportedModelError, patched
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
 ADAPTER_CONFIG = "adapter_config.json"
@@ -29,7 +29,7 @@ _PLAINLY = {
 """Words of libraries on files that are cut, unknown or would run code, which most advise to let them, and ours."""
 
 
-def resolve(source: str) -> str:
+def resolve_model_source(source: str) -> str:
     """Turn ``package:NAME/PATH`` into a path, expand ``$VARIABLES``; leave hub ids as they are.
 
     The package's own code is not run: one that ships a model may import what is not installed here.
@@ -43,7 +43,7 @@ def resolve(source: str) -> str:
         if found is None or not found.submodule_search_locations:
             raise ModuleNotFoundError(f"{source} needs the package {package}, which is not installed", name=package)
         return str(Path(next(iter(found.submodule_search_locations))) / path)
-    source = with_variables(source)
+    source = expand_variables(source)
     given = Path(source).expanduser()
     if given.suffix == ".ckpt" or (any(given.glob("*.ckpt")) and not (given / "config.json").exists()):
         advice = f"lit-rl export {source} FOLDER writes one; give that folder"
@@ -64,12 +64,12 @@ def has_tokenizer(folder: Path) -> bool:
 def base_of_adapter(source: str) -> str:
     """The base that an adapter's folder names, resolved."""
     file = Path(source) / ADAPTER_CONFIG
-    with plain_failures("adapter", source, MODEL_KEY):
+    with one_line_load_errors("adapter", source, MODEL_KEY):
         named = json.loads(file.read_text()).get("base_model_name_or_path")
     if not named:
         raise UsageError(f"the adapter {source} names no base: set base_model_name_or_path in its {ADAPTER_CONFIG}")
     try:
-        return resolve(str(named))
+        return resolve_model_source(str(named))
     except FileNotFoundError:
         raise FileNotFoundError(
             f"the adapter {source} needs its base {named}, which is not there: bring it back, or correct "
@@ -78,7 +78,7 @@ def base_of_adapter(source: str) -> str:
 
 
 @contextmanager
-def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
+def one_line_load_errors(kind: str, source: str, key: str) -> Iterator[None]:
     """Say in one line that something could not be loaded, from where, and which key names it."""
     try:
         with without_retries(source):
@@ -88,10 +88,10 @@ def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
     except Exception as error:
         if "out of memory" in str(error):
             raise
-        raise UsageError(_failure(kind, source, key, error)) from error
+        raise UsageError(_load_failure(kind, source, key, error)) from error
 
 
-def _failure(kind: str, source: str, key: str, error: Exception) -> str:
+def _load_failure(kind: str, source: str, key: str, error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     plainly = next((text for words, text in _PLAINLY.items() if words in str(error)), None)
     said = plainly or (lines[0][:200].rstrip(".") if lines else type(error).__name__)
@@ -119,18 +119,18 @@ def without_retries(source: str) -> AbstractContextManager[None]:
     from huggingface_hub import constants
 
     offline = constants.HF_HUB_OFFLINE or (not Path(source).exists() and not can_use_hub())
-    return replaced(constants, "HF_HUB_OFFLINE", offline)
+    return patched(constants, "HF_HUB_OFFLINE", offline)
 
 
 def can_use_hub() -> bool:
     """Return whether the hub may be asked and answers; it is asked once."""
     from huggingface_hub import constants
 
-    return not constants.HF_HUB_OFFLINE and _answers(constants.ENDPOINT)
+    return not constants.HF_HUB_OFFLINE and _responds(constants.ENDPOINT)
 
 
 @lru_cache
-def _answers(endpoint: str) -> bool:
+def _responds(endpoint: str) -> bool:
     from huggingface_hub import get_session
 
     try:

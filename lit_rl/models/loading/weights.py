@@ -19,11 +19,11 @@ from lit_rl.models.adapters import (
     POLICY,
     LoRA,
     add_reference_adapter,
+    initialise_on_cpu,
     lora_config,
-    random_numbers_of_the_cpu,
     read_adapter,
 )
-from lit_rl.models.family import plain_refusals
+from lit_rl.models.family import one_line_errors
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
     CONFIG_KEY,
@@ -32,8 +32,8 @@ from lit_rl.models.loading.sources import (
     TOKENIZER_KEY,
     base_of_adapter,
     has_tokenizer,
-    plain_failures,
-    resolve,
+    one_line_load_errors,
+    resolve_model_source,
     without_retries,
 )
 from lit_rl.training.precision import torch_dtype
@@ -65,11 +65,11 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    folder = resolve(source)
+    folder = resolve_model_source(source)
     if (Path(folder) / ADAPTER_CONFIG).is_file() and not has_tokenizer(Path(folder)):
         folder = base_of_adapter(folder)
     declared = Path(folder) / "tokenizer_config.json"
-    with plain_failures("tokenizer", folder, key):
+    with one_line_load_errors("tokenizer", folder, key):
         if Path(folder).is_dir() and not has_tokenizer(Path(folder)):
             raise FileNotFoundError("no file of a tokenizer")
         if declared.exists() and json.loads(declared.read_text()).get("tokenizer_class") in _GENERIC:
@@ -93,16 +93,16 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     if spec.lora is not None:
         from peft import get_peft_model
 
-    with torch.random.fork_rng(), without_bars():
+    with torch.random.fork_rng(), without_progress_bars():
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
-            with random_numbers_of_the_cpu():
+            with initialise_on_cpu():
                 model = _from_config(spec, tokenizer)
             model = model.to(torch.get_default_device())
         elif isinstance(spec.source, torch.nn.Module):
             model = spec.source.to(torch_dtype(spec.dtype))
         else:
-            source = resolve(str(spec.source))
+            source = resolve_model_source(str(spec.source))
             is_adapter = (Path(source) / ADAPTER_CONFIG).exists()
             model = (_from_adapter if is_adapter else _from_pretrained)(spec, source)
         if tokenizer is not None:
@@ -110,7 +110,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
-        with random_numbers_of_the_cpu():
+        with initialise_on_cpu():
             return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
@@ -147,7 +147,7 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     try:
         config = AutoConfig.for_model(**fields)
         _require_known(spec.config or {}, config)
-        with plain_refusals(config.model_type, spec.attention):
+        with one_line_errors(config.model_type, spec.attention):
             return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
     except (ArithmeticError, AttributeError, IndexError, RuntimeError, TypeError) as error:
         said = " ".join(str(error).split())
@@ -182,15 +182,15 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         )
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
-        with plain_failures("model", source, key):
+        with one_line_load_errors("model", source, key):
             config = AutoConfig.from_pretrained(source, **NO_FOREIGN_CODE)
         model = AutoModelForCausalLM.from_config(config, **options)
         with suppress(OSError), without_retries(source):  # not every model has a generation config
             model.generation_config = GenerationConfig.from_pretrained(source)
         return model
     if spec.quantization is not None:
-        options["quantization_config"] = _four_bits(options["dtype"])
-    with plain_failures("model", source, key), plain_refusals(source, spec.attention):
+        options["quantization_config"] = _four_bit_config(options["dtype"])
+    with one_line_load_errors("model", source, key), one_line_errors(source, spec.attention):
         options |= {"output_loading_info": True, **NO_FOREIGN_CODE}
         model, found = AutoModelForCausalLM.from_pretrained(source, **options)
     if new := [name for name, _ in model.named_parameters() if name in found["missing_keys"]]:
@@ -205,7 +205,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     return model
 
 
-def _four_bits(compute_dtype: torch.dtype) -> Any:
+def _four_bit_config(compute_dtype: torch.dtype) -> Any:
     """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314)."""
     from transformers import BitsAndBytesConfig
 
@@ -224,7 +224,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
     if spec.lora is not None:
         raise UsageError(f"{source} holds an adapter already, got lora={spec.lora}: leave lora out to continue it")
     home = base_of_adapter(source)
-    with plain_failures("adapter", source, MODEL_KEY):
+    with one_line_load_errors("adapter", source, MODEL_KEY):
         config = PeftConfig.from_pretrained(source)
     base = _from_pretrained(spec, home, f"the base of the adapter {source}")
     if next(base.parameters()).is_meta:
@@ -237,7 +237,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
 
 
 @contextmanager
-def without_bars() -> Iterator[None]:
+def without_progress_bars() -> Iterator[None]:
     """Draw no bar for reading or writing weights; downloads from the Hub, which may take long, keep theirs."""
     from transformers.utils import logging
 

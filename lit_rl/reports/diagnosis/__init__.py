@@ -11,8 +11,8 @@ A rule of your own is one function::
 and is named in the configuration, under ``rules`` of :class:`lit_rl.callbacks.Diagnostics`.
 """
 
-from lit_rl.reports.diagnosis.history import LastRollout, Level, MetricHistory, RunSettings
+from lit_rl.reports.diagnosis.history import LastRollout, MeanWithError, MetricHistory, RunSettings
 from lit_rl.reports.diagnosis.rules import RULES, Rule
-from lit_rl.reports.run_files.records import Diagnosis
+from lit_rl.run_files.records import Diagnosis
 
-__all__ = ["RULES", "Diagnosis", "LastRollout", "Level", "MetricHistory", "Rule", "RunSettings"]
+__all__ = ["RULES", "Diagnosis", "LastRollout", "MeanWithError", "MetricHistory", "Rule", "RunSettings"]

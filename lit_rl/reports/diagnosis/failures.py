@@ -21,26 +21,26 @@ _OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|e
 def commonest_failure(last: LastRollout, settings: RunSettings) -> tuple[str, str]:
     """Return how most rows of a rollout ended, and what to look at or to change."""
     rollout = last.rollout
-    rows, stopped = max(1, len(rollout.judgements)), stopped_rows(rollout)
+    rows, stopped = max(1, len(rollout.judgements)), rows_ended_by_stop(rollout)
     # Those that hold no program, or one that fails before any test does.
     early = sum(rollout.judgements[row].outcome.verdict in _BROKEN for row in stopped)
     if len(stopped) > rows / 2 and early > len(stopped) / 2:
         length = float(rollout.completions.lengths[stopped].double().mean())
-        string = commonest_string(rollout, stopped, last.decode)
+        string = commonest_stop_string(rollout, stopped, last.decode)
         return (
             f"a stop string ends {len(stopped) / rows:.0%} of the completions, after {length:.1f} tokens",
             f"likely {string} comes inside of good answers; {settings.stop_strings} (`{settings.check_data}`)",
         )
     cut = rollout.completions.stop_reasons.count(StopReason.LENGTH)
     if cut > rows / 2:
-        return f"{cut / rows:.0%} of the completions are cut by the token limit", causes_of_cut(last, settings)
+        return f"{cut / rows:.0%} of the completions are cut by the token limit", causes_of_truncation(last, settings)
     verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
     alike = [judgement for judgement in rollout.judgements if judgement.outcome.verdict is verdict]
-    return f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, rollout, settings)
+    return f"{count / rows:.0%} end as {verdict}", _advice_for_verdict(verdict, alike, rollout, settings)
 
 
-def causes_of_cut(last: LastRollout, settings: RunSettings) -> str:
+def causes_of_truncation(last: LastRollout, settings: RunSettings) -> str:
     """Likely causes of completions that the token limit cuts, the likeliest first."""
     rows = last.rollout.completions
     limit = f"too small a limit (`{settings.fit} --model.sampling.max_tokens 1024`)"
@@ -56,7 +56,7 @@ def causes_of_cut(last: LastRollout, settings: RunSettings) -> str:
     return f"likely {limit}, or {endless}"
 
 
-def _advice(verdict: Verdict, alike: Sequence[Judgement], rollout: Rollout, settings: RunSettings) -> str:
+def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: Rollout, settings: RunSettings) -> str:
     show, check_data = f"`{settings.show}`", f"`{settings.check_data}`"
     if verdict is Verdict.NO_PROGRAM:
         return (
@@ -91,14 +91,14 @@ def _advice(verdict: Verdict, alike: Sequence[Judgement], rollout: Rollout, sett
 # -- stop strings --------------------------------------------------------------------------------------------
 
 
-def stopped_rows(rollout: Rollout) -> list[int]:
+def rows_ended_by_stop(rollout: Rollout) -> list[int]:
     """Rows whose last turn a stop string ended."""
     return [row for row, why in enumerate(rollout.completions.stop_reasons) if why is StopReason.STOP_STRING]
 
 
-def cut_rows(rollout: Rollout) -> list[int]:
+def rows_cut_by_stop(rollout: Rollout) -> list[int]:
     """Of these, the rows whose program breaks off there, and those that should have one and have none."""
-    return [row for row in stopped_rows(rollout) if _breaks_off(rollout.judgements[row])]
+    return [row for row in rows_ended_by_stop(rollout) if _breaks_off(rollout.judgements[row])]
 
 
 def _breaks_off(judgement: Judgement) -> bool:
@@ -112,7 +112,7 @@ def _breaks_off(judgement: Judgement) -> bool:
     return bool(_OPEN.search(outcome.exception_message))
 
 
-def string_that_ended(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
+def ending_stop_string(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
     """The stop string that ended a turn; empty if none did, or if it is unknown.
 
     Args:
@@ -134,9 +134,9 @@ def string_that_ended(rollout: Rollout, row: int, number: int, decode: Decode | 
     return min(found)[2] if found else ""
 
 
-def commonest_string(rollout: Rollout, rows: Sequence[int], decode: Decode | None) -> str:
+def commonest_stop_string(rollout: Rollout, rows: Sequence[int], decode: Decode | None) -> str:
     """The stop string that ended most of some rows, quoted; all of their problems' strings if it is unknown."""
-    counted = Counter(string_that_ended(rollout, row, len(rollout.completions.turns[row]) - 1, decode) for row in rows)
+    counted = Counter(ending_stop_string(rollout, row, len(rollout.completions.turns[row]) - 1, decode) for row in rows)
     string = counted.most_common(1)[0][0] if counted else ""
     if string:
         return repr(string)

@@ -39,13 +39,13 @@ SOLVED, UNSOLVED = 0.9, 0.7
 """A task is solved from this pass rate on, if it was below the second before."""
 
 
-class Level(NamedTuple):
+class MeanWithError(NamedTuple):
     """Mean of a metric over some rollouts, and its standard error."""
 
     mean: float
     error: float = 0.0
 
-    def exceeds(self, other: Level) -> bool:
+    def exceeds(self, other: MeanWithError) -> bool:
         """Return whether this mean is larger than another by more than noise explains."""
         return self.mean - other.mean > NOISE * hypot(self.error, other.error)
 
@@ -108,7 +108,7 @@ class RunSettings:
     term_weights: Mapping[str, float] = field(default_factory=dict)
     special_tokens: Mapping[int, str] = field(default_factory=dict)
 
-    def too_fast(self, rate: float) -> tuple[str, str]:
+    def smaller_rate_hint(self, rate: float) -> tuple[str, str]:
         """Return a learning rate that is too large as a cause, and the command with a smaller one."""
         lower = USUAL_ADAM_LR if rate > MAX_ADAM_LR and "betas" in self.optimizer else rate / 10
         return f"lower the learning rate ({rate:.2g})", f"{self.fit} --model.update.optimizer.init_args.lr {lower:.2g}"
@@ -136,8 +136,8 @@ class MetricHistory:
         self.recent: deque[dict[str, float]] = deque(maxlen=patience)
         self.begun: dict[str, float] = {}
         self.latest: dict[str, float] = {}
-        self.first: dict[str, Level] = {}
-        self.best: dict[str, Level] = {}
+        self.first: dict[str, MeanWithError] = {}
+        self.best: dict[str, MeanWithError] = {}
         self.lowest: dict[str, float] = {}
         self.highest: dict[str, float] = {}
         self.peak: tuple[int, dict[str, float]] = (0, {})
@@ -145,8 +145,8 @@ class MetricHistory:
 
     def add(self, rollout: int, metrics: Mapping[str, float]) -> None:
         """Add the metrics of a rollout."""
-        if self.is_known:
-            levels = {name: level for name in self.latest if (level := self.level(name)) is not None}
+        if self.is_ready:
+            levels = {name: level for name in self.latest if (level := self.mean_with_error(name)) is not None}
             self.first = levels | self.first
             self.best |= {name: max(level, self.best.get(name, level)) for name, level in levels.items()}
         self.rollout = rollout
@@ -163,7 +163,7 @@ class MetricHistory:
         self.validations.append((self.rollout, dict(measured)))
 
     @property
-    def is_known(self) -> bool:
+    def is_ready(self) -> bool:
         """True if there were enough rollouts to judge by."""
         return len(self.recent) == self.patience
 
@@ -171,35 +171,35 @@ class MetricHistory:
         """A metric in those of the last rollouts that logged it."""
         return [metrics[name] for metrics in self.recent if name in metrics]
 
-    def level(self, name: str) -> Level | None:
+    def mean_with_error(self, name: str) -> MeanWithError | None:
         """Mean and standard error over those of the last rollouts that logged it; ``None`` if none did."""
         values = self.values(name)
         if not values:
             return None
         mean, number = sum(values) / len(values), len(values)
         squares = sum((one - mean) ** 2 for one in values)
-        return Level(mean, sqrt(squares / (number - 1) / number) if number > 1 else 0.0)
+        return MeanWithError(mean, sqrt(squares / (number - 1) / number) if number > 1 else 0.0)
 
     def mean(self, name: str) -> float:
         """Mean over those of the last rollouts that logged it; 0 if none did."""
-        level = self.level(name)
+        level = self.mean_with_error(name)
         return 0.0 if level is None else level.mean
 
     @property
-    def rate(self) -> float:
+    def learning_rate(self) -> float:
         """Largest learning rate of the last rollouts."""
         return max(self.values("optimizer/learning_rate"), default=0.0)
 
     @property
-    def floor(self) -> float:
+    def lowest_reward(self) -> float:
         """Lowest mean reward of a rollout so far, at most 0: a reward may begin below 0."""
         return min(0.0, self.lowest.get(REWARD, 0.0))
 
     @property
-    def first_reward(self) -> Level:
+    def first_reward(self) -> MeanWithError:
         """Mean reward of the first rollout; its error counts groups, since rows of a group are alike."""
         spread = self.begun.get("reward/std", inf) / sqrt(max(1.0, self.begun.get(GROUPS, 1.0)))
-        return Level(self.begun.get(REWARD, 0.0), spread)
+        return MeanWithError(self.begun.get(REWARD, 0.0), spread)
 
     @property
     def has_earned(self) -> bool:
@@ -207,13 +207,13 @@ class MetricHistory:
         _, peak = self.peak
         error = peak.get("reward/std", 0.0) / sqrt(max(1.0, peak.get(ROWS, 1.0)))
         # Under tests of another problem some program passes now and then.
-        lucky = self.best.get(PASSED, Level(0.0)).mean <= 0.01 and peak.get(PASSED, 1.0) <= 0.05
-        return not lucky and peak.get(REWARD, 0.0) - self.floor > 3 * error
+        lucky = self.best.get(PASSED, MeanWithError(0.0)).mean <= 0.01 and peak.get(PASSED, 1.0) <= 0.05
+        return not lucky and peak.get(REWARD, 0.0) - self.lowest_reward > 3 * error
 
     @property
-    def num_lost(self) -> int:
+    def num_unrewarded(self) -> int:
         """Number of the last rollouts in a row that earned next to nothing, if an earlier one did earn something."""
-        nothing = self.floor + 0.05 * (self.peak[1].get(REWARD, 0.0) - self.floor)
+        nothing = self.lowest_reward + 0.05 * (self.peak[1].get(REWARD, 0.0) - self.lowest_reward)
         rewards = reversed(self.values(REWARD))
         return len(list(takewhile(lambda one: one <= nothing, rewards))) if self.has_earned else 0
 
@@ -238,4 +238,4 @@ class MetricHistory:
         vars(self).update(copy.deepcopy(dict(state)))
         self.recent = deque(self.recent, maxlen=self.patience)
         for name in ("first", "best"):
-            setattr(self, name, {metric: Level(*one) for metric, one in state[name].items()})
+            setattr(self, name, {metric: MeanWithError(*one) for metric, one in state[name].items()})

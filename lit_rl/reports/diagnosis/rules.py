@@ -13,10 +13,10 @@ from torch import Tensor
 
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.diagnosis.failures import (
-    causes_of_cut,
+    causes_of_truncation,
     commonest_failure,
-    commonest_string,
-    cut_rows,
+    commonest_stop_string,
+    rows_cut_by_stop,
 )
 from lit_rl.reports.diagnosis.history import (
     CUT,
@@ -27,7 +27,7 @@ from lit_rl.reports.diagnosis.history import (
     REWARD,
     WEIGHT_SIZE,
     LastRollout,
-    Level,
+    MeanWithError,
     MetricHistory,
     RunSettings,
 )
@@ -72,7 +72,7 @@ def not_finite(metrics: MetricHistory, last: LastRollout, settings: RunSettings)
     return format_diagnosis(
         f"{', '.join(names[:3])} not finite",
         "no number after it means anything",
-        settings.too_fast(metrics.rate),
+        settings.smaller_rate_hint(metrics.learning_rate),
         ("a reward or loss of your own divides by 0", settings.show),
         ("a dtype too narrow for these gradients", f"{settings.fit} --trainer.precision 32-true"),
     )
@@ -171,7 +171,7 @@ def _cause_of_gap(last: LastRollout) -> str:
 
 def still_weights(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The weights do not move although there are gradients, or Adam moves them by next to nothing."""
-    moves, gradients, rate = metrics.values(MOVED), metrics.mean("policy/gradient_norm"), metrics.rate
+    moves, gradients, rate = metrics.values(MOVED), metrics.mean("policy/gradient_norm"), metrics.learning_rate
     if not moves or not gradients:
         return ""
     optimizer, clip = settings.optimizer, settings.clip_norm or inf
@@ -205,7 +205,7 @@ def still_weights(metrics: MetricHistory, last: LastRollout, settings: RunSettin
 
 def reward_hacking(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The reward rises while fewer problems are solved, in training or in validation."""
-    passed, earned = metrics.level(PASSED), metrics.level(REWARD)
+    passed, earned = metrics.mean_with_error(PASSED), metrics.mean_with_error(REWARD)
     if earned is None:
         return ""
     measured, first, reward = "", metrics.first.get(PASSED), metrics.first.get(REWARD)
@@ -217,7 +217,7 @@ def reward_hacking(metrics: MetricHistory, last: LastRollout, settings: RunSetti
     for name in (name for name in now if name.endswith("pass@1") and not measured):
         done, best = max(((n, one) for n, one in metrics.validations if name in one), key=lambda one: one[1][name])
         share, problems = (best[name] + now[name]) / 2, now.get(f"{name.removesuffix('pass@1')}num_problems", inf)
-        before = Level(best[REWARD], best["reward/error"])
+        before = MeanWithError(best[REWARD], best["reward/error"])
         fell, rose = best[name] - now[name], earned.mean - before.mean
         if fell > max(0.05, 2 * sqrt(2 * share * (1 - share) / problems)) and rose > 0.01 and earned.exceeds(before):
             measured, reward = f"{name} fell from {best[name]:.3f} (after rollout {done}) to {now[name]:.3f}", before
@@ -235,7 +235,7 @@ def reward_hacking(metrics: MetricHistory, last: LastRollout, settings: RunSetti
         (f"{paid} pays for something else: read the rows that earned most", settings.show),
         ("tests that a wrong program passes", settings.check_data),
     )
-    return f"{line}\n{_examples(last, last.rewards.rewards.tolist())}"
+    return f"{line}\n{_top_completions(last, last.rewards.rewards.tolist())}"
 
 
 def exploding_loss(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
@@ -246,7 +246,7 @@ def exploding_loss(metrics: MetricHistory, last: LastRollout, settings: RunSetti
             return format_diagnosis(
                 f"{name} went from {first.mean:.3g} to {loss:.3g}",
                 "it diverges",
-                settings.too_fast(metrics.rate),
+                settings.smaller_rate_hint(metrics.learning_rate),
                 ("rewards of a larger scale than before", settings.show),
             )
     return ""
@@ -260,13 +260,13 @@ def exploding_kl(metrics: MetricHistory, last: LastRollout, settings: RunSetting
         f"the updates of one rollout move the policy by {metrics.mean(_KL):.2g} nats a token",
         "later ones learn from rows that it no longer writes",
         ("too many of them", f"{settings.fit} --model.update.max_kl 0.05"),
-        settings.too_fast(metrics.rate),
+        settings.smaller_rate_hint(metrics.learning_rate),
     )
 
 
 def useless_critic(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """After 30 rollouts the critic predicts returns no better than their mean would."""
-    explained = metrics.level("critic/explained_variance")
+    explained = metrics.mean_with_error("critic/explained_variance")
     if explained is None or explained.mean > 0 or metrics.rollout <= 30 or metrics.is_solved:
         return ""
     return format_diagnosis(
@@ -279,7 +279,7 @@ def useless_critic(metrics: MetricHistory, last: LastRollout, settings: RunSetti
 
 def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The reward has fallen to nothing, or has lost more than half of the way from the floor to its best mean."""
-    now, lost = metrics.level(REWARD), metrics.num_lost
+    now, lost = metrics.mean_with_error(REWARD), metrics.num_unrewarded
     if now is None or not metrics.has_earned:
         return ""
     known = (metrics.best.get(REWARD, now), metrics.first_reward)
@@ -289,19 +289,19 @@ def collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -
         ends = f" ({commonest_failure(last, settings)[0]})" if last.runs_programs else ""
         since = f"from rollout {metrics.rollout - lost + 1} on {sum(metrics.values(REWARD)[-lost:]) / lost:.3g}"
         measured, meaning = f"rollout {number} earned {peak[REWARD]:.3g}, {since}{ends}", "the policy was lost"
-    elif not lost and now.mean < metrics.floor + (best.mean - metrics.floor) / 2:
+    elif not lost and now.mean < metrics.lowest_reward + (best.mean - metrics.lowest_reward) / 2:
         fell = f"from {best.mean:.3g} ± {best.error:.2g} to {now.mean:.3g} ± {now.error:.2g}"
         measured = f"the mean reward of {metrics.patience} rollouts fell {fell}"
         meaning = "the policy unlearns, or problems are harder now"
     else:
         return ""
-    return f"{format_diagnosis(measured, meaning, *_too_far(metrics, settings))}\n{_longest(last)}"
+    return f"{format_diagnosis(measured, meaning, *_causes_of_drift(metrics, settings))}\n{_longest_prompt(last)}"
 
 
 def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """The entropy is below a tenth of what it was, most groups have equal rewards, and the task is not solved."""
     first, entropy, trained = metrics.first.get(_ENTROPY), metrics.latest.get(_ENTROPY), "update/trained_fraction"
-    if first is None or entropy is None or entropy >= 0.1 * first.mean or metrics.num_lost or metrics.is_solved:
+    if first is None or entropy is None or entropy >= 0.1 * first.mean or metrics.num_unrewarded or metrics.is_solved:
         return ""
     passes = max(metrics.mean(PASSED), metrics.recent[-1].get(PASSED, 0.0)) >= 0.9
     untrained = metrics.highest.get(trained, 1.0) == 0  # then it differs by noise alone
@@ -310,7 +310,7 @@ def entropy_collapse(metrics: MetricHistory, last: LastRollout, settings: RunSet
     line = format_diagnosis(
         f"the entropy fell from {first.mean:.2g} to {entropy:.2g} nats a token, and most groups have equal rewards",
         "the policy no longer tries anything else",
-        settings.too_fast(metrics.rate),
+        settings.smaller_rate_hint(metrics.learning_rate),
         ("nothing that keeps it open", f"{settings.fit} --model.objective.kl_coef 0.01"),
     )
     if metrics.values(PASSED):
@@ -322,8 +322,8 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
     """Rewards are equal in nearly all groups, or in all rows, and the task was not learned."""
     means, spreads = metrics.values(REWARD), metrics.values("reward/std")
     all_equal = bool(means) and max([max(means) - min(means), *spreads]) <= 1e-6
-    flat, taught = metrics.mean(_FLAT), "teacher/gap" in metrics.latest  # a teacher needs no rewards
-    if metrics.is_solved or not (all_equal or (flat > 0.95 and not taught and not metrics.num_lost)):
+    flat, has_teacher = metrics.mean(_FLAT), "teacher/gap" in metrics.latest  # a teacher needs no rewards
+    if metrics.is_solved or not (all_equal or (flat > 0.95 and not has_teacher and not metrics.num_unrewarded)):
         return ""
     reward, passed = metrics.mean(REWARD), metrics.mean(PASSED)
     measured = f"{flat:.0%} of the groups have equal rewards, so nothing is learned"
@@ -331,7 +331,7 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         measured = f"all rewards of the last {metrics.patience} rollouts were {reward:.3g}, so nothing is learned"
     every, none = metrics.mean("group/all_passed_fraction"), metrics.mean("group/none_passed_fraction")
     peak, top = metrics.highest.get(REWARD, reward), metrics.highest.get(HIGHEST, reward)
-    fell = metrics.has_earned and peak - reward > 0.1 * (peak - metrics.floor)
+    fell = metrics.has_earned and peak - reward > 0.1 * (peak - metrics.lowest_reward)
     if passed > 0.98 or every > 0.9 * flat > 0:
         meaning = f"programs passed from the beginning (never less than {metrics.lowest.get(PASSED, 0.0):.0%})"
         first = ("the tests check nothing", settings.check_data)
@@ -343,27 +343,27 @@ def flat_reward(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         second = ("limits that cut it (clip_low, clip_high), or no term reads the tests", "lit-rl docs rewards")
     elif all_equal and (fell or (top > reward + 1e-6 and not last.runs_programs)):
         meaning = f"rows earned up to {top:.3g} before, and the policy no longer tries what they did"
-        first, second = _too_far(metrics, settings)
+        first, second = _causes_of_drift(metrics, settings)
     elif last.runs_programs and (all_equal or none > 0.9 * flat):
         meaning, advice = commonest_failure(last, settings)
-        return f"{measured}: {meaning}; {advice}\n{_longest(last)}"
+        return f"{measured}: {meaning}; {advice}\n{_longest_prompt(last)}"
     else:
         meaning = "every answer is worth the same"
         first = ("the reward does not look at what differs, or problems are too easy or too hard", settings.show)
         second = ("too few completions of a problem", f"{settings.fit} --model.sampling.num_samples 16")
-    return f"{format_diagnosis(measured, meaning, first, second)}\n{_longest(last)}"
+    return f"{format_diagnosis(measured, meaning, first, second)}\n{_longest_prompt(last)}"
 
 
 def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """Fewer and fewer completions have a program in them."""
     kinds = {"completion/format_rate": "with a program in a fenced block", "completion/program_rate": "with a program"}
     for name, kind in kinds.items():
-        best, share = metrics.best.get(name, Level(0.0)).mean, metrics.level(name)
-        if share is None or best - share.mean <= 0.2 or metrics.num_lost:
+        best, share = metrics.best.get(name, MeanWithError(0.0)).mean, metrics.mean_with_error(name)
+        if share is None or best - share.mean <= 0.2 or metrics.num_unrewarded:
             continue
         measured = f"completions {kind} fell from {best:.0%} to {share.mean:.0%}"
-        cause = settings.too_fast(metrics.rate)
-        reward, now = metrics.first.get(REWARD), metrics.level(REWARD)
+        cause = settings.smaller_rate_hint(metrics.learning_rate)
+        reward, now = metrics.first.get(REWARD), metrics.mean_with_error(REWARD)
         if reward is not None and now is not None and now.exceeds(reward):
             measured += f" while the reward rose to {now.mean:.3g}"
             cause = ("a term that pays for answers without one", settings.show)
@@ -375,16 +375,16 @@ def format_falling(metrics: MetricHistory, last: LastRollout, settings: RunSetti
 def truncated(metrics: MetricHistory, last: LastRollout, settings: RunSettings) -> str:
     """More than half of the completions are cut by the token limit, or a stop string cuts many programs that fail."""
     share, cut, failed = metrics.mean(_TRUNCATED), metrics.mean(CUT), 1 - metrics.mean(PASSED)
-    if metrics.num_lost:
+    if metrics.num_unrewarded:
         return ""
     if share > 0.5:
         return (
             f"{share:.0%} of the completions are cut by the token limit: they are judged without their end; "
-            f"{causes_of_cut(last, settings)}"
+            f"{causes_of_truncation(last, settings)}"
         )
     if cut <= max(0.05, 0.3 * failed):
         return ""
-    string = commonest_string(last.rollout, cut_rows(last.rollout), last.decode)
+    string = commonest_stop_string(last.rollout, rows_cut_by_stop(last.rollout), last.decode)
     return format_diagnosis(
         f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them",
         "answers are judged without their end",
@@ -412,19 +412,19 @@ RULES: tuple[Rule, ...] = (
 """Of those that hold, the callback reports the first."""
 
 
-def _too_far(metrics: MetricHistory, settings: RunSettings) -> tuple[tuple[str, str], tuple[str, str]]:
+def _causes_of_drift(metrics: MetricHistory, settings: RunSettings) -> tuple[tuple[str, str], tuple[str, str]]:
     """Likeliest causes of a policy that unlearns."""
     other = ("nothing that holds it to its start", f"{settings.fit} --model.objective.kl_coef 0.01")
     if settings.steps > 1:
         other = (f"too many updates of a rollout ({settings.steps})", f"{settings.fit} --model.update.max_kl 0.05")
-    return settings.too_fast(metrics.rate), other
+    return settings.smaller_rate_hint(metrics.learning_rate), other
 
 
-def _longest(last: LastRollout) -> str:
-    return _examples(last, [len(text) for text in last.rollout.completions.texts])
+def _longest_prompt(last: LastRollout) -> str:
+    return _top_completions(last, [len(text) for text in last.rollout.completions.texts])
 
 
-def _examples(last: LastRollout, scores: Sequence[float]) -> str:
+def _top_completions(last: LastRollout, scores: Sequence[float]) -> str:
     """Three completions with the largest scores, of different problems where there are as many."""
     judgements, rewards = last.rollout.judgements, last.rewards.rewards.tolist()
     order = sorted(range(len(scores)), key=lambda row: -scores[row])

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lit_rl.reports.run_files.records import Curve
-from lit_rl.reports.run_files.row_text import number_text
+from lit_rl.run_files.records import Curve
+from lit_rl.run_files.row_text import number_text
 
 COLOURS = ("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b35806", "#01665e", "#c51b7d", "#4d4d4d")
 """Told apart by most people who do not see all colours."""
 
 FRAME = {"width": 360, "height": 224, "left": 66, "right": 350, "top": 10, "bottom": 184}
-_MOST_DOTS = 40
+_MAX_DOTS = 40
 
 
 @dataclass(frozen=True)
@@ -70,35 +70,35 @@ class Scale:
 
 def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
     """The mean of each group's curves, and the band between its lowest and its highest."""
-    x, y = _scales([point for line in lines for curve in line.curves for point in curve])
+    x, y = _axis_scales([point for line in lines for curve in line.curves for point in curve])
     shapes = []
     for line in lines:
-        points, dots = spread(line.curves), []
+        points, dots = min_mean_max(line.curves), []
         if len(line.curves) > 1:
             outline = [(n, high) for n, _, _, high in points] + [(n, low) for n, low, _, _ in reversed(points)]
-            shapes.append(Shape("band", line.colour, f"{_path(outline, x, y)}Z"))
-        for n, low, middle, high in points if len(points) <= _MOST_DOTS else ():
+            shapes.append(Shape("band", line.colour, f"{_curve_path(outline, x, y)}Z"))
+        for n, low, middle, high in points if len(points) <= _MAX_DOTS else ():
             several = f" ({number_text(low, 3)} to {number_text(high, 3)})" if len(line.curves) > 1 else ""
             dots.append((x(n), y(middle), f"{line.label}\n{clock} {n}: {number_text(middle, 3)}{several}"))
-        shapes.append(Shape("line", line.colour, _path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots))
-    return _panel(title, clock, title.rpartition("/")[2].replace("_", " "), shapes, x, y)
+        shapes.append(Shape("line", line.colour, _curve_path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots))
+    return _draw_panel(title, clock, title.rpartition("/")[2].replace("_", " "), shapes, x, y)
 
 
-def areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> Panel:
+def stacked_areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> Panel:
     """Shares that add up to one, on top of each other."""
     counts = sorted({count for curve in shares.values() for count, _ in curve})
-    x, y = _scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
+    x, y = _axis_scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
     floor, shapes = dict.fromkeys(counts, 0.0), []
     for name, curve in shares.items():
         values = dict(curve)
         top = {count: floor[count] + values.get(count, 0.0) for count in counts}
         outline = [(n, top[n]) for n in counts] + [(n, floor[n]) for n in reversed(counts)]
-        shapes.append(Shape("area", colours[name], f"{_path(outline, x, y)}Z", name))
+        shapes.append(Shape("area", colours[name], f"{_curve_path(outline, x, y)}Z", name))
         floor = top
-    return _panel(title, clock, "share of rows", shapes, x, y)
+    return _draw_panel(title, clock, "share of rows", shapes, x, y)
 
 
-def spread(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
+def min_mean_max(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
     """(count, lowest, mean, highest) at each count that all curves have, or any if they have none in common."""
     at: dict[int, list[float]] = {}
     for curve in curves:
@@ -108,7 +108,7 @@ def spread(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
     return [(count, min(v), math.fsum(v) / len(v), max(v)) for count, v in sorted(shared.items())]
 
 
-def ticks(low: float, high: float) -> list[float]:
+def axis_ticks(low: float, high: float) -> list[float]:
     """Three to six round numbers between two others."""
     step = 10 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 5)
@@ -116,7 +116,7 @@ def ticks(low: float, high: float) -> list[float]:
     return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _scales(
+def _axis_scales(
     points: Sequence[tuple[int, float]], low: float | None = None, high: float | None = None
 ) -> tuple[Scale, Scale]:
     counts, values = [n for n, _ in points] or [0], [v for _, v in points] or [0.0]
@@ -127,11 +127,11 @@ def _scales(
     return horizontal, Scale(bottom, top, FRAME["bottom"], FRAME["top"])
 
 
-def _path(points: Sequence[tuple[int, float]], x: Scale, y: Scale) -> str:
+def _curve_path(points: Sequence[tuple[int, float]], x: Scale, y: Scale) -> str:
     return "M" + "L".join(f"{x(n)},{y(value)}" for n, value in points) if points else "M0,0"
 
 
-def _panel(title: str, x_name: str, y_name: str, shapes: Sequence[Shape], x: Scale, y: Scale) -> Panel:
-    rows = [(y(value), number_text(value, 3)) for value in ticks(y.low, y.high)]
-    columns = [(x(value), f"{value:,.0f}") for value in ticks(x.low, x.high) if value == int(value)]
+def _draw_panel(title: str, x_name: str, y_name: str, shapes: Sequence[Shape], x: Scale, y: Scale) -> Panel:
+    rows = [(y(value), number_text(value, 3)) for value in axis_ticks(y.low, y.high)]
+    columns = [(x(value), f"{value:,.0f}") for value in axis_ticks(x.low, x.high) if value == int(value)]
     return Panel(title, x_name, y_name, rows, columns, shapes)

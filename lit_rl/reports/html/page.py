@@ -11,12 +11,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
-from lit_rl.reports.learned import answer, changes, with_interval
-from lit_rl.reports.run_files.records import Curve, RecordedRollout, RecordedRow
-from lit_rl.reports.run_files.row_text import KINDS, ending, sandbox_words, values_of
-from lit_rl.reports.run_files.settings import differences
+from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, chart, stacked_areas
+from lit_rl.reports.improvement import format_with_interval, learning_verdict, validation_changes
 from lit_rl.reports.runs import Run, groups_of
+from lit_rl.run_files.records import Curve, RecordedRollout, RecordedRow
+from lit_rl.run_files.row_text import KINDS, describe_outcome, stop_text, token_values
+from lit_rl.run_files.settings import settings_that_differ
 
 OVERVIEW = (
     "val/*pass@1",
@@ -61,10 +61,10 @@ def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | N
     """Write the report."""
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(runs, metrics), "utf-8", "replace")
+    path.write_text(render_page(runs, metrics), "utf-8", "replace")
 
 
-def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
+def render_page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
     """The page as a text."""
     templates = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -76,12 +76,14 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
         style=Markup((_HERE / "page.css").read_text("utf-8")),
         script=Markup((_HERE / "page.js").read_text("utf-8")),
         frame=FRAME,
-        answer=answer,
-        measured=_measured,
+        answer=learning_verdict,
+        measured=_validation_table,
         ending_shares=_ending_shares,
-        differences=differences({run.name: run.settings for run in runs}),
+        differences=settings_that_differ({run.name: run.settings for run in runs}),
         judged=list(shares),
-        verdicts=[areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS, "rollout") for name, of_run in shares.items()],
+        verdicts=[
+            stacked_areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS, "rollout") for name, of_run in shares.items()
+        ],
         verdict_colours={
             name: colour for name, colour in _VERDICT_COLOURS.items() if any(name in one for one in shares.values())
         },
@@ -92,13 +94,13 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
                     "name": run.name,
                     "recorded": run.num_recorded,
                     "judged": run.name in shares,
-                    "rollouts": [_rollout(one) for one in run.shown],
+                    "rollouts": [_rollout_data(one) for one in run.shown],
                 }
                 for run in runs
                 if run.shown
             ],
         },
-        **_curves(runs, metrics),
+        **_curve_panels(runs, metrics),
     )
 
 
@@ -111,14 +113,14 @@ def _verdict_shares(run: Run) -> dict[str, Curve]:
     return {name: found[name] for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))}
 
 
-def _measured(run: Run) -> list[tuple[str, ...]]:
+def _validation_table(run: Run) -> list[tuple[str, ...]]:
     """Return the table of runs and their validation: one row for each way of sampling."""
     rank = run.kind.get("lora_rank")
     model = str(run.kind.get("model", "")) + (f" (LoRA {rank})" if rank else "")
     what = (run.name, model, str(run.kind.get("method", "")), str(run.kind.get("seed", "")))
     length = f"{max(count for curve in run.curves.values() for count, _ in curve)} {run.clock}s"
     rows: list[tuple[str, ...]] = []
-    for sampling, measure in (run.measures or {"": ""}).items():
+    for sampling, measure in (run.validation_measures or {"": ""}).items():
         curve = run.curves.get(f"val/{sampling}/{measure}", [])
         tasks, tokens = (
             run.curves.get(f"val/{sampling}/{name}", [(0, None)])[-1][1]
@@ -130,13 +132,13 @@ def _measured(run: Run) -> list[tuple[str, ...]]:
             passed = "" if tasks is None or measure != "pass@1" else f"{last * tasks:.4g} of {tasks:.0f}"
             at_best = f"{best[1]:.3f} ({run.clock} {best[0]})"
             count = tasks if measure == "pass@1" else None
-            ends = (with_interval(value, count) for value in (first, last))
+            ends = (format_with_interval(value, count) for value in (first, last))
             numbers = (next(ends), at_best, next(ends), passed, "" if tokens is None else f"{tokens:.1f}")
         rows.append((*what, sampling, measure, length, *numbers))
     return rows
 
 
-def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
+def _curve_panels(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
     """Panels of the overview, of the terms of the reward, and of all other numbers."""
     groups = groups_of(runs)
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(groups)}
@@ -148,7 +150,7 @@ def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any
         first = [name for name in first if name.removesuffix("/reward/mean") not in passes]
     terms = [n for n in known if n.startswith("reward/") and n not in (*first, *_NO_TERMS)]
     others = [n for n in known if n not in first and n not in terms and not _VERDICT.fullmatch(n)]
-    learned = [one.name for run in runs for one in changes(run)[:1]]
+    learned = [one.name for run in runs for one in validation_changes(run)[:1]]
     main = first if metrics is not None else [n for n in dict.fromkeys((*learned, "reward/mean")) if n in known]
     clocks = {run.clock for run in runs}
     clock = clocks.pop() if len(clocks) == 1 else "step"
@@ -177,32 +179,32 @@ def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
 # -- rollouts -------------------------------------------------------------------------------------------------
 
 
-def _rollout(rollout: RecordedRollout) -> dict[str, Any]:
+def _rollout_data(rollout: RecordedRollout) -> dict[str, Any]:
     groups = [rollout.group(number) for number in sorted({row.group for row in rollout.rows})]
     return {
         "number": rollout.number,
         "rows": rollout.num_rows,
         "seconds": dict(rollout.seconds),
         "groups": [
-            {"task": rows[0].task_id, "prompt": rows[0].prompt_text, "rows": [_row(row) for row in rows]}
+            {"task": rows[0].task_id, "prompt": rows[0].prompt_text, "rows": [_row_data(row) for row in rows]}
             for rows in groups
         ],
     }
 
 
-def _row(row: RecordedRow) -> dict[str, Any]:
-    values = {kind: values_of(row, kind) for kind in KINDS}
+def _row_data(row: RecordedRow) -> dict[str, Any]:
+    values = {kind: token_values(row, kind) for kind in KINDS}
     return {
         "row": row.row,
         "reward": row.reward,
         "verdict": row.verdict,
-        "ending": ending(row),
+        "ending": stop_text(row),
         "terms": dict(row.terms),
-        "words": sandbox_words(row),
+        "words": describe_outcome(row),
         "turns": [
             {
                 "start": turn.start,
-                "pieces": turn.pieces() or [turn.text],
+                "pieces": turn.token_texts() or [turn.text],
                 "message": turn.message,
                 "verdict": str(turn.outcome["verdict"]),
                 "stop": turn.stop_reason,
@@ -215,11 +217,11 @@ def _row(row: RecordedRow) -> dict[str, Any]:
             if row.failing and start < row.failing[1] and end > row.failing[0]
         ],
         "values": {
-            kind: [_short(found.get(i)) for i in range(max(found) + 1)] for kind, found in values.items() if found
+            kind: [_text(found.get(i)) for i in range(max(found) + 1)] for kind, found in values.items() if found
         },
     }
 
 
-def _short(value: float | None) -> float | None:
+def _text(value: float | None) -> float | None:
     """A value with as many digits as are recorded."""
     return None if value is None else float(f"{value:.4g}")

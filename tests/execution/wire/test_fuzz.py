@@ -14,14 +14,14 @@ sys.path.remove(FOLDER)
 
 
 def test_a_few_rounds_find_no_fault():
-    found = stress.run("garbage", 0, 10.0, num_workers=1, most_rounds=2)
+    found = stress.run("garbage", 0, 10.0, num_workers=1, max_rounds=2)
     assert (found.rounds, found.faults) == (2, [])
-    assert 0 < found.peak < stress.MOST_MEGABYTES
+    assert 0 < found.peak < stress.MAX_MEGABYTES
     assert found.verdicts.total() == 2 * 40 and found.verdicts["passed: passed"] > 0
     assert not found.verdicts["wrong: passed"] and any(name.startswith("wrong: ") for name in found.verdicts)
 
 
-LARGE = {
+LARGE_MODEL_PARAMETERS = {
     "newlines": "b'\\n' * (15 << 20)",
     "nested lists": "b'[' * (15 << 20) + b'\\n'",
     "empty lists": "b'{}\\n[\"l\"' + b',[\"l\"]' * 2_600_000 + b']\\n'",
@@ -32,7 +32,11 @@ LARGE = {
 
 def test_a_supervisor_stays_small_whatever_a_program_writes_where_its_values_go():
     program = "import os\ndata = {}\nwhile data: data = data[os.write(4, data):]\nos._exit(0)\n"
-    batch = [(program.format(data), check) for data in LARGE.values() for check in (garbage.CALLS, garbage.LITERAL)]
+    batch = [
+        (program.format(data), check)
+        for data in LARGE_MODEL_PARAMETERS.values()
+        for check in (garbage.CALLS, garbage.LITERAL)
+    ]
     with Sandbox(1) as sandbox:
         batch = [
             item for pair in zip(batch, [(garbage.RIGHT, garbage.CALLS)] * len(batch), strict=True) for item in pair
@@ -41,4 +45,4 @@ def test_a_supervisor_stays_small_whatever_a_program_writes_where_its_values_go(
         peak = stress.peak_megabytes()
     assert all(outcome.passed for outcome in outcomes[1::2])
     assert not {outcome.verdict for outcome in outcomes[::2]} & {Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE}
-    assert peak < stress.MOST_MEGABYTES
+    assert peak < stress.MAX_MEGABYTES

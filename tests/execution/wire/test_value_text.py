@@ -12,7 +12,7 @@ import time
 import pytest
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.value_text import LONGEST_SHOWN, call_text, lines_of, shortened, value_text
+from lit_rl.execution.wire.value_text import MAX_SHOWN_LENGTH, call_text, lines_of, shorten_text, value_text
 
 Point = collections.namedtuple("Point", ["x", "y"])
 
@@ -58,13 +58,13 @@ def test_a_set_is_written_the_same_in_each_process():
 def test_what_is_long_is_cut():
     assert value_text(list(range(10**6))).endswith(" ... (1000000 items)")
     text = value_text("a" * 10**6 + "b")
-    assert text.startswith("'aaa") and text.endswith("b'") and " ... " in text and len(text) <= LONGEST_SHOWN
+    assert text.startswith("'aaa") and text.endswith("b'") and " ... " in text and len(text) <= MAX_SHOWN_LENGTH
     text = value_text([1] * 300)
-    assert text.startswith("[1, 1") and text.endswith("1, 1]") and len(text) == LONGEST_SHOWN
-    assert shortened("x" * 501) != "x" * 501 == shortened("x" * 501, 501)
+    assert text.startswith("[1, 1") and text.endswith("1, 1]") and len(text) == MAX_SHOWN_LENGTH
+    assert shorten_text("x" * 501) != "x" * 501 == shorten_text("x" * 501, 501)
     assert lines_of("a\n  b\n  c\nd", 2, 3) == "b\n  c"
     assert call_text("f", [1, "a"], {"key": [2]}) == "f(1, 'a', key=[2])"
-    assert len(call_text("f", ["x" * 10**6] * 10**6, {})) == LONGEST_SHOWN
+    assert len(call_text("f", ["x" * 10**6] * 10**6, {})) == MAX_SHOWN_LENGTH
 
 
 def test_the_work_follows_what_is_shown():
@@ -73,7 +73,7 @@ def test_the_work_follows_what_is_shown():
     wide = [[[0] * 1000] * 1000] * 1000  # a thousand million items
     began = time.perf_counter()
     for value in (cyclic, wide, {1: cyclic, 2: wide}, "x" * 10**8, range(10**12), 1 << 10**6, [1 << 10**5] * 1000):
-        assert len(value_text(value)) <= LONGEST_SHOWN
+        assert len(value_text(value)) <= MAX_SHOWN_LENGTH
     assert time.perf_counter() - began < 1.0
 
 

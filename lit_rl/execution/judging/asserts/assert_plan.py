@@ -128,10 +128,10 @@ class _Planner:
         for statement in self._tree.body:
             if statement is check:
                 self._alias = {check.args.args[0].arg: str(self._entry_point)}
-                self._body(check.body)
+                self._plan_body(check.body)
                 self._alias = {}
             elif not is_call_of_check(statement):
-                self._body([statement])
+                self._plan_body([statement])
         if not (self._calls and self._assertions):
             raise NotLiteral
         return AssertPlan(tuple(self._calls), tuple(self._assertions))
@@ -144,29 +144,29 @@ class _Planner:
                 return statement
         return None
 
-    def _body(self, statements: list[ast.stmt]) -> None:
+    def _plan_body(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
             if isinstance(statement, ast.Assert):
-                self._assertion(statement)
+                self._plan_assertion(statement)
             elif isinstance(statement, ast.Assign):
-                self._assign(statement)
+                self._plan_assignment(statement)
             elif isinstance(statement, ast.Import | ast.ImportFrom):
-                self._import(statement)
+                self._plan_import(statement)
             elif isinstance(statement, ast.Expr):
                 if not isinstance(statement.value, ast.Constant):
                     raise NotLiteral
             elif not isinstance(statement, ast.Pass):
                 raise NotLiteral
 
-    def _assign(self, statement: ast.Assign) -> None:
-        value = self._value(statement.value)  # such as METADATA
+    def _plan_assignment(self, statement: ast.Assign) -> None:
+        value = self._literal_value(statement.value)  # such as METADATA
         for part in (part for target in statement.targets for part in ast.walk(target)):
             if isinstance(part, ast.Name):
                 self._require_free(part.id)
                 self._imported.discard(part.id)
         self._values |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
 
-    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
+    def _plan_import(self, statement: ast.Import | ast.ImportFrom) -> None:
         modules = [item.name for item in statement.names] if isinstance(statement, ast.Import) else [statement.module]
         if not _QUIET_MODULES.issuperset(modules) or (isinstance(statement, ast.ImportFrom) and statement.level):
             raise NotLiteral
@@ -190,17 +190,17 @@ class _Planner:
         if taken or name in PURE or name == "isclose" or re.fullmatch(r"_\d+", name):
             raise NotLiteral
 
-    def _assertion(self, statement: ast.Assert) -> None:
+    def _plan_assertion(self, statement: ast.Assert) -> None:
         if truth_of(statement.test):  # it always holds, which is no evidence
             if any(isinstance(part, ast.Call) for part in ast.walk(statement.test)):
                 raise NotLiteral
             return
-        template = template_of(statement.test, self._resolve, self._values)
+        template = template_of(statement.test, self._resolve_function, self._values)
         calls = tuple(self._add_call(name, node) for name, node in template.calls)
         lines = statement.lineno, statement.end_lineno or statement.lineno
         self._assertions.append(Assertion(calls, template.code, lines, self._values, template.wanted))
 
-    def _resolve(self, function: ast.expr) -> str | None:
+    def _resolve_function(self, function: ast.expr) -> str | None:
         """Name of the program's function that is called here, or ``None`` for a pure builtin."""
         is_attribute = isinstance(function, ast.Attribute)
         if is_attribute and ast.unparse(function) == "math.isclose" and "math" in self._imported:
@@ -218,15 +218,15 @@ class _Planner:
         """Plan a call of the program; return its position."""
         args: list[Any] = []
         for argument in node.args:
-            value = self._value(argument.value if isinstance(argument, ast.Starred) else argument)
+            value = self._literal_value(argument.value if isinstance(argument, ast.Starred) else argument)
             if isinstance(argument, ast.Starred) and not isinstance(value, list | tuple):
                 raise NotLiteral
             args += value if isinstance(argument, ast.Starred) else [value]
-        kwargs = {str(item.arg): self._value(item.value) for item in node.keywords if item.arg}
+        kwargs = {str(item.arg): self._literal_value(item.value) for item in node.keywords if item.arg}
         if len(kwargs) != len(node.keywords):
             raise NotLiteral
         self._calls.append(Call(name, tuple(args), kwargs))
         return len(self._calls) - 1
 
-    def _value(self, node: ast.expr) -> Any:
-        return value_of(node, self._resolve, self._values)
+    def _literal_value(self, node: ast.expr) -> Any:
+        return value_of(node, self._resolve_function, self._values)

@@ -51,17 +51,17 @@ class Evidence(ast.NodeTransformer):
         if _is_runner(node):
             return ast.copy_location(ast.Pass(), node)
         _expect_stopped(node.value)
-        return [node, self._note(node)] if _asserts(node) else node
+        return [node, self._note(node)] if _can_assert(node) else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         """``if not right: raise ...``, ``if a != b: assert near(a, b)``: getting past it counts as a check."""
-        raises = _raises([*node.body, *node.orelse]) or (_looks_for_a_difference(node.test) and can_fail(node))
+        raises = _always_raises([*node.body, *node.orelse]) or (_is_negated_comparison(node.test) and can_fail(node))
         self._guard(node)
         return [node, self._note(node)] if raises else [node]
 
     def visit_Try(self, node: ast.Try) -> list[ast.stmt]:
         """``try: f() ... except ValueError: pass ... else: raise``."""
-        raises = _raises([*node.body, *node.orelse])
+        raises = _always_raises([*node.body, *node.orelse])
         self._guard(node)
         return [node, self._note(node)] if raises else [node]
 
@@ -69,8 +69,8 @@ class Evidence(ast.NodeTransformer):
         """A block: its content is required, unless it is expected to raise."""
         for item in node.items:
             _expect_stopped(item.context_expr)
-        expects = any(name_called(item.context_expr) in _EXPECTING for item in node.items)
-        if expects or _raises(node.body):
+        expects = any(called_name(item.context_expr) in _EXPECTING for item in node.items)
+        if expects or _always_raises(node.body):
             self._guard(node)
         else:
             node.body = self._block(node.body)
@@ -83,7 +83,7 @@ class Evidence(ast.NodeTransformer):
     def require(self, function: ast.FunctionDef) -> None:
         """Count the asserts of a function's own block as required: it is certain to be called."""
         for statement in function.body:
-            number = number_noted(statement)
+            number = noted_number(statement)
             if number is not None:
                 self.required.append(number)
             elif any(isinstance(part, ast.Return) for part in ast.walk(statement)):
@@ -113,20 +113,20 @@ class Evidence(ast.NodeTransformer):
         return step
 
 
-def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
+def can_fail(tree: ast.AST, mute: frozenset[str] = frozenset()) -> bool:
     """Return whether a test has an assert, or anything else that fails it when something is wrong."""
     for node in statements(tree):
-        asserts = isinstance(node, ast.Expr) and _asserts(node) and name_called(node.value) not in idle
+        asserts = isinstance(node, ast.Expr) and _can_assert(node) and called_name(node.value) not in mute
         if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not truth_of(node.test)):
             return True
-        if isinstance(node, ast.With) and any(name_called(item.context_expr) in _EXPECTING for item in node.items):
+        if isinstance(node, ast.With) and any(called_name(item.context_expr) in _EXPECTING for item in node.items):
             return True
     return False
 
 
-def _asserts(node: ast.Expr) -> bool:
+def _can_assert(node: ast.Expr) -> bool:
     """Return whether a statement calls an ``assert...`` function that may fail, judged by its arguments."""
-    called = name_called(node.value)
+    called = called_name(node.value)
     first, *more = node.value.args if isinstance(node.value, ast.Call) and node.value.args else [None]
     if called == "assertTrue" and first is not None:
         return truth_of(first) is not True
@@ -185,7 +185,7 @@ def _truth_of_constants(node: ast.Compare) -> bool | None:
         return None
 
 
-def idle_helpers(tree: ast.Module) -> frozenset[str]:
+def helpers_that_never_assert(tree: ast.Module) -> frozenset[str]:
     """Functions of a test that are named ``assert...`` and only compute: they assert nothing and call no others."""
     helpers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("assert")]
     names = [node.name for node in helpers]
@@ -214,7 +214,7 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 def _expect_stopped(call: ast.expr) -> None:
     """Have ``raises(StopIteration)`` and the like accept the replacement of one that left the program."""
-    if isinstance(call, ast.Call) and name_called(call) in _EXPECTING and call.args:
+    if isinstance(call, ast.Call) and called_name(call) in _EXPECTING and call.args:
         call.args[0] = _with_stopped(call.args[0]) or call.args[0]
 
 
@@ -227,10 +227,10 @@ def _with_stopped(expected: ast.expr | None) -> ast.expr | None:
     return ast.copy_location(ast.Tuple([part for part in parts if part is not None], ast.Load()), expected)
 
 
-def number_noted(statement: ast.stmt) -> int | None:
+def noted_number(statement: ast.stmt) -> int | None:
     """The number of the evidence that a statement notes; ``None`` for a statement of the tests."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and name_called(call) == PASSED and isinstance(call.args[0], ast.Constant):
+    if isinstance(call, ast.Call) and called_name(call) == PASSED and isinstance(call.args[0], ast.Constant):
         number = call.args[0].value
         return number if isinstance(number, int) else None
     return None
@@ -246,7 +246,7 @@ def _is_runner(node: ast.Expr) -> bool:
     )
 
 
-def name_called(node: ast.AST) -> str:
+def called_name(node: ast.AST) -> str:
     """The name of the function or method that an expression calls; empty if it calls none by name."""
     function = node.func if isinstance(node, ast.Call) else None
     return (
@@ -254,20 +254,20 @@ def name_called(node: ast.AST) -> str:
     )
 
 
-def _looks_for_a_difference(test: ast.expr) -> bool:
+def _is_negated_comparison(test: ast.expr) -> bool:
     """Return whether a condition is false when all is right: ``a != b``, ``not right``."""
     if isinstance(test, ast.BoolOp):
-        return any(_looks_for_a_difference(part) for part in test.values)
+        return any(_is_negated_comparison(part) for part in test.values)
     if isinstance(test, ast.Compare):
         return any(isinstance(operator, ast.NotEq | ast.IsNot | ast.NotIn) for operator in test.ops)
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
-def _raises(body: list[ast.stmt]) -> bool:
+def _always_raises(body: list[ast.stmt]) -> bool:
     for statement in body:
         never = isinstance(statement, ast.Assert) and truth_of(statement.test) is False
-        failing = isinstance(statement, ast.Expr) and name_called(statement.value) in ("fail", "exit")
-        inner = isinstance(statement, ast.If) and _raises([*statement.body, *statement.orelse])
+        failing = isinstance(statement, ast.Expr) and called_name(statement.value) in ("fail", "exit")
+        inner = isinstance(statement, ast.If) and _always_raises([*statement.body, *statement.orelse])
         if never or failing or inner or isinstance(statement, ast.Raise):
             return True
     return False

@@ -25,7 +25,7 @@ _SIMPLE_NODES = (
     ast.cmpop, ast.boolop, ast.unaryop, ast.Subscript, ast.Slice,
 )  # fmt: skip
 _ARGUMENT_NODES = (*_SIMPLE_NODES, ast.BinOp, ast.operator)
-_LARGEST_EXPONENT = 4096
+_MAX_EXPONENT = 4096
 _LINEAR_OPERATORS = (ast.Add, ast.Sub, ast.Div)
 
 
@@ -112,7 +112,7 @@ class _Results(ast.NodeTransformer):
         if isinstance(node, ast.Name) and node.id in self._known:
             return node
         if isinstance(node, ast.BinOp):
-            if not isinstance(node.op, _LINEAR_OPERATORS) and not (_constant(node) and _is_small_power(node)):
+            if not isinstance(node.op, _LINEAR_OPERATORS) and not (_constant_value(node) and _is_small_power(node)):
                 raise NotLiteral
         elif not isinstance(node, (*_SIMPLE_NODES, ast.operator)):
             raise NotLiteral
@@ -133,7 +133,7 @@ class _Results(ast.NodeTransformer):
         if any(isinstance(arg, ast.Starred) for arg in node.args):
             raise NotLiteral
         node.args = [self.visit(arg) for arg in node.args]
-        if isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant(node):
+        if isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant_value(node):
             raise NotLiteral
         return node
 
@@ -145,16 +145,16 @@ def _is_small_power(node: ast.BinOp) -> bool:
     if not isinstance(node.left, ast.Constant | ast.UnaryOp):
         return False
     exponent = node.right.value if isinstance(node.right, ast.Constant) else None
-    return isinstance(node.right, ast.UnaryOp) or (isinstance(exponent, int | float) and exponent <= _LARGEST_EXPONENT)
+    return isinstance(node.right, ast.UnaryOp) or (isinstance(exponent, int | float) and exponent <= _MAX_EXPONENT)
 
 
-def _constant(node: ast.AST) -> bool:
+def _constant_value(node: ast.AST) -> bool:
     """Return whether an expression holds no result of the program."""
     return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))
 
 
-_MOST_STEPS = 10**8
-_MOST_PLACES = 10_000
+_MAX_STEPS = 10**8
+_MAX_PLACES = 10_000
 
 
 def _careful_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
@@ -173,16 +173,16 @@ def _careful_dict(items: Any = ()) -> dict[Any, Any]:
 def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
     """The sum; refused if adding item by item would copy too much."""
     parts = [start, *items]
-    sizes = [_size(part) for part in parts]
+    sizes = [_value_size(part) for part in parts]
     steps = len(parts) * sum(sizes)
     if any(isinstance(part, Fraction) for part in parts):
         steps *= max(1, sum(sizes))  # each step reduces a fraction
-    if steps > _MOST_STEPS:
+    if steps > _MAX_STEPS:
         raise NotPlain(f"a sum of {len(parts)} items that would take too long")
     return sum(parts[1:], start)
 
 
-def _size(value: Any) -> int:
+def _value_size(value: Any) -> int:
     """Machine words or items beyond the first that adding reads."""
     if isinstance(value, Fraction):
         return (value.numerator.bit_length() + value.denominator.bit_length()) // 64
@@ -192,7 +192,7 @@ def _size(value: Any) -> int:
 
 
 def _careful_round(number: Any, ndigits: int | None = None) -> Any:
-    if ndigits is not None and (abs(ndigits) > _MOST_PLACES or abs(ndigits) * _size(number) > _MOST_STEPS):
+    if ndigits is not None and (abs(ndigits) > _MAX_PLACES or abs(ndigits) * _value_size(number) > _MAX_STEPS):
         raise NotPlain(f"rounding to {ndigits} places")
     return round(number, ndigits)
 

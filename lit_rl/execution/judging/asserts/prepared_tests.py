@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lit_rl.execution.interface import FaultyCheck
-from lit_rl.execution.judging.asserts.evidence import Evidence, can_fail, idle_helpers, name_called
+from lit_rl.execution.judging.asserts.evidence import Evidence, called_name, can_fail, helpers_that_never_assert
 from lit_rl.execution.judging.asserts.test_list import TestList
 
 # Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
@@ -62,9 +62,9 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         names = program_names(test, tree, entry_point)
         modules = foreign_modules(tree, names, entry_point)
         names -= {name for name, (module, _) in modules.items() if module != name}
-        imports, texts = tuple(_imports(tree)), _texts(tree)
+        imports, texts = tuple(_find_imports(tree)), _string_constants(tree)
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
-        runs = tuple(_runs(tree))
+        runs = tuple(_executed(tree))
         _require_own_code(tree)
         _require_seen(tree)
         check = {"check"} if entry_point is not None or calls_check else set()
@@ -101,21 +101,23 @@ def count_tests(test: str, entry_point: str | None) -> int:
     try:
         tree = ast.parse(test)
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
-        run = {name for _, name, _ in _runs(tree)} | ({"check"} if entry_point is not None or calls_check else set())
+        run = {name for _, name, _ in _executed(tree)} | (
+            {"check"} if entry_point is not None or calls_check else set()
+        )
         return TestList(Evidence().visit(tree), run).count()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return 0
 
 
 def _require_asserts(tree: ast.Module, names: frozenset[str], run: set[str]) -> None:
-    idle = idle_helpers(tree)
-    if not can_fail(tree, idle):
+    mute = helpers_that_never_assert(tree)
+    if not can_fail(tree, mute):
         raise FaultyCheck("the tests of this problem assert nothing that can fail: every program would pass them")
     if not names:
         raise FaultyCheck("the tests of this problem use no function of the program")
     reached = run | _used_names(tree)  # of those that define something
     if not any(
-        can_fail(ast.Module([node], []), idle) for node in tree.body if getattr(node, "name", None) in (None, *reached)
+        can_fail(ast.Module([node], []), mute) for node in tree.body if getattr(node, "name", None) in (None, *reached)
     ):
         raise FaultyCheck(
             "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
@@ -123,7 +125,7 @@ def _require_asserts(tree: ast.Module, names: frozenset[str], run: set[str]) -> 
         )
 
 
-def _runs(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+def _executed(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
     """Test functions and test classes that the tests themselves do not call."""
     used = _used_names(tree)
     for node in tree.body:
@@ -150,7 +152,7 @@ def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
             yield from _statements_that_run(node)
 
 
-def _imports(tree: ast.AST) -> Iterator[Import]:
+def _find_imports(tree: ast.AST) -> Iterator[Import]:
     """Modules that the tests import, with the names that they take and the line, but for those that may be missing."""
     for node in ast.iter_child_nodes(tree):
         module = _module_imported(node)
@@ -161,12 +163,12 @@ def _imports(tree: ast.AST) -> Iterator[Import]:
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             yield node.module, tuple(item.name for item in node.names if item.name != "*"), node.lineno
         elif not (isinstance(node, ast.Try) and any(_catches_missing(handler) for handler in node.handlers)):
-            yield from _imports(node)
+            yield from _find_imports(node)
 
 
 def _module_imported(node: ast.AST) -> str | None:
     """The module that a call of ``import_module`` names."""
-    is_import = isinstance(node, ast.Call) and name_called(node) in ("import_module", "__import__") and node.args
+    is_import = isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args
     name = node.args[0] if is_import and isinstance(node, ast.Call) else None
     return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
@@ -184,7 +186,7 @@ def _require_own_code(tree: ast.Module) -> None:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
             own |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     for node in ast.walk(tree):
-        called = name_called(node)
+        called = called_name(node)
         argument = node.args[0] if isinstance(node, ast.Call) and node.args else None
         is_own = isinstance(argument, ast.Constant | ast.Lambda) or (
             isinstance(argument, ast.Name) and argument.id in own
@@ -200,7 +202,7 @@ def _require_seen(tree: ast.Module) -> None:
     """Refuse tests that replace what the program reads, or read what it prints: it runs in another process."""
     reads = any(isinstance(node, ast.Attribute) and _READS_OUTPUT.match(node.attr) for node in ast.walk(tree))
     for node in ast.walk(tree):
-        replaced = _replaced(node)
+        replaced = _replaced_names(node)
         if _INPUT.search(replaced) or (reads and _OUTPUT.search(replaced)):
             raise FaultyCheck(
                 f"the tests replace {replaced} in their own process, and the program runs in another, which keeps its "
@@ -208,12 +210,12 @@ def _require_seen(tree: ast.Module) -> None:
             )
 
 
-def _replaced(node: ast.AST) -> str:
+def _replaced_names(node: ast.AST) -> str:
     """Names that some tests replace for all code of their process, such as ``sys.stdin``; empty if nothing."""
-    if isinstance(node, ast.With) and any(name_called(part) == "print" for one in node.body for part in ast.walk(one)):
+    if isinstance(node, ast.With) and any(called_name(part) == "print" for one in node.body for part in ast.walk(one)):
         return ""  # the tests print there themselves
     if isinstance(node, ast.With):
-        streams = [name_called(item.context_expr).partition("redirect_")[2] for item in node.items]
+        streams = [called_name(item.context_expr).partition("redirect_")[2] for item in node.items]
         return next((f"sys.{stream}" for stream in streams if stream), "")
     if isinstance(node, ast.FunctionDef):
         return node.name if node.name == "input" else ""
@@ -222,14 +224,14 @@ def _replaced(node: ast.AST) -> str:
     if isinstance(node, ast.Assign):
         named = [ast.unparse(target) for target in node.targets if isinstance(target, ast.Attribute)]
         return next((name for name in named if name.startswith(("sys.", "builtins."))), "")
-    called = name_called(node)
+    called = called_name(node)
     if called in ("patch", "object", "setattr") and isinstance(node, ast.Call) and node.args:
         first, *more = [ast.unparse(arg).strip("'\"") for arg in node.args[:2]]
         return first if called == "patch" else ".".join((first, *more)) if first in ("sys", "builtins") else ""
     return ""
 
 
-def _texts(tree: ast.Module) -> tuple[str, ...]:
+def _string_constants(tree: ast.Module) -> tuple[str, ...]:
     """Texts that the tests may run as code; none if they name nothing that runs any."""
     named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if not named & {"eval", "exec", "compile", "timeit", "get_type_hints"}:
@@ -262,21 +264,21 @@ def program_names(test: str, tree: ast.Module, entry_point: str | None) -> froze
     module = symtable.symtable(test, "<test>", "exec")
     binding = (one for one in module.get_symbols() if one.is_assigned() or one.is_imported() or one.is_namespace())
     bound = {symbol.get_name() for symbol in binding}
-    chosen = {name for name in _free(module) if name not in bound and not hasattr(builtins, name)}
+    chosen = {name for name in _free_names(module) if name not in bound and not hasattr(builtins, name)}
     if entry_point is not None:
         chosen.add(entry_point)
     elif not chosen:
-        chosen = {name for call in _tested_calls(tree, bound) if (name := _name(call)) and name not in bound}
+        chosen = {name for call in _tested_calls(tree, bound) if (name := _dotted_name(call)) and name not in bound}
     return frozenset(chosen)
 
 
-def _free(scope: symtable.SymbolTable) -> Iterator[str]:
+def _free_names(scope: symtable.SymbolTable) -> Iterator[str]:
     """Names that a scope, or one within it, looks up in the module."""
     for symbol in scope.get_symbols():
         if symbol.is_referenced() and (scope.get_type() == "module" or symbol.is_global()):
             yield symbol.get_name()
     for inner in scope.get_children():
-        yield from _free(inner)
+        yield from _free_names(inner)
 
 
 def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
@@ -284,11 +286,11 @@ def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             yield node.test.left if isinstance(node.test, ast.Compare) else node.test
-        elif isinstance(node, ast.Call) and _name(node) in bound and node.args:
+        elif isinstance(node, ast.Call) and _dotted_name(node) in bound and node.args:
             yield node.args[0]
 
 
-def _name(node: ast.expr) -> str | None:
+def _dotted_name(node: ast.expr) -> str | None:
     """Name of the function that is called, if it is a plain one."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from typing import TypeGuard
 
 from lit_rl.execution.grading.names import FAILED, HELD
-from lit_rl.execution.judging.asserts.evidence import name_called, number_noted
+from lit_rl.execution.judging.asserts.evidence import called_name, noted_number
 
 _GUARDED = (
     *(ast.Assert, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Expr, ast.For, ast.If, ast.Match),
@@ -23,7 +23,7 @@ _GUARDED = (
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CHANGING = ("add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update")
 _AS_LONG = ("enumerate", "list", "reversed", "sorted", "tuple")
-_MOST_ROUNDS = 10**9
+_MAX_ROUNDS = 10**9
 Body = list[ast.stmt]
 
 
@@ -82,21 +82,21 @@ class TestList:
 
     def _bodies(self) -> Iterator[tuple[Body, int]]:
         """Every body of which each statement may be a test, and how often it runs."""
-        yield from self._within(self._tree.body, 1)
+        yield from self._guard_body(self._tree.body, 1)
         for name, function in self._listed.items():
             marks = [mark.args[1] for mark in function.decorator_list if isinstance(mark, ast.Call)]
             times = max(1, self._times[name]) * math.prod(self._length(cases) or 1 for cases in marks)
-            yield from self._within(function.body, times)
+            yield from self._guard_body(function.body, times)
 
-    def _within(self, body: Body, times: int) -> Iterator[tuple[Body, int]]:
+    def _guard_body(self, body: Body, times: int) -> Iterator[tuple[Body, int]]:
         yield body, times
         for statement in body:
             if _is_main(statement):
-                yield from self._within(statement.body, times)
-            elif (rounds := self._rounds(statement)) is not None and isinstance(statement, ast.For):
-                yield from self._within(statement.body, times * rounds)
+                yield from self._guard_body(statement.body, times)
+            elif (rounds := self._num_rounds(statement)) is not None and isinstance(statement, ast.For):
+                yield from self._guard_body(statement.body, times * rounds)
 
-    def _rounds(self, statement: ast.stmt) -> int | None:
+    def _num_rounds(self, statement: ast.stmt) -> int | None:
         """Rounds of a loop that always makes all of them, if its length is written out."""
         if not isinstance(statement, ast.For) or statement.orelse:
             return None
@@ -104,9 +104,9 @@ class TestList:
         return None if leaves else self._length(statement.iter)
 
     def _is_test(self, statement: ast.stmt, note: ast.stmt | None) -> bool:
-        if isinstance(statement, _DEFINITIONS) or _is_main(statement) or self._rounds(statement) is not None:
+        if isinstance(statement, _DEFINITIONS) or _is_main(statement) or self._num_rounds(statement) is not None:
             return False
-        called = name_called(statement.value) if isinstance(statement, ast.Expr) else ""
+        called = called_name(statement.value) if isinstance(statement, ast.Expr) else ""
         return called not in self._listed and (note is not None or called in self._helpers or _holds_note(statement))
 
     def _length(self, node: ast.expr, most: int = 9) -> int | None:
@@ -121,7 +121,7 @@ class TestList:
             return self._length(self._values[node.id], most - 1)
         if not isinstance(node, ast.Call):
             return None
-        name, args = name_called(node), node.args
+        name, args = called_name(node), node.args
         if isinstance(node.func, ast.Attribute):
             return self._length(node.func.value, most) if name in ("items", "keys", "values") else None
         if name in _AS_LONG and args:
@@ -135,22 +135,22 @@ class TestList:
     def _integer(self, node: ast.expr, most: int) -> int | None:
         """An argument of ``range``: a number or the length of something."""
         if isinstance(node, ast.Constant):
-            return node.value if isinstance(node.value, int) and node.value < _MOST_ROUNDS else None
-        is_length = isinstance(node, ast.Call) and name_called(node) == "len" and len(node.args) == 1
+            return node.value if isinstance(node.value, int) and node.value < _MAX_ROUNDS else None
+        is_length = isinstance(node, ast.Call) and called_name(node) == "len" and len(node.args) == 1
         return self._length(node.args[0], most) if is_length and isinstance(node, ast.Call) else None
 
 
 def _pairs(body: Body) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
     """Each statement with the note behind it."""
     for statement, after in zip(body, [*body[1:], None], strict=True):
-        if number_noted(statement) is None:
-            yield statement, None if after is None or number_noted(after) is None else after
+        if noted_number(statement) is None:
+            yield statement, None if after is None or noted_number(after) is None else after
 
 
 def _is_plain(function: ast.FunctionDef) -> bool:
     """Return whether a call of a function runs it, with the cases of pytest's ``parametrize`` at most."""
     marks = function.decorator_list
-    cases = [mark for mark in marks if name_called(mark) == "parametrize" and isinstance(mark, ast.Call)]
+    cases = [mark for mark in marks if called_name(mark) == "parametrize" and isinstance(mark, ast.Call)]
     waits = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
     return not waits and len(cases) == len(marks) and all(len(mark.args) > 1 for mark in cases)
 
@@ -170,7 +170,7 @@ def _name_run(statement: ast.stmt) -> str:
 
 
 def _holds_note(node: ast.stmt) -> bool:
-    return any(isinstance(part, ast.Expr) and number_noted(part) is not None for part in ast.walk(node))
+    return any(isinstance(part, ast.Expr) and noted_number(part) is not None for part in ast.walk(node))
 
 
 def _names_bound(statement: ast.stmt) -> Iterator[str]:

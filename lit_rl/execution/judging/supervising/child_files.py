@@ -9,9 +9,9 @@ from typing import Any
 from lit_rl.execution.wire.printable import printable
 
 TAIL_BYTES = 4096
-_LONGEST_LINE = 500
+_MAX_LINE_LENGTH = 500
 # A memfd of the program's may be as long as the output limit; more than this of it is never read.
-_LONGEST_READ = 64 << 20
+_MAX_READ_LENGTH = 64 << 20
 
 
 class Child:
@@ -63,7 +63,7 @@ class Child:
 
 def read_whole(descriptor: int) -> bytes:
     """Read what a child wrote into a memfd."""
-    size = min(os.fstat(descriptor).st_size, _LONGEST_READ)
+    size = min(os.fstat(descriptor).st_size, _MAX_READ_LENGTH)
     return os.pread(descriptor, size, 0) if size else b""
 
 
@@ -77,7 +77,7 @@ def read_ends(descriptor: int, num_bytes: int) -> bytes:
 
 def read_head(descriptor: int) -> str:
     """The first line of a file, at most 500 bytes of it, as printable text."""
-    return printable(os.pread(descriptor, _LONGEST_LINE, 0).decode("utf-8", "replace").partition("\n")[0])
+    return printable(os.pread(descriptor, _MAX_LINE_LENGTH, 0).decode("utf-8", "replace").partition("\n")[0])
 
 
 def read_tail(descriptor: int) -> str:

@@ -136,7 +136,7 @@ class ZygoteClient:
         """Wait for the report of the running job, or until one of these events of a descriptor (``None``)."""
         job = self._job
         assert job is not None
-        job.watch.come_back()
+        job.watch.resume()
         if channel is not None:
             self._poll.register(channel, events)
         try:
@@ -144,7 +144,7 @@ class ZygoteClient:
         finally:
             if channel is not None:
                 self._poll.unregister(channel)
-            job.watch.leave()
+            job.watch.pause()
 
     def run(
         self,
@@ -206,11 +206,11 @@ class ZygoteClient:
                 report = self._receive(job)
                 if report is not None:
                     return report
-            self._look(job)
+            self._check_limits(job)
             if channel is not None and channel in ready:
                 return None
 
-    def _look(self, job: _Job) -> None:
+    def _check_limits(self, job: _Job) -> None:
         """Stop a job that is over a limit; give up on a zygote that does not answer."""
         now = time.monotonic()
         if now >= job.next_word:
@@ -219,7 +219,7 @@ class ZygoteClient:
         if job.watch.has_begun and not job.is_stopped:
             if now >= job.next_look:
                 job.next_look = now + LOOK_SECONDS
-                cause = job.watch.look()
+                cause = job.watch.poll()
                 if cause is not None:
                     self.stop(cause)
         elif now > job.answer_by:
@@ -249,9 +249,9 @@ class ZygoteClient:
         self.on_report()
         children = tuple(Spent(status, cpu, peak * 1024, bool(ours)) for *_, status, cpu, peak, ours in parts)
         job.watch.void_changed_answers()
-        return JobReport(self._explained(parts[0][1], job, children), parts[0][2], children)
+        return JobReport(self._explain_loss(parts[0][1], job, children), parts[0][2], children)
 
-    def _explained(self, cause: int, job: _Job, children: Sequence[Spent]) -> int:
+    def _explain_loss(self, cause: int, job: _Job, children: Sequence[Spent]) -> int:
         """The cause of a job's end; looks for a limit where something other than the zygote killed a child."""
         ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
         if not ended or cause != FINISHED:

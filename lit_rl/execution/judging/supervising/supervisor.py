@@ -19,7 +19,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from lit_rl.execution.checks import Check
-from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be_killed_first, libc
+from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc, set_oom_score
 from lit_rl.execution.confinement.limits import remedy
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message
 from lit_rl.execution.judging.checking import Checkers
@@ -51,7 +51,7 @@ class Supervisor:
         self._sent_at = time.monotonic()
         self._limits = OwnLimits(client.settings.output_bytes)
         self._clients: list[ZygoteClient] = []
-        self._client = self._adopted(client)
+        self._client = self._adopt_children(client)
         client.on_report = self._limits.on_content
         client.compiler = Compiler(client.settings, self._connect)
         client.checkers = Checkers(client.settings, client.compiler, self._connect)
@@ -90,9 +90,9 @@ class Supervisor:
     def _connect(self, settings: ZygoteSettings) -> ZygoteClient:
         """A client with a further zygote, for a compiler, a runtime or checkers; errors as of ``ZygoteClient``."""
         self._limits.lift_memory()
-        return self._adopted(ZygoteClient(settings, self._connection.fileno(), self._trainer))
+        return self._adopt_children(ZygoteClient(settings, self._connection.fileno(), self._trainer))
 
-    def _adopted(self, client: ZygoteClient) -> ZygoteClient:
+    def _adopt_children(self, client: ZygoteClient) -> ZygoteClient:
         client.on_wait, client.on_renewal = self._send_done, self._limits.lift_memory
         self._clients.append(client)
         return client
@@ -139,7 +139,7 @@ def main() -> None:
     """Entry point of the supervisor's process: ``argv`` is the descriptor of the connection."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
-    be_killed_first(500)  # after programs, before the trainer
+    set_oom_score(500)  # after programs, before the trainer
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no other process of this user may read the expected values
     trainer = os.pidfd_open(os.getppid())
     end_with(connection.fileno(), trainer)

@@ -25,9 +25,9 @@ from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
 from lit_rl.execution.zygote.zygote import MEMORY_IS_FULL, OUT_OF_CPU, OUT_OF_WALL
 
 # Time spent waiting for a core counts up to this many times the CPU time used: this many may want one core.
-_MOST_WAITING = 100.0
+_MAX_WAITING = 100.0
 _WINDOW_SECONDS = 1.0
-_MOST_PROCESSES, _MOST_THREADS = 64, 64
+_MAX_PROCESSES, _MAX_THREADS = 64, 64
 _CHUNK = 1 << 20
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -71,13 +71,13 @@ class Watch:
         """Watch these processes, given by descriptors that are read now and not kept."""
         self._clocks = _Clocks([pid for pid in map(_pid_of, processes) if pid > 0])
 
-    def leave(self) -> None:
+    def pause(self) -> None:
         """Stop the clocks: the program now waits for the supervisor."""
         if self._clocks is not None:
             self._clocks.pause()
 
-    def come_back(self) -> None:
-        """Start the clocks again after ``leave``."""
+    def resume(self) -> None:
+        """Start the clocks again after ``pause``."""
         if self._clocks is not None:
             self._clocks.resume()
 
@@ -85,7 +85,7 @@ class Watch:
         """Add CPU seconds that the supervisor spent for the program."""
         self._charged += seconds
 
-    def look(self) -> int | None:
+    def poll(self) -> int | None:
         """The limit that the job has exceeded, or ``None``."""
         if self._clocks is None:
             return None
@@ -158,7 +158,7 @@ class _Clocks:
         claimed, longest = self._waits(now - self._read_at, ran)
         self._read_at = now
         asleep = max(0.0, now - self._began - ran)
-        most = WALL_SLACK_SECONDS + _MOST_WAITING * (cpu - self._first_cpu) - self._credited
+        most = WALL_SLACK_SECONDS + _MAX_WAITING * (cpu - self._first_cpu) - self._credited
         credit = max(0.0, min(asleep + self._slept_last, most, max(longest, min(claimed, self._covered))))
         slept = self._slept + asleep - credit
         if now - self._began >= _WINDOW_SECONDS:
@@ -174,8 +174,8 @@ class _Clocks:
         waited for it: that is deducted, lest threads that wake together buy time with it.
         """
         alive = self._waited_now()
-        told = _increase(self._waited, alive)
-        self._covered += min(sum(told.values()), passed + max(told.values(), default=0.0))
+        reported = _increase(self._waited, alive)
+        self._covered += min(sum(reported.values()), passed + max(reported.values(), default=0.0))
         self._waited = {**self._waited, **alive}
         waits = _increase(self._waited_before, self._waited)
         others = max(0, sum(seconds > 0 or thread in alive for thread, seconds in waits.items()) - 1)
@@ -210,9 +210,9 @@ class _Clocks:
         waited = {}
         for pid in self._cpu_of:
             with contextlib.suppress(OSError, ValueError, IndexError):
-                for thread in os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]:
-                    told = Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes()
-                    waited[thread] = int(told.split()[1]) / 1e9
+                for thread in os.listdir(f"/proc/{pid}/task")[:_MAX_THREADS]:
+                    reported = Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes()
+                    waited[thread] = int(reported.split()[1]) / 1e9
         return waited
 
 
@@ -227,7 +227,7 @@ def _with_descendants(pids: Sequence[int]) -> list[int]:
     for pid in found:  # grows as we go
         with contextlib.suppress(OSError, ValueError):
             children = Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()
-            found += [int(child) for child in children[: max(0, _MOST_PROCESSES - len(found))]]
+            found += [int(child) for child in children[: max(0, _MAX_PROCESSES - len(found))]]
     return found
 
 

@@ -1,0 +1,134 @@
+"""Bytes of live tensors by kind, counted storage by storage while operations run, on real tensors and on fake ones."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.distributed_c10d import ProcessGroup, get_process_group_ranks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+REST = "activations"
+"""Kind of all that nothing else was said about: what a pass keeps, and what it needs on its way."""
+GATHERED = "gathered"
+"""Kind of storages that FSDP2 fills and empties: whole weights of a unit."""
+_FUSED = torch.ops.aten._fused_sdp_choice.default
+_FLASH = 1
+_FLASHES = (
+    torch.ops.aten._scaled_dot_product_flash_attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_backward,
+)
+_FLOPS = flop_registry | {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: flop_registry[_FLASHES[0]],
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: flop_registry[_FLASHES[1]],
+}
+
+
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
+    """Inside, every tensor that an operation makes is followed until its memory is released.
+
+    Scratch memory inside an operation is not seen.
+
+    Attributes:
+        total: bytes that live now; ``now`` has them by kind.
+        peak: most bytes that lived together since :meth:`restart`, by kind.
+        flops: operations of matrix products and attention. (``FlopCounterMode`` would keep activations alive that
+            checkpointing computed again.)
+        received: bytes that collectives brought to this rank, by the ranks of their group.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
+        self.now: Counter[str] = Counter()
+        self.peak: Counter[str] = Counter()
+        self.received: Counter[tuple[int, ...]] = Counter()
+        self.total = self._most = self.flops = 0
+        self._known: dict[int, tuple[Any, str, int]] = {}
+
+    def restart(self) -> None:
+        """Forget the peak."""
+        self._most, self.peak = self.total, Counter(self.now)
+
+    def label(self, tensors: Iterable[Tensor | None], kind: str) -> None:
+        """Count tensors as a kind from now on."""
+        for tensor in tensors:
+            if tensor is not None:
+                storage = _local_tensor(tensor).untyped_storage()
+                self._track_storage(storage, kind)
+                reference, before, size = self._known[storage._cdata]
+                self._known[storage._cdata] = (reference, kind, size)
+                self.now[before] -= size
+                self.now[kind] += size
+
+    def __enter__(self) -> LiveBytes:
+        """Follow storages that are resized, too."""
+        self._resize = torch.UntypedStorage.resize_
+
+        def resize(storage: Any, size: int) -> Any:
+            result = self._resize(storage, size)
+            self._track_storage(storage, GATHERED)
+            reference, kind, before = self._known[storage._cdata]
+            self._known[storage._cdata] = (reference, GATHERED, size)
+            self._change_bytes(kind, -before)
+            self._change_bytes(GATHERED, size)
+            return result
+
+        torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign, assignment]
+        super().__enter__()  # type: ignore[no-untyped-call]  # of torch
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        """Leave storages alone again."""
+        torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]  # of torch
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation and follow what it makes."""
+        if func is _FUSED:  # that of a fake tensor would be the one for no device at all, with whole attention matrices
+            return _FLASH
+        result = func(*args, **(kwargs or {}))
+        if (count := _FLOPS.get(func._overloadpacket)) is not None:
+            self.flops += count(*args, **(kwargs or {}), out_val=result)
+        if func.namespace == "c10d":
+            self._count_collective(func._opname, tree_leaves(args))
+        for value in tree_leaves(result):
+            if isinstance(value, Tensor):
+                self._track_storage(_local_tensor(value).untyped_storage(), REST)
+        return result
+
+    def _count_collective(self, name: str, leaves: Sequence[Any]) -> None:
+        """Count a collective of a ring: it brings each rank all but its own share, an all-reduce twice."""
+        sizes = [leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)]
+        group = next(leaf for leaf in leaves if isinstance(leaf, torch.ScriptObject) and "ProcessGroup" in str(leaf))
+        ranks = tuple(get_process_group_ranks(ProcessGroup.unbox(group)))
+        whole = 2 * max(sizes) if name.startswith("allreduce") else max(sizes)
+        self.received[ranks] += whole * (len(ranks) - 1) // len(ranks)
+
+    def _track_storage(self, storage: Any, kind: str) -> None:
+        key = storage._cdata
+        if key in self._known:
+            return
+        size = storage.nbytes()
+        self._known[key] = (weakref.ref(storage, partial(self._untrack_storage, key)), kind, size)
+        self._change_bytes(kind, size)
+
+    def _untrack_storage(self, key: int, _: Any = None) -> None:
+        _, kind, size = self._known.pop(key)
+        self._change_bytes(kind, -size)
+
+    def _change_bytes(self, kind: str, size: int) -> None:
+        self.now[kind] += size
+        self.total += size
+        if self.total > self._most:
+            self._most, self.peak = self.total, Counter(self.now)
+
+
+def _local_tensor(tensor: Tensor) -> Tensor:
+    return getattr(tensor, "_local_tensor", tensor)

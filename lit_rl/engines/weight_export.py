@@ -1,0 +1,233 @@
+"""Weights of a policy as engines with a copy load them: whole, or what low-rank adapters have learned alone.
+
+Whole weights have the names of the hub checkpoint. Sharded ones are gathered one unit (a decoder layer) at a time, and
+adapters may be added to their base on the way. Adapters alone have the names of PEFT and are gathered one matrix at a
+time. The policy itself is not changed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+
+from lit_rl.engines.engine import EngineError
+from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.models.adapters import POLICY, has_adapter
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.family import unwrap_peft
+from lit_rl.models.policy import Policy
+from lit_rl.training.ranks import gather_over_ranks, gathered_weights, modules_outside_units, rank_and_phase, reshard
+
+Tensors = tuple[str, Tensor]
+
+_PREFIX = "base_model.model."
+_OWN = f".modules_to_save.{POLICY}."
+_MATRIX = re.compile(rf"\.lora_[AB]\.{POLICY}\.weight$")
+
+
+def require_copyable(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
+    """Check that a policy's weights can be handed on, and return it."""
+    if not isinstance(policy, CausalLM):
+        raise ArgumentError(
+            f"policy of {engine}", "a language model", f"a {type(policy).__name__}", "use the engine InProcess"
+        )
+    if has_adapter(policy.model):
+        config = policy.model.peft_config[POLICY]
+        if getattr(config, "use_dora", False) or not hasattr(config, "lora_alpha"):
+            raise UsageError(
+                f"{engine} merges plain LoRA adapters, got {config.peft_type.value}"
+                f"{' with use_dora' if getattr(config, 'use_dora', False) else ''}: use the engine InProcess"
+            )
+        others = [f".{name}." for name in policy.model.peft_config if name != POLICY]
+        learned = (name for name, parameter in policy.model.named_parameters() if parameter.requires_grad)
+        more = [name for name in learned if not _MATRIX.search(name) and not any(other in name for other in others)]
+        if more and not merge:
+            raise UsageError(
+                f"{engine} hands on low-rank matrices of linear layers, and the policy learns {more[0]} too: set "
+                "merge_adapters to true"
+            )
+    return policy
+
+
+def sends_adapter_only(policy: CausalLM, merge: bool) -> bool:
+    """Return whether a policy's adapter is handed on without its base."""
+    return not merge and has_adapter(policy.model)
+
+
+def full_weights(policy: CausalLM, *, with_tied: bool = False, merge: bool = True) -> Iterator[Tensors]:
+    """Every weight by its name in the model's checkpoint, on the policy's device.
+
+    All ranks iterate together to the end, since gathering is a call to all of them. A tensor is valid until the next
+    one is asked for, and must not be changed. Tied weights are given once, as checkpoints hold them, unless
+    ``with_tied``; the policy's adapter is added to its base if ``merge``, else the base alone is given.
+    """
+    sent: set[str] = set()
+    names = {id(module): name for name, module in policy.model.named_modules()}
+    for unit in _gather_units(policy):
+        with gathered_weights(unit), torch.no_grad():
+            own: dict[int | str, tuple[str, Callable[[], Tensor]]] = {}
+            for module in modules_outside_units(unit):
+                for name, make, key in _weights(module, names, merge) if id(module) in names else ():
+                    if name not in sent:
+                        own.setdefault(name if with_tied else key, (name, make))
+            sent |= {name for name, _ in own.values()}
+            yield from _as_in_checkpoint(policy.model, ((name, make()) for name, make in own.values()))
+
+
+def _gather_units(policy: CausalLM) -> list[nn.Module]:
+    """Return the modules to gather, in the order in which the model reads them; the policy itself if not sharded."""
+    module: Any = policy
+    if not isinstance(module, FSDPModule):
+        return [policy]
+    module._get_fsdp_state()._lazy_init()  # the first forward would make a layer the root; see sharding.unsharded
+    inside = set(policy.model.modules())
+    return [policy, *(m for m in policy.modules() if isinstance(m, FSDPModule) and m in inside)]
+
+
+def _weights(module: nn.Module, names: dict[int, str], merge: bool) -> Iterator[tuple[str, Callable[[], Tensor], int]]:
+    """Name in the checkpoint, maker of the value, and identity of each weight and saved buffer of one module."""
+    saved = {n: b for n, b in module._buffers.items() if b is not None and n not in module._non_persistent_buffers_set}
+    for own, tensor in {**module._parameters, **saved}.items():
+        name = _checkpoint_name(f"{names[id(module)]}.{own}")
+        if tensor is not None and name:
+            yield name, partial(_full_tensor, module, tensor), id(tensor)
+    if merge and (base := getattr(module, "base_layer", None)):
+        # The base layer follows as a child of this module with the same weight: the first one given counts.
+        yield _checkpoint_name(f"{names[id(base)]}.weight"), partial(_merged_weight, module), id(base.weight)
+
+
+def _full_tensor(layer: nn.Module, tensor: Tensor) -> Tensor:
+    """A tensor of a layer; a weight in 4 bits is dequantized."""
+    if not hasattr(tensor, "quant_state"):
+        return tensor.detach()
+    from peft.utils.integrations import dequantize_module_weight
+
+    whole: Tensor = dequantize_module_weight(layer)
+    return whole.detach()
+
+
+def _merged_weight(layer: Any) -> Tensor:
+    """The weight of an adapted layer with the policy's adapter added; not rounded in between."""
+    weight = _full_tensor(layer.base_layer, layer.base_layer.weight)
+    if POLICY not in getattr(layer, "lora_A", {}) and POLICY not in getattr(layer, "lora_embedding_A", {}):
+        return weight
+    merged: Tensor = weight + layer.get_delta_weight(POLICY).to(weight)
+    return merged
+
+
+def _checkpoint_name(name: str) -> str:
+    """A parameter's name in the checkpoint of the base; empty if it is not in there."""
+    name = name.removeprefix(_PREFIX)
+    if ".lora_" in f".{name}" or ".original_module." in name or (".modules_to_save." in name and _OWN not in name):
+        return ""
+    return name.replace(_OWN, ".").replace(".base_layer.", ".")
+
+
+def _as_in_checkpoint(model: Any, weights: Iterable[Tensors]) -> Iterable[Tensors]:
+    """Undo transformers' renaming and fusing of weights, such as a mixture's experts, on loading a checkpoint."""
+    try:
+        from transformers.core_model_loading import revert_weight_conversion
+    except ImportError:  # releases that convert nothing
+        return weights
+    if getattr(unwrap_peft(model), "hf_quantizer", None) is not None:  # it would have them quantized
+        return weights
+    back: dict[str, Tensor] = revert_weight_conversion(unwrap_peft(model), dict(weights))
+    return back.items()
+
+
+def adapter_weights(policy: CausalLM) -> Iterator[Tensors]:
+    """The policy's low-rank matrices by PEFT's names, each B multiplied by its layer's scale.
+
+    All ranks iterate together to the end, since gathering is a call to all of them.
+    """
+    for unit in policy.modules():
+        reshard(unit)  # a forward pass may have left its weights whole, and not as shards
+    for name, layer in policy.model.named_modules():
+        if POLICY in getattr(layer, "lora_A", {}):
+            yield f"{name}.lora_A.weight", _gather_to_cpu(layer.lora_A[POLICY].weight)
+            yield f"{name}.lora_B.weight", _gather_to_cpu(layer.lora_B[POLICY].weight) * layer.scaling[POLICY]
+
+
+def _gather_to_cpu(weight: Any) -> Tensor:
+    whole: Tensor = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
+    return whole.detach()
+
+
+def largest_rank(policy: CausalLM) -> int:
+    """The largest rank of a layer's adapter."""
+    config = policy.model.peft_config[POLICY]
+    return int(max([config.r, *config.rank_pattern.values()]))
+
+
+def write_adapter(weights: Iterable[Tensors], folder: Path, config: Any) -> int:
+    """Write the matrices of :func:`adapter_weights` as a folder of PEFT's, whose scale is 1; return their bytes."""
+    total = write_weights(weights, folder, "adapter_model.safetensors", file_bytes=1 << 62)
+    described = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "target_modules": "all-linear"}
+    described |= {"r": config.r, "lora_alpha": config.r}
+    described |= {"rank_pattern": config.rank_pattern, "alpha_pattern": config.rank_pattern}
+    (folder / "adapter_config.json").write_text(json.dumps(described))
+    return total
+
+
+def raise_if_any_rank_failed(fault: str) -> None:
+    """Fail on all ranks together if one failed, so that none waits for it."""
+    faults = gather_over_ranks(f"{rank_and_phase()}: {fault}" if fault and rank_and_phase() else fault)
+    fault = next((one for one in faults if one), "")
+    if fault:
+        raise EngineError(fault)
+
+
+def write_collectively(
+    weights: Iterator[Tensors],
+    folder: Path,
+    write: Callable[[Iterator[Tensors]], int] | None,
+    remedy: str = "give another folder, or free space there",
+) -> int:
+    """Have ranks write what all gather together (a rank without ``write`` only gathers); bytes that this one wrote."""
+    from safetensors import SafetensorError
+
+    size, fault = 0, ""
+    try:
+        size = 0 if write is None else write(weights)
+    except (OSError, SafetensorError) as error:  # safetensors raises its own where a disk is full
+        fault = f"the weights could not be written to {folder} ({error}): {remedy}"
+    for _ in weights:
+        pass
+    raise_if_any_rank_failed(fault)
+    return size
+
+
+_FILE_BYTES = 1 << 30
+
+
+def write_weights(
+    weights: Iterable[Tensors], folder: Path, name: str = "model-{:05d}.safetensors", file_bytes: int = _FILE_BYTES
+) -> int:
+    """Write weights into a folder, in place of what it held, a file at a time in memory; return their bytes."""
+    from safetensors.torch import save_file
+
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    held: dict[str, Tensor] = {}
+    size = files = total = 0
+    for key, tensor in weights:
+        held[key] = tensor.detach().to("cpu", copy=True).contiguous()
+        size, total = size + tensor.nbytes, total + tensor.nbytes
+        if size >= file_bytes:
+            save_file(held, part / name.format(files))
+            held, size, files = {}, 0, files + 1
+    if held:
+        save_file(held, part / name.format(files))
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+    return total

@@ -1,0 +1,182 @@
+"""Objects that stay in the process that made them, and their descriptions for the other process.
+
+An object that is not plain data crosses as a number. With it goes, once, the number of its class; with a class go
+its name, its bases and which operations its objects know, so that the other side can make a stand-in that
+behaves alike. Numbers of the program are even, those of the tests are odd: a number says whose the object is.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+import sys
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+PROGRAM, TESTS = 0, 1
+_MAX_NAME_LENGTH = 200
+
+_BINARY = "add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor"
+ARITHMETIC = frozenset(f"__{prefix}{name}__" for name in _BINARY.split() for prefix in ("", "r", "i"))
+ORDER = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"))
+_OTHERS = """len iter next reversed contains getitem setitem delitem call bool str repr format abs neg pos invert
+int float complex index round trunc floor ceil enter exit await"""
+OPERATIONS = ARITHMETIC | ORDER | frozenset(f"__{name}__" for name in _OTHERS.split())
+"""Operators and builtin functions that one side may apply to an object of the other."""
+
+# Exceptions of these modules tell those who catch them more than a failure: they never cross as the same type.
+_CONTROL_FLOW_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
+_OUR_MODULES = ("__main__", "program", "tests")
+
+
+class StopOfProgram(RuntimeError):
+    """Replaces a ``StopIteration`` that left the program: the real one would silently end a loop of the tests."""
+
+
+class ObjectTable:
+    """Numbers of objects of this process, and descriptions of them still to be sent to the other."""
+
+    def __init__(self, side: int) -> None:
+        self._side = side
+        self._objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._descriptions: list[list[Any]] = []
+        self._sent: set[int] = set()
+
+    def is_mine(self, number: int) -> bool:
+        """Return whether a number is of an object of this process."""
+        return number & 1 == self._side
+
+    def to_ref(self, value: Any) -> list[Any]:
+        """The form in which an object crosses."""
+        number = self.number_of(value)
+        self._sent.add(number)
+        return ["o", number, _name(type(value).__name__)]
+
+    def was_sent(self, value: Any) -> bool:
+        """Return whether an object itself was sent; a class may be known to the other side only as an object's."""
+        return self._numbers.get(id(value)) in self._sent
+
+    def number_of(self, value: Any, *, is_described: bool = False) -> int:
+        """The number of an object: always the same one."""
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = 2 * len(self._objects) + self._side
+            self._numbers[id(value)] = number
+            self._objects.append(value)  # kept alive, so that ``id(value)`` stays its own
+            if not is_described:
+                self._descriptions.append(self._entry(number, value))
+        return number
+
+    def object_of(self, number: int) -> Any:
+        """The object of this process that has a number."""
+        return self._objects[number >> 1]
+
+    def take_descriptions(self) -> list[list[Any]]:
+        """Return and clear the news for the other side; classes come before their objects."""
+        news, self._descriptions = self._descriptions, []
+        return news
+
+    def _entry(self, number: int, value: Any) -> list[Any]:
+        if not isinstance(value, type):
+            return ["object", number, self.number_of(type(value))]
+        bases = [self.number_of(base) for base in value.__bases__ if base is not object]
+        return ["class", number, _name(value.__name__), bases, _operations(value), _methods(value), _origin(value)]
+
+
+def _operations(kind: type) -> list[str]:
+    names = OPERATIONS.intersection(dir(kind))
+    return sorted(name for name in names if getattr(kind, name, None) is not getattr(object, name, None))
+
+
+def _methods(kind: type) -> list[str]:
+    """Plain methods that a class itself defines: a class derived from it may call them as its parent's."""
+    return [name for name, value in vars(kind).items() if type(value) is FunctionType and is_plain_method(name)]
+
+
+def is_plain_method(name: str) -> bool:
+    """Return whether a stand-in's class gets this method: no operator, which only ``OPERATIONS`` may be."""
+    return name == "__init__" or not name.startswith("__")
+
+
+def _origin(kind: type) -> str:
+    """Return an exception's ``module:name`` if both sides can import it, else empty; ``-`` if it is no exception."""
+    if not issubclass(kind, BaseException):
+        return "-"
+    module = str(getattr(kind, "__module__", ""))
+    return f"{module}:{kind.__qualname__}" if _is_standard(module) else ""
+
+
+def _is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names and module not in _OUR_MODULES
+
+
+def is_control_flow(kind: type) -> bool:
+    """Return whether an exception ends a loop, a generator, a task or a test silently instead of failing it."""
+    tasks: Any = sys.modules.get("asyncio.exceptions")
+    ending = (StopIteration, StopAsyncIteration, GeneratorExit, *((tasks.CancelledError,) if tasks else ()))
+    return issubclass(kind, ending) or str(kind.__module__).startswith(_CONTROL_FLOW_MODULES)
+
+
+def known_exception(name: str) -> type[BaseException] | None:
+    """The exception class ``module:name`` of the standard library, where this process has its module."""
+    module, _, qualified = name.partition(":")
+    found: Any = sys.modules.get(module) if _is_standard(module) else None
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, BaseException) and _is_standard(found.__module__)):
+        return None
+    if is_control_flow(found):
+        raise LookupError(name)
+    return found
+
+
+def _name(name: Any) -> str:
+    return str(name)[:_MAX_NAME_LENGTH]
+
+
+def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The result of an operation; ``NotImplemented`` where the class says so."""
+    special = _SPECIAL.get(operation)
+    if special is not None:
+        return special(target, *args, **kwargs)
+    if operation not in OPERATIONS:
+        raise ValueError(f"no operation {operation}")
+    return getattr(type(target), operation)(target, *args)
+
+
+def _method(target: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    return getattr(target, name)(*args, **kwargs)
+
+
+def _await(target: Any) -> Any:
+    """Run a coroutine to its end; in a thread of its own where an event loop runs in this one."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    async def run() -> Any:
+        return await target
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run())
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, run()).result()
+
+
+_SPECIAL: Mapping[str, Callable[..., Any]] = {
+    "getattr": getattr,
+    "setattr": setattr,
+    "delattr": delattr,
+    "dir": dir,
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "method": _method,
+    "method of": _method,
+    "await": _await,
+    "__call__": lambda target, *args, **kwargs: target(*args, **kwargs),
+    "__getitem__": operator.getitem,
+    "__setitem__": operator.setitem,
+}

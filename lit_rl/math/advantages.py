@@ -1,0 +1,442 @@
+"""Advantages: what a completion or a token was worth beyond what was expected of it.
+
+A kind of advantage is a class whose method is the formula. Row advantages compare one score per completion, with those
+of its group or of the whole rollout; token advantages come from rewards and a critic's values.
+
+Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens. A row that is not valid has no
+score of its own (the sandbox failed, not the program): it leaves the baseline and gets advantage 0, and its score never
+matters, not even NaN.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from lit_rl.errors import ArgumentError, UsageError, short_repr
+from lit_rl.math.masking import (
+    SumOverRanks,
+    from_table,
+    group_sizes,
+    masked_moments,
+    require_constants,
+    require_mask,
+    shape_of,
+    statistics_dtype,
+    to_table,
+)
+from lit_rl.signature_check import NonNegativeFloat, Share, TypedArguments
+
+__all__ = [
+    "GAE",
+    "Baseline",
+    "BatchMean",
+    "GroupMean",
+    "LeaveOneOut",
+    "MaxRewards",
+    "NoBaseline",
+    "RowAdvantages",
+    "TokenAdvantages",
+    "decoupled_advantages",
+]
+
+Normalize = Literal["std", "batch_std", "mean", "none"]
+"""Divisor of centred scores: their standard deviation (n - 1), that of the rollout's scores, their mean, or none."""
+
+
+class RowAdvantages(TypedArguments, ABC):
+    """One advantage per completion from one score per completion; one of your own implements :meth:`advantages`.
+
+    Constructor arguments are what YAML gives under ``init_args``.
+    """
+
+    smallest_group: ClassVar[int] = 1
+    """Completions of one problem that it takes to compare. Rows of smaller groups get advantage 0."""
+
+    sum_over_ranks: SumOverRanks | None = None
+    """Sums a small tensor over all ranks, for formulas that look at the whole rollout; every rank calls it equally
+    often. The module that uses the object sets it. None: the rows given are all there are."""
+
+    @abstractmethod
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """Advantages of a rollout. Called once per rollout, by all ranks together.
+
+        Args:
+            scores: [N] reward units, minus the KL if that is subtracted from the reward.
+            valid: [N] bool; False for rows without a score of their own, whose advantage must be 0.
+            group_ids: [N] int64; rows with the same number answer the same prompt. They need not be adjacent, nor need
+                groups have the same size; :func:`lit_rl.math.masking.to_table` makes a table of them.
+
+        Returns:
+            [N].
+        """
+
+    def __call__(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """:meth:`advantages`, checked, with 0 for rows of groups that are too small."""
+        num_bad = int((valid & ~torch.isfinite(scores)).sum())
+        if num_bad:
+            raise UsageError(
+                f"{num_bad} of {int(valid.sum())} valid scores are NaN or infinite; "
+                "a completion without a score belongs in valid as False"
+            )
+        result = self._one_per_row("advantages", self.advantages(scores, valid, group_ids), scores)
+        too_small = group_sizes(group_ids) < self.smallest_group
+        return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result
+
+    def _one_per_row(self, method: str, result: Tensor, scores: Tensor) -> Tensor:
+        """Check what a method returned: one number for all rows would be spread over them without a word."""
+        shape = getattr(result, "shape", None)
+        if shape != scores.shape:
+            got = short_repr(result) if shape is None else f"{tuple(shape)}"
+            raise ArgumentError(
+                f"{type(self).__name__}.{method}", f"a tensor of one number per row, {tuple(scores.shape)}", got
+            )
+        return result
+
+    def require_samples(self, num_samples: int, argument: str) -> None:
+        """Check whether a problem has enough completions to compare."""
+        if num_samples < self.smallest_group:
+            raise UsageError(
+                f"{argument} {type(self).__name__} compares completions of one problem: num_samples must be "
+                f"{self.smallest_group} or more, got {num_samples}"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state for a checkpoint as plain data."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # most have no state
+        """Restore what a checkpoint kept."""
+
+
+class Baseline(RowAdvantages):
+    """The expected score of each completion; one of your own implements :meth:`expected`.
+
+    ``GRPO`` subtracts it from a completion's score, ``REINFORCE`` from each token's reward-to-go.
+    """
+
+    normalize: Normalize = "none"
+    """Divisor of advantages after the baseline is subtracted."""
+
+    @abstractmethod
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`."""
+
+    def baselines(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] :meth:`expected`, checked."""
+        return self._one_per_row("expected", self.expected(scores, valid, group_ids), scores).to(scores.dtype)
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        advantages = scores - self.baselines(scores, valid, group_ids)
+        return torch.where(valid, advantages, torch.zeros_like(advantages))
+
+
+class NoBaseline(Baseline):
+    """Nothing is expected: the bare score (``rewards`` in the lecture)."""
+
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        return torch.zeros_like(scores)
+
+
+@dataclass(eq=False)
+class GroupMean(Baseline):
+    """Mean of the completions of the same problem (GRPO), so that no critic is needed.
+
+        A_i = (r_i - mean r) / (std r + eps)        over the valid rows of the group, std with n - 1
+
+    With ``batch_std`` the standard deviation is that of all valid rows of the rollout, on all ranks: one divisor for
+    all groups, so that a group with a single pass or a single failure counts no more than its rewards say.
+
+    With ``mean`` this is MaxRL, for rewards of at least 0: A_i = (r_i - mean r) / mean r, and 0 where no row of the
+    group earned anything. For rewards of 0 and 1 its expected gradient is that of log p, expanded to order n - 1 in the
+    failure rate: -sum over k < n of (1 - p)^k / k, with p the pass rate. Hard problems count more than in GRPO.
+
+    A group whose valid scores are all equal, or that has fewer than two, gets exact zeros: otherwise 1 / eps would
+    magnify rounding in the mean. The test is equality of the numbers, never a small standard deviation.
+
+    The lecture's ``centered_rewards`` is ``normalize="none"``, its ``normalized_rewards`` is ``eps=1e-5``.
+
+    Args:
+        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), by the mean
+            of the group (``mean``, MaxRL), or not (``none``, Dr. GRPO).
+        eps: added to the standard deviation, reward units.
+
+    Source:
+        Shao et al. 2024, section 4.1.2, https://arxiv.org/abs/2402.03300
+        not normalized: Liu et al. 2025, section 3.2, https://arxiv.org/abs/2503.20783
+        batch_std: Liu et al. 2025 (Lite PPO), https://arxiv.org/abs/2508.08221
+        mean: MaxRL, https://arxiv.org/abs/2602.02710
+
+    Example:
+        >>> scores, ids = torch.tensor([1.0, 0.0, 0.0, 1.0]), torch.tensor([7, 7, 7, 7])
+        >>> GroupMean(normalize="none")(scores, torch.ones(4).bool(), ids)
+        tensor([ 0.5000, -0.5000, -0.5000,  0.5000])
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    normalize: Normalize = "std"
+    eps: NonNegativeFloat = 1e-6
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        return self._compare_with_group(scores, valid, group_ids, self.normalize)
+
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] mean of the group, the score itself where there is no other."""
+        centred = self._compare_with_group(scores, valid, group_ids, "none")
+        return torch.where(valid, scores - centred, torch.zeros_like(centred))
+
+    def _compare_with_group(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
+        rewards = to_table(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
+        counted = to_table(valid, group_ids, fill=False, columns=2)
+        count = counted.sum(-1, keepdim=True)
+        kept = torch.where(counted, rewards, torch.zeros_like(rewards))
+        mean = kept.sum(-1, keepdim=True) / count.clamp(min=1)
+        centred = torch.where(counted, kept - mean, torch.zeros_like(kept))
+        std = (centred.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
+        advantages = self._subtract_baseline(centred, count)
+        if normalize == "batch_std":
+            std = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[1].sqrt()
+        if normalize == "mean":
+            if (kept < 0).any():
+                raise UsageError(
+                    f"{type(self).__name__} with normalize: mean is for rewards of at least 0, got one below"
+                )
+            advantages = advantages / torch.where(mean > 0, mean, 1.0)
+        elif normalize != "none":
+            advantages = advantages / (std + self.eps)
+        highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
+        lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
+        says_nothing = highest <= lowest  # also -inf <= inf, where no row is valid
+        return from_table(advantages.masked_fill(says_nothing, 0.0).to(_result_dtype(scores)), group_ids)
+
+    def _subtract_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
+        """Scores minus their baseline [B, G], from scores minus the mean and the number of valid rows [B, 1]."""
+        return centred
+
+
+@dataclass(eq=False)
+class LeaveOneOut(GroupMean):
+    """Mean of the other completions of the same problem (RLOO with ``normalize: none``).
+
+        A_i = r_i - mean of the others = n / (n - 1) * (r_i - mean r)
+
+    The standard deviation is the whole group's: one that leaves a row out can vanish and blow that row up.
+
+    Args:
+        normalize: as of :class:`GroupMean`.
+        eps: added to the standard deviation, reward units.
+
+    Source:
+        Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740
+
+    Example:
+        >>> scores, ids = torch.tensor([1.0, 2.0, 6.0]), torch.tensor([7, 7, 7])
+        >>> LeaveOneOut(normalize="none")(scores, torch.ones(3).bool(), ids)
+        tensor([-3.0000, -1.5000,  4.5000])
+    """
+
+    def _subtract_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
+        # Without subtracting two sums that almost cancel.
+        return centred * count / (count - 1).clamp(min=1)
+
+
+class MaxRewards(RowAdvantages):
+    """The scores that are the largest of their group, 0 for all others: a filter, not a baseline.
+
+        A_i = r_i if r_i = max r else 0        max over the valid rows of the group; ties all stay
+
+    Source:
+        Stanford CS336 2025, lecture 17, ``compute_deltas``
+
+    Example:
+        >>> scores, ids = torch.tensor([3.0, 5.0, 5.0, 1.0]), torch.tensor([7, 7, 7, 7])
+        >>> MaxRewards()(scores, torch.ones(4).bool(), ids)
+        tensor([0., 5., 5., 0.])
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        table = to_table(scores.to(_result_dtype(scores)).masked_fill(~valid, -torch.inf), group_ids, fill=-torch.inf)
+        is_best = table == table.amax(-1, keepdim=True)
+        best = torch.where(is_best & table.isfinite(), table, torch.zeros_like(table))
+        return from_table(best, group_ids)
+
+
+def decoupled_advantages(
+    values: Tensor,
+    weights: Tensor,
+    valid: Tensor,
+    group_ids: Tensor,
+    baseline: RowAdvantages,
+    *,
+    sum_over_ranks: SumOverRanks | None = None,
+    eps: float = 1e-4,
+) -> Tensor:
+    """Advantages of several reward terms, each compared on its own before they are summed (GDPO).
+
+        A_ik = baseline over the values of term k        normalized within the group
+        A_i  = sum_k w_k A_ik
+        A_i  / (std A + eps)                             over all valid rows of the rollout and all ranks
+
+    Summed first, rewards (1, 0) and (0, 1) are the same to a group, and a term of small spread is lost beside one of
+    large spread. The paper subtracts the rollout's mean too, which is 0: the sum over each group is.
+
+    Args:
+        values: [N, K] unweighted values of K terms.
+        weights: [K] of the terms.
+        valid: [N] bool.
+        group_ids: [N] int64.
+        baseline: compares one term's values; :class:`GroupMean` in the paper.
+        sum_over_ranks: as in :func:`lit_rl.math.masking.masked_whiten`.
+        eps: added to the standard deviation.
+
+    Returns:
+        [N], exactly 0 for rows of groups in which each term's values are all equal.
+
+    Source:
+        Liu et al. 2026, https://arxiv.org/abs/2601.05242
+
+    Example:
+        >>> values, ids = torch.tensor([[1.0, 0.0], [0.0, 0.2], [0.0, 0.1]]), torch.tensor([7, 7, 7])
+        >>> decoupled_advantages(values, torch.ones(2), torch.ones(3).bool(), ids, GroupMean())
+        tensor([ 0.2988,  0.8163, -1.1151])
+    """
+    by_term = [weight * baseline(of_term, valid, group_ids) for of_term, weight in zip(values.T, weights, strict=True)]
+    advantages = torch.stack(by_term).sum(0)
+    _, variance, _ = masked_moments(advantages, valid, sum_over_ranks=sum_over_ranks)
+    return (advantages / (variance.sqrt() + eps)).to(advantages.dtype)
+
+
+@dataclass(eq=False)
+class BatchMean(Baseline):
+    """Mean of all completions of all prompts and ranks.
+
+        A_i = (r_i - mean r) / (std r + 1e-6)
+
+    Simple, and blind to how hard a prompt is: an easy prompt's failure can be above the baseline.
+
+    Args:
+        normalize: divide by the standard deviation of them all (``std``) or not (``none``).
+
+    Example:
+        >>> scores, ids = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([7, 4, 7])
+        >>> BatchMean(normalize="none")(scores, torch.ones(3).bool(), ids)
+        tensor([-1.,  0.,  1.])
+    """
+
+    normalize: Literal["std", "none"] = "std"
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        mean, variance, _ = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
+        advantages = scores.to(mean.dtype) - mean
+        if self.normalize == "std":
+            advantages = advantages / (variance.sqrt() + 1e-6)
+        return torch.where(valid, advantages, torch.zeros_like(advantages)).to(_result_dtype(scores))
+
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        mean, _, _ = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
+        return mean.expand_as(scores)
+
+
+def _result_dtype(scores: Tensor) -> torch.dtype:
+    """Never narrower than float32: scores may come as counts or half precision."""
+    return torch.float64 if scores.dtype == torch.float64 else torch.float32
+
+
+class TokenAdvantages(TypedArguments, ABC):
+    """Advantages and the critic's targets; one of your own implements :meth:`estimate`.
+
+    Constructor arguments are what YAML gives under ``init_args``.
+    """
+
+    whiten: bool = True
+    """True if the module scales advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout."""
+
+    @abstractmethod
+    def estimate(
+        self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """From rewards to advantages; the module whitens them afterwards, for the returns belong to the unwhitened.
+
+        Args:
+            token_rewards: [N, T] reward units, minus the KL if that is subtracted from the reward. No gradient.
+            values: [N, T] the critic's value before each token, reward units. No gradient.
+            mask: [N, T] bool, tokens of the policy; it has gaps between the policy's turns.
+            bootstrap_values: [N] value after the last token, 0 where nothing follows; see
+                :func:`lit_rl.math.returns.treat_truncation`.
+
+        Returns:
+            Advantages [N, T] and the critic's targets [N, T], reward units, 0 outside the mask.
+        """
+
+
+@dataclass(eq=False)
+class GAE(TokenAdvantages):
+    """Generalised advantage estimation over the policy's tokens.
+
+        delta_t  = r_t + gamma * V_{next t} - V_t
+        A_t      = delta_t + gamma * gae_lambda * A_{next t}
+        return_t = A_t + V_t                             the A of critic_lambda
+
+    After a completion's last token V is its bootstrap value. Tokens that the mask leaves out are stepped over.
+
+    Args:
+        gamma: discount per token; 1 for rewards that judge the whole program.
+        gae_lambda: 1 trusts the rewards alone, 0 the next value. Below 1 a reward at the end of a completion hardly
+            reaches its beginning: 0.95 ** 200 is 3.5e-5.
+        critic_lambda: that of the critic's targets; ``None`` for the same.
+        whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
+
+    Source:
+        Schulman et al. 2016, eq. 16, https://arxiv.org/abs/1506.02438
+
+    Example:
+        >>> rewards, values = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
+        >>> GAE(gae_lambda=1.0).estimate(rewards, values, torch.tensor([[True, True]]), torch.zeros(1))
+        (tensor([[0.5000, 0.5000]]), tensor([[1., 1.]]))
+    """
+
+    gamma: Share = 1.0
+    gae_lambda: Share = 1.0
+    critic_lambda: Share | None = None
+    whiten: bool = True
+
+    def estimate(
+        self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        require_mask(mask, token_rewards)
+        require_constants(mask, token_rewards=token_rewards, values=values)
+        require_constants(bootstrap_values, bootstrap_values=bootstrap_values)
+        if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
+            raise ArgumentError(
+                "token_rewards", "[N, T] and bootstrap_values [N]", f"{shape_of(mask)} and {shape_of(bootstrap_values)}"
+            )
+        rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
+        kept_values = torch.where(mask, values, torch.zeros_like(values))
+        advantages = self._estimate(rewards, kept_values, mask, bootstrap_values, self.gae_lambda)
+        errors = advantages
+        if self.critic_lambda is not None:
+            errors = self._estimate(rewards, kept_values, mask, bootstrap_values, self.critic_lambda)
+        return advantages, errors + kept_values
+
+    def _estimate(
+        self, rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor, gae_lambda: float
+    ) -> Tensor:
+        """[N, T] discounted sums of the critic's errors."""
+        next_value = bootstrap_values.to(rewards.dtype)
+        next_advantage = torch.zeros_like(next_value)
+        # Rewards are float32 whatever the policy's dtype: the wider of the two, or values would lose digits.
+        advantages = torch.zeros_like(rewards, dtype=torch.promote_types(rewards.dtype, values.dtype))
+        for t in reversed(range(rewards.shape[1])):
+            here = mask[:, t]
+            delta = rewards[:, t] + self.gamma * next_value - values[:, t]
+            next_advantage = torch.where(here, delta + self.gamma * gae_lambda * next_advantage, next_advantage)
+            next_value = torch.where(here, values[:, t], next_value)
+            advantages[:, t] = next_advantage
+        return torch.where(mask, advantages, torch.zeros_like(advantages))

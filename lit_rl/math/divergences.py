@@ -1,0 +1,122 @@
+"""Distance of the policy's next-token distribution from a teacher's, one number per token.
+
+Which tokens count, with which weight, and the mean are outside, in :class:`lit_rl.modules.Distillation`. P is the
+teacher's distribution, Q the policy's.
+
+Letters: n tokens, V vocabulary. Divergences are nats.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lit_rl.signature_check import PositiveFloat, Share, TypedArguments
+
+__all__ = ["JSD", "Divergence", "SampledReverseKL"]
+
+_MASKED_LOGPROB = -1e4
+"""Log-probability of an excluded token, so that it adds 0 to a sum and not 0 * inf."""
+
+
+class Divergence(TypedArguments):
+    """Base of both: over the whole vocabulary, or of the sampled token."""
+
+
+@dataclass(frozen=True)
+class JSD(Divergence):
+    """Generalised Jensen-Shannon divergence over the whole vocabulary, with the two KLs at its ends.
+
+        beta = 0:  KL(P || Q) = sum_v P(v) (log P(v) - log Q(v))      forward: cover all that the teacher might say
+        beta = 1:  KL(Q || P)                                         reverse: leave what the teacher would not say
+        else:      beta KL(P || M) + (1 - beta) KL(Q || M),   M = beta P + (1 - beta) Q
+
+    In between it is bounded, and as beta goes to 0 its gradient becomes that of beta times the forward KL, as beta
+    goes to 1 that of 1 - beta times the reverse KL. One of your own derives from it and overrides :meth:`divergence`.
+
+    Args:
+        beta: weight of the teacher in the mean M, from 0 to 1.
+        temperature: of both distributions; ``None`` for the sampler's.
+        clip: a token whose divergence is larger (nats) counts as this much and has no gradient; ``None`` for no clip.
+
+    Source:
+        Agarwal et al. 2023 (GKD), eq. 1, https://arxiv.org/abs/2306.13649; reverse: Gu et al. 2023 (MiniLLM),
+        https://arxiv.org/abs/2306.08543; forward: Hinton et al. 2015, https://arxiv.org/abs/1503.02531
+
+    Example:
+        >>> policy, teacher = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.75, 0.25]]).log()
+        >>> JSD(beta=1.0)(policy, teacher), JSD(beta=0.0)(policy, teacher)  # 1/2 log(1/2 / 3/16), 3/4 log 3/2 - ...
+        (tensor([0.1438]), tensor([0.1308]))
+    """
+
+    beta: Share = 0.5
+    temperature: PositiveFloat | None = None
+    clip: PositiveFloat | None = None
+
+    def __call__(self, policy: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+        """Divergence of each token.
+
+        Args:
+            policy: [n, V] logits. Carries the gradient.
+            teacher: [n, V'] logits. No gradient. Where one vocabulary is padded to more entries, those are left out.
+            temperature: the sampler's.
+
+        Returns:
+            [n] nats, float32 or float64.
+        """
+        width = min(policy.shape[-1], teacher.shape[-1])
+        scale = self.temperature or temperature
+        ours, theirs = (_log_softmax(logits[:, :width], scale) for logits in (policy, teacher.detach()))
+        found = self.between(ours, theirs.to(ours.dtype))
+        return found if self.clip is None else found.clamp(max=self.clip)
+
+    def between(self, policy: Tensor, teacher: Tensor) -> Tensor:
+        """[n] nats from two log-distributions [n, V], each of which sums to 1; the policy's carries the gradient."""
+        if self.beta == 0:
+            return _kl(teacher, policy)
+        if self.beta == 1:
+            return _kl(policy, teacher)
+        theirs = teacher.clamp(min=_MASKED_LOGPROB) + math.log(self.beta)
+        mean = torch.logaddexp(theirs, policy.clamp(min=_MASKED_LOGPROB) + math.log(1 - self.beta))
+        return self.beta * _kl(teacher, mean) + (1 - self.beta) * _kl(policy, mean)
+
+
+@dataclass(frozen=True)
+class SampledReverseKL(Divergence):
+    """The reverse KL from the sampled token alone, as an advantage that is added to the reward's.
+
+        A = log P(token) - log Q(token)
+
+    On-policy the expected policy gradient of this advantage is that of minus the reverse KL. It needs one number per
+    token from the teacher, and the objective's loss, with its ratio and clip, learns from it.
+
+    Args:
+        clip: largest size of an advantage, nats; ``None`` for no clip.
+
+    Source:
+        Lu and Thinking Machines Lab 2025, https://thinkingmachines.ai/blog/on-policy-distillation
+
+    Example:
+        >>> SampledReverseKL(clip=1.0).advantages(torch.tensor([[-2.0, -1.0]]), torch.tensor([[-0.5, -1.5]]))
+        tensor([[ 1.0000, -0.5000]])
+    """
+
+    clip: PositiveFloat | None = None
+
+    def advantages(self, logprobs: Tensor, teacher_logprobs: Tensor) -> Tensor:
+        """[N, T] nats from the log-probabilities [N, T] of the sampled tokens; no gradient."""
+        gap = (teacher_logprobs - logprobs).detach()
+        return gap if self.clip is None else gap.clamp(-self.clip, self.clip)
+
+
+def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    return (wide / temperature).log_softmax(-1)
+
+
+def _kl(first: Tensor, second: Tensor) -> Tensor:
+    """[n] nats from the first log-distribution to the second."""
+    return (first.exp() * (first.clamp(min=_MASKED_LOGPROB) - second.clamp(min=_MASKED_LOGPROB))).sum(-1)

@@ -1,0 +1,250 @@
+"""Log-probabilities and entropy of completion tokens, without the logits of a whole batch.
+
+Letters: N completions, P prompt tokens (padded left), T completion tokens (padded right), S = P + T,
+H hidden size, V vocabulary, M tokens in a flat list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from lit_rl.math.linear_head import LinearHead, head_logprobs_and_entropy
+from lit_rl.math.masking import require_mask
+
+Projection = Callable[[Tensor], Tensor]
+"""Hidden states [m, H] to logits [m, V]: the output matrix, or more."""
+
+TokenLogits = Callable[[slice], Tensor]
+"""Logits [m, V] of a range of M tokens in a flat list, computed when asked for."""
+
+Compare = Callable[[Tensor, Tensor, float], Tensor]
+"""From logits [m, V] of policy and teacher and the sampler's temperature to one number [m] per token."""
+
+
+_CHUNK_BYTES = 2**28
+_CHUNK_TOKENS = 4096
+
+
+def tokens_per_chunk(vocabulary_size: int) -> int:
+    """Tokens whose float32 logits fit in 256 MiB, at most 4,096: more makes nothing faster.
+
+    Example:
+        >>> tokens_per_chunk(1_000), tokens_per_chunk(151_936)
+        (4096, 441)
+    """
+    return max(1, min(_CHUNK_TOKENS, _CHUNK_BYTES // (4 * vocabulary_size)))
+
+
+def completion_positions(num_prompt_tokens: int, num_completion_tokens: int) -> slice:
+    """Positions, on the axis of length S, of the states that predict completion tokens 0 .. T-1.
+
+        positions P-1 .. P+T-2          state s predicts token s + 1
+
+    Only here is anything shifted by one: log-probabilities, entropy and values all take their states from
+    here. Prompts are padded on the left, so position P-1 is the last real prompt token in every row. The
+    state at P+T-1, after the last token, belongs to no token; its value bootstraps a truncated completion.
+
+    Args:
+        num_prompt_tokens: P, padding included, at least 1.
+        num_completion_tokens: T, padding included.
+
+    Returns:
+        A slice of length T.
+
+    Example:
+        >>> sequence = ["prompt0", "prompt1", "a", "b"]
+        >>> sequence[completion_positions(num_prompt_tokens=2, num_completion_tokens=2)]
+        ['prompt1', 'a']
+    """
+    if num_prompt_tokens < 1 or num_completion_tokens < 0:
+        raise ValueError(
+            f"a completion needs at least one prompt token before it, got {num_prompt_tokens} prompt tokens "
+            f"and {num_completion_tokens} completion tokens"
+        )
+    return slice(num_prompt_tokens - 1, num_prompt_tokens + num_completion_tokens - 1)
+
+
+def completion_logprobs(
+    hidden: Tensor,
+    project: Projection,
+    completion_ids: Tensor,
+    mask: Tensor,
+    *,
+    temperature: float = 1.0,
+    chunk_tokens: int = 1024,
+    with_entropy: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probability of every completion token, and entropy where it was drawn, from hidden states.
+
+    Tokens outside the mask are not projected at all; their entries are 0. See
+    :func:`chunked_logprobs_and_entropy` for the formula, temperature, chunks and precision.
+
+    Args:
+        hidden: [N, S, H] last hidden states of prompt and completion. Carries the gradient.
+        project: hidden states to logits. Its parameters receive gradients too.
+        completion_ids: [N, T] int64, the sampled ids.
+        mask: [N, T] bool; on the CPU it need not be waited for.
+        temperature: the sampler's, > 0.
+        chunk_tokens: tokens whose logits exist at one time, at least 1.
+        with_entropy: also return the entropy.
+
+    Returns:
+        logprobs [N, T] and entropy [N, T] (or None), nats, 0 outside the mask.
+
+    Example:
+        >>> hidden = torch.zeros(1, 3, 4)  # two prompt tokens, one completion token
+        >>> logprobs, entropy = completion_logprobs(
+        ...     hidden, torch.nn.Linear(4, 2, bias=False), torch.tensor([[1]]), torch.tensor([[True]])
+        ... )
+        >>> logprobs.detach()
+        tensor([[-0.6931]])
+    """
+    states, counted = counted_states(hidden, completion_ids, mask)
+    logprobs, entropy = chunked_logprobs_and_entropy(
+        states,
+        project,
+        completion_ids[counted],
+        temperature=temperature,
+        chunk_tokens=chunk_tokens,
+        with_entropy=with_entropy,
+    )
+    shape = completion_ids.shape
+    return _scatter(logprobs, counted, shape), None if entropy is None else _scatter(entropy, counted, shape)
+
+
+def completion_divergences(
+    hidden: Tensor,
+    project: Projection,
+    completion_ids: Tensor,
+    mask: Tensor,
+    teacher: TokenLogits,
+    compare: Compare,
+    *,
+    temperature: float = 1.0,
+    chunk_tokens: int = 1024,
+    with_entropy: bool = False,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Log-probability and entropy of every completion token, and its divergence from a teacher.
+
+    Arguments as of :func:`completion_logprobs`, the teacher's logits of the M tokens that count, row by row, and a
+    divergence such as :class:`lit_rl.math.divergences.JSD`. The logits of policy and teacher exist for ``chunk_tokens``
+    tokens at a time; beyond one chunk they are computed again in the backward.
+
+    Returns:
+        logprobs [N, T], entropy [N, T] (or None) and divergences [N, T], nats, 0 outside the mask.
+    """
+    states, counted = counted_states(hidden, completion_ids, mask)
+    targets = completion_ids[counted]
+
+    def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        logits = project(states)
+        with torch.no_grad():
+            theirs = teacher(rows)
+        return *_dense_logprobs(logits, targets[rows], temperature, with_entropy), compare(logits, theirs, temperature)
+
+    shape = completion_ids.shape
+    logprobs, entropy, found = (_scatter(one, counted, shape) for one in _map_chunks(chunk, states, chunk_tokens))
+    return logprobs, entropy if with_entropy else None, found
+
+
+def counted_states(hidden: Tensor, completion_ids: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """States that predict the tokens that count, and the places of those tokens.
+
+    Returns:
+        [M, H], row by row, and the row [M] and column [M] of each.
+    """
+    require_mask(mask, completion_ids)
+    num_tokens = completion_ids.shape[1]
+    states = hidden[:, completion_positions(hidden.shape[1] - num_tokens, num_tokens)]
+    counted = tuple(place.to(states.device) for place in mask.nonzero(as_tuple=True))
+    return states[counted], counted
+
+
+def chunked_logprobs_and_entropy(
+    hidden: Tensor,
+    project: Projection,
+    targets: Tensor,
+    *,
+    temperature: float = 1.0,
+    chunk_tokens: int = 1024,
+    with_entropy: bool = True,
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probability of each target and entropy of its distribution, a chunk of logits at a time.
+
+        z        = project(hidden) / temperature
+        logprob  = z[target] - logsumexp(z)
+        entropy  = -sum_v p_v log p_v,   p = softmax(z)
+
+    Logits of ``chunk_tokens`` x V at most exist at one time; one chunk is kept as it is. Beyond one chunk a
+    :class:`lit_rl.math.linear_head.LinearHead` is summed up by blocks of the vocabulary, with a backward of its
+    own; with any other ``project`` chunks of tokens are computed again in the backward. The softmax runs in float32
+    (float64 for float64 logits) whatever the model's precision. If ``project`` talks to other ranks, all ranks need
+    equally many chunks.
+
+    The temperature must be the sampler's: samples at T = 0.5 with log-probabilities at T = 1 start with a ratio off 1.
+
+    Args:
+        hidden: [M, H] states that predict the targets. Carries the gradient.
+        project: [m, H] -> logits [m, V], differentiable, each row by itself.
+        targets: [M] int64.
+        temperature: > 0. Greedy samples (T = 0) have no distribution; give 1.
+        chunk_tokens: at least 1.
+        with_entropy: False saves a pass over the vocabulary and returns None.
+
+    Returns:
+        logprobs [M] and entropy [M] (or None), nats, float32 or float64.
+
+    Example:
+        >>> logits = torch.log(torch.tensor([[0.25, 0.75]]))
+        >>> logprobs, entropy = chunked_logprobs_and_entropy(logits, lambda z: z, torch.tensor([1]))
+        >>> logprobs.exp(), entropy  # entropy is 0.25 log 4 + 0.75 log 4/3
+        (tensor([0.7500]), tensor([0.5623]))
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature must be > 0, got {temperature}; greedy samples have no distribution, use 1.0")
+
+    def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        return _dense_logprobs(project(states), targets[rows], temperature, with_entropy)
+
+    if isinstance(project, LinearHead) and len(hidden) > chunk_tokens:
+        max_logits = chunk_tokens * project.weight.shape[0]
+        return head_logprobs_and_entropy(hidden, project, targets, temperature, max_logits, with_entropy)
+    logprobs, entropy = _map_chunks(chunk, hidden, chunk_tokens)
+    return logprobs, entropy if with_entropy else None
+
+
+def _map_chunks(
+    compute: Callable[[Tensor, slice], tuple[Tensor, ...]], states: Tensor, chunk_tokens: int
+) -> list[Tensor]:
+    """Results [M] of a function of some states [m, H] and their range; beyond one chunk computed again in the backward.
+
+    An empty batch still makes one call, so that the result hangs on the graph.
+    """
+    recompute = torch.is_grad_enabled() and len(states) > chunk_tokens
+    pieces = []
+    for start in range(0, max(len(states), 1), chunk_tokens):
+        rows = slice(start, start + chunk_tokens)
+        given = states[rows], rows
+        pieces.append(checkpoint(compute, *given, use_reentrant=False) if recompute else compute(*given))
+    return [torch.cat(piece) for piece in zip(*pieces, strict=True)]
+
+
+def _dense_logprobs(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bool) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and entropy (or zeros) of one chunk; nothing in place, the logits may be shared."""
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    all_logprobs = torch.log_softmax(wide / temperature, dim=-1)
+    logprobs = all_logprobs.gather(-1, targets[:, None]).squeeze(-1)
+    if not with_entropy:
+        return logprobs, torch.zeros_like(logprobs)
+    # An excluded token (logit -inf) adds p log p = 0, not 0 * inf.
+    finite = all_logprobs.masked_fill(torch.isneginf(all_logprobs), 0.0)
+    return logprobs, -(all_logprobs.exp() * finite).sum(-1)
+
+
+def _scatter(flat: Tensor, places: tuple[Tensor, ...], shape: torch.Size) -> Tensor:
+    """Flat values [M] back at their places in [N, T], 0 elsewhere."""
+    return flat.new_zeros(shape).index_put(places, flat)

@@ -1,0 +1,96 @@
+"""Weights of a checkpoint in a policy, and a policy as a folder for transformers and peft."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lit_rl.errors import UsageError
+from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.family import unwrap_peft
+from lit_rl.models.loading.weights import without_progress_bars
+from lit_rl.training.checkpoints import holds_model
+
+
+def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
+    """Put a checkpoint's weights into a policy that was loaded from the same configuration."""
+    own = {
+        name.removeprefix("policy."): value
+        for name, value in weights.items()
+        if name.startswith("policy.") and f".{CRITIC}." not in name
+    }
+    policy.prepare_for_weights(own.keys())
+    learns = {name for name, parameter in policy.named_parameters() if parameter.requires_grad}
+    have = policy.state_dict()
+    wrong = sorted((learns - own.keys()) | {n for n, v in own.items() if n not in have or have[n].shape != v.shape})
+    if wrong:
+        raise UsageError(
+            f"the checkpoint is of another model: {len(wrong)} weights differ in name or shape, for example "
+            f"{wrong[0]}; export it with the configuration it was made with"
+        )
+    policy.load_state_dict(own, strict=False)
+
+
+def write_model(
+    policy: CausalLM,
+    folder: Path,
+    *,
+    merge: bool,
+    dtype: torch.dtype | None = None,
+    overwrite: bool = False,
+    stop_strings: Sequence[str] = (),
+) -> str:
+    """Write a policy as a folder of its own; return ``model`` or ``adapter``, which it then holds.
+
+    Adapters are added to their base if ``merge``, so that ``transformers`` alone loads the result.
+    """
+    replaces = overwrite and holds_model(folder)
+    if folder.exists() and any(folder.iterdir()) and not replaces:
+        advice = ", for it holds no model to overwrite" if overwrite else ", or --overwrite true"
+        raise FileExistsError(f"{folder} is not empty: give a new folder{advice}")
+    adapted = hasattr(policy.model, "peft_config")
+    if adapted and not merge and policy.source is None:
+        raise UsageError(
+            "the adapter's base was made from scratch, the adapter alone cannot be loaded: export with --merge true"
+        )
+    model = policy.model.merge_and_unload(adapter_names=[POLICY]) if adapted and merge else policy.model
+    model = model if dtype is None else model.to(dtype)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with without_progress_bars(), tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        written = Path(scratch) / "model"
+        if adapted and not merge:
+            save_adapter(model, written)
+        else:
+            model.save_pretrained(written)
+        if stop_strings:
+            generation = unwrap_peft(model).generation_config
+            generation.stop_strings = list(stop_strings)
+            generation.save_pretrained(written)
+        policy.tokenizer.save_pretrained(written)
+        _open_to_readers(written)
+        if replaces:
+            shutil.rmtree(folder)
+        elif folder.exists():
+            folder.rmdir()
+        shutil.move(written, folder)
+    if merge or not adapted:
+        return "model"
+    return "adapter"
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Give each file the mode of a new one: safetensors writes files that only their owner may read."""
+    sample = folder / "sample"
+    sample.touch()
+    mode = sample.stat().st_mode
+    sample.unlink()
+    for file in folder.iterdir():
+        if file.is_file():
+            file.chmod(stat.S_IMODE(mode))

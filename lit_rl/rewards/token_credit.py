@@ -1,0 +1,388 @@
+"""Credit: from places in a program to the completion's tokens, and the reward of each.
+
+Parsers and linters read the whole program, prefix included; credit belongs to what the policy wrote. A token that
+overlaps a span is flagged; the span's value is split evenly over its flagged tokens. What has no place is spread evenly
+over the tokens of the extracted program, and tokens outside it get nothing. Where there is no program it is spread over
+all completion tokens, EOS included. The parts always sum to the value.
+
+In a row of several turns all of this is about the last one, whose text and program are judged. Tokens of an earlier
+turn only share, evenly, what a term gives to that turn. Tokens of the environment get nothing.
+
+An algorithm may put rewards elsewhere before it learns from them, see :func:`assign_credit`. A token learns from its
+own reward and all later ones. Without a discount that is the gradient of the expected reward, as long as each reward is
+put where it was decided, or later: rewards before a token do not teach it. So a place promises that *no token after the
+deciding one took part in the decision*. It does not say that the line is to blame.
+
+The outcome of a program is decided by its last token, EOS, which says that nothing more follows. That holds for nearly
+every failure at run time, because whatever comes later at the top level can define a function anew before the tests
+call it, and a later part of a function can handle an exception, hold a ``yield`` or make a name local. Only a Python
+program that an exception ends while its top level runs has failed for good, once the statement there can no longer go
+on (with ``except``, ``else`` or a further line): see :meth:`SourceMap.end_of_decision`. Of a fenced answer nothing is
+decided before its end, for a later block may be the program. A text without a fence is taken for one that goes on
+without.
+
+Letters: N completions, T completion tokens, S places.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Literal, NamedTuple, assert_never
+
+import torch
+from torch import Tensor
+
+from lit_rl.errors import UsageError
+from lit_rl.execution.interface import Verdict
+from lit_rl.execution.program import SourceReader, without_future
+from lit_rl.math.masking import last_tokens
+from lit_rl.rewards.term import ALL_TEXT, RewardOutput, Span, TermScore
+from lit_rl.types import ByteSpan, ByteSpans, Completions, Judgement, Problem, Program, to_int64
+
+_NEWLINE = re.compile(rb"\r\n|\r|\n")
+_WORD = re.compile(rb"[\w\x80-\xff]*")
+
+
+def utf8(text: str) -> bytes:
+    """Bytes of a text as token places count them; a lone surrogate counts as the three bytes it would take."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+class SourceMap:
+    """Offsets in a program's source, as spans of the completion's text.
+
+    ``known`` says whether places can be found at all.
+
+    Args:
+        text: the completion.
+        program: the program found in it.
+    """
+
+    def __init__(self, text: str, program: Program) -> None:
+        self.source = utf8(program.source)
+        written = utf8(text)[program.start : program.end]
+        lines = written.split(b"\n")
+        removed = program.removed or (0,) * len(lines)
+        kept = b"\n".join(line[count:] for line, count in zip(lines, removed, strict=False))
+        if not self.source.endswith(kept):  # its future imports may stand before the prefix
+            kept = utf8(without_future(kept.decode("utf-8", "surrogatepass"))[1])
+        # Source that was changed otherwise on its way out of the completion has no places; its terms spread evenly.
+        self.known = len(removed) == len(lines) and self.source.endswith(kept)
+        self._prefix = len(self.source) - len(kept)
+        self._start, self._fenced = program.start, program.fenced
+        self._lines = [0, *(match.end() for match in _NEWLINE.finditer(self.source))]
+        # Where each line of the extracted text begins in the source, and how much indentation was left out up to it.
+        lengths = (len(line) - count + 1 for line, count in zip(lines, removed, strict=False))
+        self._kept_lines = list(accumulate(lengths, initial=self._prefix))
+        self._left_out = list(accumulate(removed))
+
+    def span(self, start: int, end: int, value: float, until: int = ALL_TEXT) -> Span | None:
+        """Bytes ``start`` to ``end`` of the source; ``None`` if no part of them is in the completion.
+
+        Args:
+            start: first byte.
+            end: byte after the last.
+            value: what the place earned.
+            until: byte of the source up to which it took part in the decision.
+        """
+        if not self.known or max(end, start + 1) <= self._prefix:
+            return None
+        start, end = max(start, self._prefix), max(end, self._prefix)
+        first = self._in_text(start)
+        last = first if end <= start else self._in_text(end - 1) + 1
+        if self._fenced or until >= len(self.source):
+            return Span(first, last, value, ALL_TEXT)
+        return Span(first, last, value, self._in_text(max(until, end, self._prefix + 1) - 1) + 1)
+
+    def _in_text(self, offset: int) -> int:
+        """Byte of the completion that became this byte of the source."""
+        line = min(bisect_right(self._kept_lines, offset), len(self._left_out)) - 1
+        return offset - self._prefix + self._start + self._left_out[line]
+
+    def offset(self, line: int, column: int) -> int:
+        """Byte offset of a 1-based line and a 0-based column in characters; past the end for later lines."""
+        if line > len(self._lines):
+            return len(self.source)
+        begin = self._lines[line - 1]
+        end = self._lines[line] if line < len(self._lines) else len(self.source)
+        return begin + len(utf8(self.source[begin:end].decode("utf-8", "surrogatepass")[:column]))
+
+    def end_of_decision(self, line: int) -> int:
+        """Byte of a Python source up to which it decides that the top-level statement at a 1-based line fails.
+
+        That is the end of the first word of the next statement: ``else`` would have continued this one.
+        """
+        tree = SourceReader().tree(self.source.decode("utf-8", "surrogatepass"))
+        for statement in tree.body if tree else ():
+            heads: list[ast.stmt | ast.expr] = [statement, *getattr(statement, "decorator_list", [])]
+            first = min(heads, key=lambda node: node.lineno)
+            if first.lineno > line:
+                begin = self._lines[first.lineno - 1] + first.col_offset
+                word = _WORD.match(self.source, begin)
+                return max(begin + 1, word.end() if word else 0)
+            line = max(line, statement.end_lineno or 0)
+        return ALL_TEXT
+
+    def line_span(self, line: int, value: float, until: int = ALL_TEXT) -> Span | None:
+        """The written part of a 1-based source line, without indentation and newline; ``None`` if blank."""
+        if not 1 <= line <= len(self._lines):
+            return None
+        begin = self._lines[line - 1]
+        end = self._lines[line] if line < len(self._lines) else len(self.source)
+        content = self.source[begin:end]
+        if not content.strip():
+            return None
+        return self.span(begin + len(content) - len(content.lstrip()), begin + len(content.rstrip()), value, until)
+
+
+def charge_line(text: str, judgement: Judgement, value: float, full: float, *, at_once: bool = False) -> TermScore:
+    """Score of a failed program, with the loss charged to the line where it failed.
+
+    The line gets ``value - full``, so that the other tokens earn what they would in a program without fault:
+    between a program that fails at a line and one that passes, only that line differs. No place where the
+    line is unknown, blank or not the policy's own, or where nothing was lost.
+
+    Args:
+        text: the completion, or its last turn.
+        judgement: of its program.
+        value: of the program.
+        full: value of a program without fault.
+        at_once: whether every program that an exception ends, and every one that does not compile, has this value: then
+            the loss is decided with the top-level statement that failed, else at the end of the text.
+    """
+    outcome, program = judgement.outcome, judgement.program
+    if value >= full or program is None or outcome.line is None:
+        return TermScore(value)
+    places, until = SourceMap(text, program), ALL_TEXT
+    # ``definitions`` leaves out statements that a later entry point does not need.
+    if at_once and outcome.module_line is not None and judgement.problem.extraction != "definitions":
+        until = places.end_of_decision(outcome.module_line)
+    span = places.line_span(outcome.line, value - full, until)
+    return TermScore(value, () if span is None else (span,))
+
+
+def unscored_failure(judgement: Judgement) -> TermScore | None:
+    """A score without value for a program that could not be judged for our own reasons; ``None`` for all others."""
+    outcome = judgement.outcome
+    failed = outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
+    return TermScore(None, reason=outcome.stderr or "the sandbox failed") if failed else None
+
+
+def check_language(term: str, problem: Problem) -> None:
+    """Raise ValueError if the problem's programs are not in Python, which is what terms can parse."""
+    language = problem.check.language
+    if language != "python":
+        raise UsageError(f"{term} reads python, but its programs are written in {language!r}")
+
+
+def unread_language(judgement: Judgement) -> TermScore | None:
+    """A score without value for a program in another language than Python; ``None`` for one in Python."""
+    language = judgement.problem.check.language
+    return None if language == "python" else TermScore(None, reason=f"the term does not read {language}")
+
+
+def texts_and_judgements(completions: Completions, judgements: Sequence[Judgement]) -> list[tuple[str, Judgement]]:
+    """Text and judgement of each row."""
+    return list(zip(completions.texts, judgements, strict=True))
+
+
+_ROUNDING = 1e-12
+
+
+class CreditParts(NamedTuple):
+    """A completion's reward before it is put on tokens.
+
+    Args:
+        flagged: [T] float64, parts of what has places, each evenly over the tokens of its place or turn.
+        decided: [T] float64, parts of the same, each on the token by which its place was decided; for a turn its last.
+        rest: what has no place.
+    """
+
+    flagged: Tensor
+    decided: Tensor
+    rest: float
+
+    def scaled(self, factor: float) -> CreditParts:
+        """These parts times a factor, but for what was decided before it was known that they would be scaled."""
+        return CreditParts(self.flagged * factor, self.decided, self.rest * factor)
+
+
+class _SpanReward(NamedTuple):
+    """Place that earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""
+
+    start: int
+    end: int
+    amount: float
+    until: int = 0
+    is_turn: bool = False
+
+
+class TokenCredit:
+    """The tokens of one completion by their place in its text.
+
+    Args:
+        token_bytes: byte span of each token of the last turn, in order.
+        mask: [T] bool on the CPU, tokens that the policy chose, EOS included.
+        program: the program found in the turn, if any.
+        start: column of the turn's first token.
+        turns: columns of all turns, each from its first token to after its last; by default there is only the one.
+    """
+
+    def __init__(
+        self,
+        token_bytes: Sequence[ByteSpan],
+        mask: Tensor,
+        program: Program | None,
+        start: int = 0,
+        turns: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        # Only tokens that can be flagged: bytes of their own, in the mask. A trimmed batch keeps the spans of
+        # its padding, so there can be more spans than flags.
+        said = mask[start:]
+        spans = ByteSpans.of(token_bytes)[: len(said)]
+        own = _flag_positions(said[: len(spans)] & (spans.ends > spans.starts))
+        self._tokens = own + start
+        self._starts, self._ends = spans.starts.index_select(0, own), spans.ends.index_select(0, own)
+        self._length = len(mask)
+        self._on_all_ranks = _flag_positions(said) + start
+        self._turns = turns or [(start, int(self._on_all_ranks[-1]) + 1 if len(self._on_all_ranks) else start)]
+        inside = self.flagged(program.start, program.end) if program and program.end > program.start else own[:0]
+        self.evenly = inside if len(inside) else self._on_all_ranks
+
+    def flagged(self, start: int, end: int) -> Tensor:
+        """Columns of the tokens that overlap bytes ``start`` to ``end``; for an empty place the token at its byte."""
+        first, after = self._flagged(to_int64([start]), to_int64([end]))
+        return self._tokens[int(first) : int(after)]
+
+    def split_scores(self, scores: Sequence[tuple[float, TermScore]]) -> CreditParts:
+        """Split a sum of terms into parts at their tokens, parts at the tokens that decided them, and the rest."""
+        rest = [weight * (score.value or 0.0) for weight, score in scores]
+        flagged, decided = torch.zeros(2, self._length, dtype=torch.float64)
+        places = self._places(scores)
+        if places:
+            has_tokens = self._add_amounts(places, flagged, decided)
+            rest += [-place.amount for place, found in zip(places, has_tokens, strict=True) if found]
+        left = math.fsum(rest)
+        covered = abs(left) <= _ROUNDING * math.fsum(map(abs, rest))
+        return CreditParts(flagged, decided, 0.0 if covered else left)
+
+    def spread_evenly(self, parts: CreditParts) -> Tensor:
+        """[T] credit: parts with places on their tokens, and the rest evenly over the program."""
+        count = len(self.evenly)
+        each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)
+        return parts.flagged.index_add(0, self.evenly, each.expand(count))
+
+    def _places(self, scores: Sequence[tuple[float, TermScore]]) -> list[_SpanReward]:
+        places = []
+        for weight, score in scores:
+            for span in score.spans:
+                places.append(_SpanReward(int(span.start), int(span.end), weight * span.value, span.until))
+            for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
+                places.append(_SpanReward(first, after, weight * value, is_turn=True))
+        return places
+
+    def _add_amounts(self, places: Sequence[_SpanReward], flagged: Tensor, decided: Tensor) -> list[bool]:
+        """Add the amounts of places to their tokens; False for a place that has none."""
+        starts, ends = to_int64(place.start for place in places), to_int64(place.end for place in places)
+        is_turn = torch.tensor([place.is_turn for place in places])
+        amounts = torch.tensor([place.amount for place in places], dtype=torch.float64)
+        # Ranges of positions: first the tokens that bytes can flag, then all columns, which turns consist of.
+        positions = torch.cat([self._tokens, torch.arange(self._length)])
+        first, after = self._flagged(starts, ends)
+        first = torch.where(is_turn, len(self._tokens) + starts, first)
+        counts = torch.where(is_turn, len(self._tokens) + ends, after) - first
+        # index_add_ on the CPU is a loop: a token's parts are added in the order of the places.
+        flagged.index_add_(0, positions[_expand_ranges(first, counts)], (amounts / counts).repeat_interleave(counts))
+        found = counts > 0
+        deciding = positions[(first + counts - 1)[found]]  # of a turn
+        spans = ~is_turn[found]
+        needed = torch.maximum(ends, to_int64(place.until for place in places))
+        deciding[spans] = self._deciding(starts[found][spans], needed[found][spans])
+        decided.index_add_(0, deciding, amounts[found])
+        return found.tolist()
+
+    def _flagged(self, starts: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        """[S] the first of the tokens that overlap bytes, and the one after the last."""
+        ends = torch.maximum(ends, starts + 1)
+        return torch.searchsorted(self._ends, starts, right=True), torch.searchsorted(self._starts, ends)
+
+    def _deciding(self, starts: Tensor, needed: Tensor) -> Tensor:
+        """[S] the tokens after those that overlap bytes: these may still have gone on. The last for ``ALL_TEXT``."""
+        last = self._tokens[self._flagged(starts, needed)[1] - 1]
+        following = torch.searchsorted(self._on_all_ranks, last, right=True).clamp(max=len(self._on_all_ranks) - 1)
+        return self._on_all_ranks[torch.where(needed == ALL_TEXT, len(self._on_all_ranks) - 1, following)]
+
+
+def _flag_positions(flags: Tensor) -> Tensor:
+    """[K] where the flags are; without a search, which takes long, if they are at the beginning."""
+    count = int(flags.sum())
+    return torch.arange(count) if bool(flags[:count].all()) else flags.nonzero()[:, 0]
+
+
+def _expand_ranges(first: Tensor, counts: Tensor) -> Tensor:
+    """``first, first + 1, ...`` of each range, one after the other."""
+    before = counts.cumsum(0) - counts
+    return torch.arange(int(counts.sum())) + (first - before).repeat_interleave(counts)
+
+
+Credit = Literal["spans", "tokens", "terminal"]
+"""Placement of rewards; see :func:`assign_credit`."""
+
+
+def assign_credit(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
+    """Each completion's reward on its tokens, before any KL.
+
+        spans:     what has a place on the token that decided it, the rest on the last token
+        tokens:    what has a place on the tokens of that place, the rest spread evenly over the program
+        terminal:  all of it on the last token
+
+    Each row sums to its reward. ``tokens`` is the credit that is reported. Learning from it is biased: a late token
+    sees less of the outcome than an early one, and EOS none, so that where programs pass it pays to keep writing; and
+    the end of a line that fails sees less of its loss than the beginning.
+
+    Args:
+        rewards: of N completions.
+        mask: [N, T] bool, the tokens that the policy chose.
+        credit: see above.
+
+    Returns:
+        [N, T] reward units, 0 outside the mask.
+    """
+    match credit:
+        case "spans":
+            decided = rewards.decided * mask
+            return decided + credit_last_token(rewards.rewards - decided.sum(-1), mask)
+        case "tokens":
+            return rewards.credit * mask
+        case "terminal":
+            return credit_last_token(rewards.rewards, mask)
+        case _:
+            assert_never(credit)
+
+
+def credit_before_end(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
+    """The part of each completion's reward that was decided before its last token, on the tokens that decided it.
+
+    That is all there is to a completion that the token limit cut: what the whole earned was not decided yet.
+
+    Args:
+        rewards: of N completions.
+        mask: [N, T] bool, the tokens that the policy chose.
+        credit: as in :func:`assign_credit`; ``credit_last_token`` places nothing before the last token.
+
+    Returns:
+        [N, T] reward units, 0 outside the mask and on the last token of each row.
+    """
+    if credit == "terminal":
+        return torch.zeros_like(rewards.decided)
+    return rewards.decided * (mask & ~last_tokens(mask))
+
+
+def credit_last_token(rewards: Tensor, mask: Tensor) -> Tensor:
+    """[N, T] with each reward [N] on the last token of its row that the policy chose."""
+    return torch.where(last_tokens(mask), rewards[:, None], 0.0)

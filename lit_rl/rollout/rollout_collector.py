@@ -1,0 +1,297 @@
+"""Collection of rollouts: sampled now or one rollout ahead, judged, and compared with the policy.
+
+    staleness 0   | sample k | wait for verdicts k | update k | sample k+1 | ...
+    staleness 1   | sample k+1 | wait for verdicts k | update k | sample k+2 | ...
+
+With staleness 1 programs of rollout k run while the policy is updated on rollout k-1 and writes rollout k+1, so the
+trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
+updates old, which a correction has to make up for. Sampling and updating share one device and never run side by side.
+
+Letters: B problems of one rank, G completions per problem, N = B * G rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from lightning_utilities.core.rank_zero import rank_zero_warn
+
+from lit_rl.engines.engine import Engine
+from lit_rl.engines.in_process import InProcess
+from lit_rl.errors import UsageError
+from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
+from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import StreamKey
+from lit_rl.rollout.environment import Environment, SingleTurn
+from lit_rl.rollout.records import Rollout
+from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
+from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
+from lit_rl.rollout.sampling_loop import PendingRollout, StoredRow, restore_rows, sample_rows
+from lit_rl.signature_check import NonNegativeInt, Share, typed_group
+from lit_rl.training.progress import Progress
+from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
+from lit_rl.types import Completions, Problem, Sampling
+
+RunnerFactory = Callable[[], ProgramRunner]
+
+_KEY = "pending_rollout"
+_TRAIN = "train"
+
+
+@typed_group
+@dataclass(frozen=True)
+class RolloutConfig:
+    """Settings for collecting rollouts.
+
+    Args:
+        engine: samples; by default the trainer's own process.
+        environment: answers the policy between turns; by default each problem gets one turn.
+        sampler_check: how engines with weights of their own are compared with the policy; ``None`` does not.
+        staleness: 1 samples the next rollout before this one is trained on, while this one's programs run, with the
+            weights of before: for slow programs. It needs a correction in the objective. 0 is on-policy.
+        max_resamples: replace groups in which all programs passed, or none did, by groups of other training problems,
+            at most this many times per rollout (DAPO's dynamic sampling); 0 keeps them.
+        max_failures: largest share of infrastructure failures among a rollout's programs; a single one is always
+            tolerated, unless this is 0.
+    """
+
+    engine: Engine | None = None
+    environment: Environment | None = None
+    sampler_check: SamplerCheck | None = SamplerCheck()  # noqa: RUF009  # frozen
+    staleness: Literal[0, 1] = 0
+    max_resamples: NonNegativeInt = 0
+    max_failures: Share = 0.1
+
+    def __post_init__(self) -> None:
+        if self.max_resamples and self.staleness:
+            raise UsageError(
+                f"max_resamples={self.max_resamples} waits for verdicts before it samples again; staleness=1 samples "
+                "without waiting for verdicts; set one of the two to 0"
+            )
+
+
+class RolloutCollector:
+    """Has the engine write and the sandbox run, for training, validation and prediction.
+
+    Args:
+        policy: what writes.
+        sandbox: runs programs; or a function that builds it when a run starts. One that was already
+            running is not closed at the end.
+        collect: how rollouts come about.
+        seed: of the random streams.
+
+    Attributes:
+        engine: samples.
+        environment: answers the policy.
+        runner: the sandbox, between :meth:`open` and :meth:`close`.
+        progress: what is being done now, for displays.
+        gap: distance of sampler and policy in the latest rollout, where it was measured before the update.
+    """
+
+    def __init__(
+        self, policy: Policy, sandbox: RunnerFactory | ProgramRunner | None, collect: RolloutConfig, seed: int
+    ) -> None:
+        self.policy = policy
+        self.sandbox = sandbox
+        self.settings = collect
+        self.seed = seed
+        self.engine: Engine = collect.engine or InProcess()
+        self.environment: Environment = SingleTurn() if collect.environment is None else collect.environment
+        self.runner: ProgramRunner | None = None
+        self.every_case = True
+        """Run all cases of standard input, not just those up to the first that fails."""
+        self.progress = Progress()
+        self.gap = Means()
+        self.pending: PendingRollout | None = None
+        """Sampled ahead for the next rollout."""
+        self.known_rows: Mapping[str, Sequence[StoredRow]] = {}
+        """Rows that an earlier start sampled, by what for, such as ``predict``; the same on all ranks."""
+        self._stored: dict[str, Any] | None = None  # rows of all ranks, as loaded from a checkpoint
+        self._empty_outcomes: dict[str, Future[Outcome]] = {}
+        self._stays_open = False
+        self._compared: int | None = None
+        self._warned_of_gap = False
+
+    # -- life ----------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Look for what the engine needs; start the sandbox, unless it is running."""
+        self.engine.require_ready()
+        if self.runner is not None or self.sandbox is None:
+            return
+        if isinstance(self.sandbox, ProgramRunner):
+            self._stays_open = self.sandbox.is_running
+            self.sandbox.reopen()
+            self.runner = self.sandbox
+        else:
+            self._stays_open = False
+            self.runner = self.sandbox()
+
+    def close(self) -> None:
+        """End the sandbox's processes; rows that were sampled ahead stay, for a checkpoint or for another fit."""
+        if self.pending is not None:
+            self.pending.drop_verdicts()
+        if self.runner is not None and not self._stays_open:
+            self.runner.close()
+        self.runner = None
+        self.engine.close()
+
+    def has_room(self, problem: Problem) -> bool:
+        """Return whether a problem's prompt leaves room to write, by the policy's and the environment's limits."""
+        codec, unlimited = self.policy.codec, self.environment.max_row_tokens is None
+        return codec.has_room(problem) and (unlimited or self.environment.leaves_room(len(codec.encode(problem))))
+
+    # -- rollouts ------------------------------------------------------------------------------------------
+
+    def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
+        """Sample rows and judge them; an engine with its own weights is compared, in training every time.
+
+        Rows of :attr:`known_rows` are not sampled again.
+        """
+        if key.purpose in self.known_rows:
+            known = self._as_pending(self.known_rows[key.purpose], problems, sampling)
+            if self._on_all_ranks(known is not None) and known is not None:
+                known.judge_again(self.runner, self.every_case)
+                return known.finish(self.progress)
+        rollout = self._sample(problems, sampling, key).finish(self.progress)
+        if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
+            self.measure_gap(rollout.completions, sampling)
+        return rollout
+
+    def collect_training(
+        self,
+        batch: Sequence[Problem],
+        sampling: Sampling,
+        number: int,
+        *,
+        next_problems: Callable[[], Sequence[Problem] | None],
+        others: Callable[[], Sequence[Problem]],
+    ) -> Rollout:
+        """Sample and judge the rows to train on; an engine with weights of its own is compared each time.
+
+        Args:
+            batch: B problems of this rank.
+            sampling: how; ``num_samples`` is the group size G.
+            number: of the rollout, from 0 on.
+            next_problems: the next rollout's problems, asked with staleness 1; ``None`` if this rollout is the last.
+            others: all training problems, asked where groups are sampled again.
+
+        Returns:
+            N = B * G rows, prompt-major; of other problems where groups were replaced.
+        """
+        if not self.settings.staleness:
+            rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
+            return self._resample(rollout, batch, sampling, number, others) if self.settings.max_resamples else rollout
+        pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)
+        following = next_problems()
+        self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
+        return pending.finish(self.progress)
+
+    def _on_all_ranks(self, is_ready: bool) -> bool:
+        """Return whether something fits on every rank."""
+        return not max_over_ranks(int(not is_ready), self.policy.device)
+
+    def _as_pending(
+        self, rows: Sequence[StoredRow], problems: Sequence[Problem], sampling: Sampling
+    ) -> PendingRollout | None:
+        codec = self.policy.codec
+        conversations = restore_rows(rows, problems, sampling.num_samples, codec)
+        if conversations is None:
+            return None
+        return PendingRollout(conversations, self.environment.max_turns, codec.pad_id, self.policy.device)
+
+    def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
+        policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
+        return sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
+
+    def _sample_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
+        pending = self._sample(problems, sampling, StreamKey(self.seed, _TRAIN, number))
+        if not self.engine.shares_weights:
+            self.measure_gap(pending.completions(), sampling)
+        return pending
+
+    def _resample(
+        self,
+        rollout: Rollout,
+        batch: Sequence[Problem],
+        sampling: Sampling,
+        number: int,
+        others: Callable[[], Sequence[Problem]],
+    ) -> Rollout:
+        """While some rank has one-sided groups, sample other problems in their place."""
+        fresh = FreshProblems(others(), batch, StreamKey(self.seed, "resample", number), rank())
+        for attempt in range(self.settings.max_resamples):
+            groups = one_sided_groups(rollout)
+            problems = fresh.take(len(groups))
+            # Every rank samples as often as the others, even one with nothing to replace.
+            if max_over_ranks(len(problems), self.policy.device) == 0:
+                break
+            key = StreamKey(self.seed, f"resample/{attempt}", number)
+            rollout = replace_groups(rollout, groups[: len(problems)], self.collect(problems, sampling, key))
+        return rollout
+
+    # -- rows that were sampled ahead ----------------------------------------------------------------------
+
+    def _take_pending(self, batch: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout | None:
+        """Rows sampled ahead for these problems; ``None`` on all ranks together if some rank has none."""
+        pending, stored = self.pending, self._stored
+        self.pending = self._stored = None
+        expected = pending is not None or stored is not None
+        # A checkpoint's rows, if they are of this rollout and sampled with the present settings.
+        if pending is None and stored and (stored["rollout"], stored["sampling"]) == (number, asdict(sampling)):
+            pending = self._as_pending(stored["rows"], batch, sampling)
+        fits = pending is not None and pending.task_ids == [problem.task_id for problem in batch]
+        if self._on_all_ranks(fits) and pending is not None:
+            pending.judge_again(self.runner, self.every_case)
+            return pending
+        if expected:
+            rank_zero_warn(
+                f"the rows sampled ahead for rollout {number + 1} do not match this run's problems, prompts or "
+                "settings; sampling them again"
+            )
+        return None
+
+    def save(self, checkpoint: dict[str, Any], sampling: Sampling, number: int) -> None:
+        """Store the rows that were sampled ahead for this rollout; all ranks call."""
+        if self.pending is not None:
+            rows = [row for of_rank in gather_over_ranks(self.pending.rows()) for row in of_rank]
+            checkpoint[_KEY] = {"rollout": number, "sampling": asdict(sampling), "rows": rows}
+        elif self._stored is not None:
+            checkpoint[_KEY] = self._stored
+
+    def load(self, checkpoint: Mapping[str, Any], *, resumes: bool) -> None:
+        """Restore them, if the run resumes; their programs run again."""
+        self.pending = None
+        self._stored = checkpoint.get(_KEY) if resumes and self.settings.staleness else None
+
+    # -- besides rollouts ----------------------------------------------------------------------------------
+
+    def measure_gap(self, completions: Completions, sampling: Sampling) -> None:
+        """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together."""
+        if (check := self.settings.sampler_check) is None:
+            return
+        self._compared = self.policy.version
+        fresh = [i for i, version in enumerate(completions.weights_versions) if version == self.policy.version]
+        with eval_mode(self.policy):
+            warn = not self._warned_of_gap
+            self.gap, is_large = check_gap(check, self.policy, completions.select(fresh), sampling, warn=warn)
+        self._warned_of_gap |= is_large
+
+    def judge_empty_programs(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
+        """Judge the empty program under checks with stages, once per problem: the score of an empty answer.
+
+        Infrastructure failures are left out, and judged again when the problem is sampled again.
+        """
+        staged = [problem for problem in problems if problem.check.stages]
+        for problem in staged:
+            if problem.task_id not in self._empty_outcomes and self.runner is not None:
+                self._empty_outcomes[problem.task_id] = self.runner.submit("", problem.check)
+        known = self._empty_outcomes
+        outcomes = {p.task_id: known[p.task_id].result() for p in staged if p.task_id in known}
+        lost = [name for name, one in outcomes.items() if one.verdict is Verdict.INFRASTRUCTURE_FAILURE]
+        for name in lost:
+            del self._empty_outcomes[name], outcomes[name]
+        return outcomes

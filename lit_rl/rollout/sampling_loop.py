@@ -1,0 +1,315 @@
+"""The event loop of a rollout: engine step, decode, judge, environment, next request.
+
+A program starts to run as soon as its turn is finished, while other rows are still being sampled, so execution
+overlaps with sampling and training stays on-policy. What is left is a pending rollout: its rows are written, its
+programs may still run, and it can be stored and taken up again.
+
+Letters: B problems, G samples of each, N = B * G rows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from lit_rl.engines.engine import Engine, Session, check_generation
+from lit_rl.errors import UsageError
+from lit_rl.execution.interface import ProgramRunner
+from lit_rl.models.codecs.codec import Codec
+from lit_rl.models.padding import pad_left, pad_right
+from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import StreamKey
+from lit_rl.rollout.environment import (
+    Conversation,
+    Environment,
+    SingleTurn,
+    check_before_answer,
+)
+from lit_rl.rollout.records import Judge, Rollout, find_program
+from lit_rl.training.progress import Progress
+from lit_rl.types import Completions, Generation, Problem, Request, Sampling, StopReason, Turn
+
+
+def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
+    """N finished rows: prompts padded on the left, what follows them on the right."""
+    prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in conversations], pad_id, device)
+    lengths = torch.tensor([len(row.ids) for row in conversations], dtype=torch.long)
+    ids = pad_right([row.ids for row in conversations], pad_id, torch.long)
+    return Completions(
+        problems=tuple(row.problem for row in conversations),
+        prompt_ids=prompt_ids,
+        prompt_mask=prompt_mask,
+        completion_ids=ids.to(device),
+        completion_mask=pad_right([row.chosen for row in conversations], False, torch.bool).to(device),
+        token_mask=(torch.arange(ids.shape[1]) < lengths[:, None]).to(device),
+        sampler_logprobs=pad_right([row.logprobs for row in conversations], 0.0, torch.float32).to(device),
+        turns=tuple(tuple(row.turns) for row in conversations),
+        group_ids=torch.tensor([row.group for row in conversations], dtype=torch.long, device=device),
+        weights_versions=tuple(min(row.versions) for row in conversations),
+    )
+
+
+StoredRow = Mapping[str, Any]
+"""Sampled data of a row, as plain data, without verdicts: resuming runs its programs again."""
+
+
+@dataclass(eq=False)
+class PendingRollout:
+    """N rows to which the policy adds nothing more; :meth:`finish` waits for their verdicts.
+
+    Args:
+        conversations: N rows, prompt-major.
+        max_turns: turns that a row could have had.
+        pad_id: id of the padding.
+        device: where the tensors go.
+    """
+
+    conversations: Sequence[Conversation]
+    max_turns: int
+    pad_id: int
+    device: torch.device
+
+    def finish(self, progress: Progress | None = None) -> Rollout:
+        """Wait for the verdicts: N rows and their judgements, in the same order."""
+        if progress is not None:
+            progress.enter("judging")
+        judgements = tuple(conversation.judgements() for conversation in self.conversations)
+        return Rollout(self.completions(), tuple(of_row[-1] for of_row in judgements), judgements, self.max_turns)
+
+    def completions(self) -> Completions:
+        """The N rows as tensors."""
+        return pad_conversations(self.conversations, self.pad_id, self.device)
+
+    @property
+    def task_ids(self) -> list[str]:
+        """The problems, in order."""
+        return list(dict.fromkeys(conversation.problem.task_id for conversation in self.conversations))
+
+    def rows(self) -> list[StoredRow]:
+        """N rows to store."""
+        return [
+            {
+                "task_id": row.problem.task_id,
+                "sample": row.sample,
+                "prompt_ids": list(row.prompt_ids),
+                "ids": torch.tensor(row.ids.tolist()),
+                "chosen": list(row.chosen),
+                "logprobs": torch.tensor(row.logprobs.tolist(), dtype=torch.float64),
+                "turns": [(turn.start, turn.end, str(turn.stop_reason)) for turn in row.turns],
+                "versions": list(row.versions),
+            }
+            for row in self.conversations
+        ]
+
+    def drop_verdicts(self) -> None:
+        """Forget programs and verdicts, as when the sandbox ends; :meth:`judge_again` brings them back."""
+        for conversation in self.conversations:
+            conversation.outcomes.clear()
+
+    def judge_again(self, runner: ProgramRunner | None, every_case: bool) -> None:
+        """Start the programs of rows without verdicts: those that were stored, or whose sandbox has ended."""
+        judge = Judge(runner, every_case)
+        for row in self.conversations:
+            if not row.outcomes:
+                row.programs = [find_program(row.problem, turn.text, turn.in_thought) for turn in row.turns]
+                row.outcomes = [judge.start(row.problem, program, row.problem.check) for program in row.programs]
+
+
+def restore_rows(
+    rows: Sequence[StoredRow], problems: Sequence[Problem], num_samples: int, codec: Codec
+) -> list[Conversation] | None:
+    """Stored rows of some problems, in any order, prompt-major; ``None`` if some are missing or have another prompt."""
+    found = {(row["task_id"], row["sample"]): row for row in rows}
+    conversations = []
+    for group, problem in enumerate(problems):
+        prompt_ids = codec.encode(problem)
+        for sample in range(num_samples):
+            row = found.get((problem.task_id, sample))
+            if row is None or tuple(row["prompt_ids"]) != tuple(prompt_ids):
+                return None
+            conversations.append(_conversation(row, problem, group, codec))
+    return conversations
+
+
+def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) -> Conversation:
+    turns = row["turns"]
+    conversation = Conversation(problem, group, row["sample"], tuple(row["prompt_ids"]), len(turns))
+    conversation.ids = array("q", torch.as_tensor(row["ids"]).tolist())
+    conversation.chosen = bytearray(row["chosen"])
+    conversation.logprobs = array("d", torch.as_tensor(row["logprobs"], dtype=torch.float64).tolist())
+    conversation.versions = list(row["versions"])
+    for start, end, name in turns:
+        conversation.turns.append(_turn(conversation, start, conversation.ids[start:end], StopReason(name), codec))
+    conversation.shown = [None] * len(turns)
+    return conversation
+
+
+def _turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:
+    """The turn of these ids, from a column of the completion on."""
+    text, token_bytes = codec.decode(tuple(ids), reason, row.problem.stop_strings)
+    return Turn(start, start + len(ids), text, token_bytes, reason, codec.ends_in_thought(row.ids_before(start)))
+
+
+def sample_rows(
+    policy: Policy,
+    engine: Engine,
+    runner: ProgramRunner | None,
+    problems: Sequence[Problem],
+    sampling: Sampling,
+    key: StreamKey,
+    environment: Environment | None = None,
+    progress: Progress | None = None,
+    every_case: bool = True,
+) -> PendingRollout:
+    """Sample rows for the problems and start their programs; ``.finish()`` of the result waits for the verdicts.
+
+    Args:
+        policy: what writes.
+        engine: what samples.
+        runner: what executes; ``None`` only for tasks without programs.
+        problems: B problems; B may be 0 (a rank whose share has run out).
+        sampling: how; N = B * ``sampling.num_samples`` rows.
+        key: names the random streams.
+        environment: what answers the policy; by default each row is one turn.
+        progress: kept up to date while rows are written and judged.
+        every_case: see :class:`Judge`.
+
+    Returns:
+        N rows, prompt-major.
+    """
+    environment = SingleTurn() if environment is None else environment
+    progress = Progress() if progress is None else progress
+    conversations = []
+    for group, problem in enumerate(problems):
+        prompt = policy.codec.prompt(problem)
+        if not environment.leaves_room(len(prompt)):
+            raise UsageError(
+                f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, and max_row_tokens of "
+                f"{type(environment).__name__} is {environment.max_row_tokens}: raise it, or leave the problem out"
+            )
+        turns = 1 if environment.reason_unplayable(problem) else environment.max_turns
+        conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
+    with engine.session(policy, sampling) as session:
+        judge = Judge(runner, every_case)
+        loop = _Loop(policy.codec, session, judge, sampling, key, environment, conversations, progress)
+        loop.run(in_rounds=engine.in_rounds)
+    return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
+
+
+@dataclass(eq=False)
+class _Loop:
+    """Keeps an engine busy until every row has ended."""
+
+    codec: Codec
+    session: Session
+    judge: Judge
+    sampling: Sampling
+    key: StreamKey
+    environment: Environment
+    conversations: Sequence[Conversation]
+    progress: Progress
+    open: dict[int, Request] = field(default_factory=dict)
+    unanswered: list[int] = field(default_factory=list)
+
+    def run(self, in_rounds: bool) -> None:
+        """Sample, judge and answer until nothing is left to say.
+
+        Args:
+            in_rounds: answer only when every row has finished its turn, all in order. Which rows enter the engine
+                together then does not depend on timing, so a resumed run samples the same.
+        """
+        self.progress.open_rows = len(self.conversations)
+        self.progress.rows += len(self.conversations)
+        self.submit(range(len(self.conversations)))
+        while self.open or self.unanswered:
+            for generation in self.session.step() if self.open else ():
+                self.append_turn(generation)
+            if self.session.num_unfinished != len(self.open):  # other callers wait for it
+                raise UsageError(
+                    f"{type(self.session).__name__}.num_unfinished is {self.session.num_unfinished}, but "
+                    f"{len(self.open)} requests are not answered yet (rows {[*self.open][:5]}): answer each, and count "
+                    "those that wait"
+                )
+            self.progress.steps += 1
+            self.progress.open_rows = len(self.open) + len(self.unanswered)
+            if self.open and in_rounds:
+                continue
+            if not self.open:
+                self.wait_for_verdicts(every_row=in_rounds)
+            ready = {row for row in self.unanswered if self.conversations[row].is_answerable}
+            self.unanswered = [row for row in self.unanswered if row not in ready]
+            self.submit([row for row in sorted(ready) if self.answer(self.conversations[row])])
+
+    def submit(self, rows: Sequence[int]) -> None:
+        """Ask for the next turn of some rows."""
+        self.progress.enter("sampling")
+        requests = [self.request(row) for row in rows]
+        if requests:
+            self.session.submit(requests)
+            self.open |= {request.row: request for request in requests}
+
+    def request(self, row: int) -> Request:
+        """The request for the next turn of a row."""
+        conversation = self.conversations[row]
+        stream = self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns))
+        return Request(
+            row=row,
+            prompt_ids=(*conversation.prompt_ids, *conversation.ids),
+            stream=stream,
+            max_tokens=max(1, self.room(conversation)),
+            stop_strings=conversation.problem.stop_strings,
+        )
+
+    def room(self, conversation: Conversation, more: int = 0) -> int:
+        """Tokens that the next turn may take after this many more; below 1 if there is no room for a turn."""
+        length = conversation.num_tokens + more
+        left = self.codec.max_positions - length
+        if self.environment.max_row_tokens is not None:
+            left = min(left, self.environment.max_row_tokens - length)
+        return min(self.sampling.max_tokens, left)
+
+    def append_turn(self, generation: Generation) -> None:
+        """Append a finished turn to its row and start its program."""
+        check_generation(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
+        conversation = self.conversations[generation.row]
+        problem = conversation.problem
+        turn = _turn(conversation, len(conversation.ids), generation.ids, generation.reason, self.codec)
+        conversation.add_turn(generation.ids, generation.logprobs, turn, generation.weights_version)
+        program = find_program(problem, turn.text, turn.in_thought)
+        conversation.programs.append(program)
+        conversation.outcomes.append(self.judge.start(problem, program, problem.check))
+        self.progress.add_turn(len(generation.ids), conversation.outcomes[-1])
+        goes_on = len(conversation.turns) < conversation.max_turns
+        public = check_before_answer(self.environment, problem) if goes_on else None
+        conversation.shown.append(None if public is None else self.judge.start(problem, program, public))
+        if goes_on:
+            self.unanswered.append(generation.row)
+
+    def wait_for_verdicts(self, every_row: bool) -> None:
+        """Wait until the environment can answer some row, or every one."""
+        shown = [self.conversations[row].shown[-1] for row in self.unanswered]
+        running = [outcome for outcome in shown if outcome is not None and not outcome.done()]
+        if running and (every_row or len(running) == len(shown)):
+            self.progress.enter("judging")
+            wait(running, return_when=ALL_COMPLETED if every_row else FIRST_COMPLETED)
+
+    def answer(self, conversation: Conversation) -> bool:
+        """Append the environment's next message; False if it has none, or if no turn would fit after it."""
+        message = self.environment.answer(conversation.problem, conversation.attempts())
+        if not message:
+            return False
+        limit = self.environment.max_message_tokens
+        message = message if limit is None else self.codec.truncate_middle(message, limit)
+        last = conversation.turns[-1]
+        ids = self.codec.extend(
+            conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message
+        )
+        if self.room(conversation, len(ids)) < 1:
+            return False
+        conversation.add_message(ids)
+        return True

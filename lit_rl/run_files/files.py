@@ -1,0 +1,285 @@
+"""The two plain files of a run: where they are, how they are written, cut and read.
+
+``metrics.jsonl`` has JSON lines, of which at most the last is torn. ``rollouts.jsonl.gz`` has them in compressed
+frames, one gzip member per rollout, each readable without those after it; a file of members is an ordinary gzip file:
+``zcat rollouts.jsonl.gz | jq`` and ``pandas.read_json`` read it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lit_rl.errors import UsageError
+from lit_rl.foreign_files import max_unpacked_bytes, open_regular, too_large
+from lit_rl.run_files.records import (
+    Diagnosis,
+    RecordedMetrics,
+    RecordedRollout,
+    finite_or_none,
+    head_to_rollout,
+    item_to_row,
+    require_fields,
+)
+from lit_rl.run_files.row_text import printable
+
+METRICS_FILE = "metrics.jsonl"
+ROLLOUTS_FILE = "rollouts.jsonl.gz"
+COMPLETIONS_FILE = "completions.jsonl.gz"
+SURROGATES = "backslashreplace"
+"""A lone surrogate, which a program's text may contain, becomes its JSON escape and is read back unchanged."""
+
+_NO_METRICS = ("rollout", "update", "time", "start", "diagnosis")
+_OF_START = str | bool | int | float | Mapping[str, str] | None
+"""A field of a start's description."""
+_CHUNK = 1 << 16
+_MAX_LINE_LENGTH = 1 << 26
+_GZIP = zlib.MAX_WBITS | 16
+
+
+class TruncatedFileError(UserWarning):
+    """The end of a file could not be read: the process was killed while it wrote."""
+
+
+class Frame(NamedTuple):
+    """The lines of one write.
+
+    Args:
+        items: one per line.
+        end: byte of the file after the frame.
+        line: number of its first line in the unpacked file, from 1.
+    """
+
+    items: list[dict[str, Any]]
+    end: int
+    line: int
+
+
+# -- where they are -------------------------------------------------------------------------------------------
+
+
+def recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
+    """Folders at or below a folder that hold such a file, in order of their names."""
+    return [found.parent for found in sorted(Path(run).rglob(file))]
+
+
+def newest_recorded(run: str | Path) -> Path:
+    """The folder at or below a folder in which rollouts were recorded last; a file of completions itself."""
+    if Path(run).suffix == ".ckpt":
+        raise FileNotFoundError(f"{run} is a checkpoint, which holds no completions: give the folder of the run")
+    if Path(run).is_file():
+        return Path(run)
+    found = recorded_folders(run, ROLLOUTS_FILE)
+    if not found and recorded_folders(run):
+        raise FileNotFoundError(
+            f"no rollout is recorded at or below {run}: the first is not done yet, the run has none, as one of SFT or "
+            f"DPO, or RunRecord keeps no rows (max_megabytes: 0); lit-rl report {run} has its numbers"
+        )
+    if not found:
+        raise FileNotFoundError(
+            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to; RunRecord writes the file "
+            "with the first rollout"
+        )
+    return max(found, key=lambda folder: (folder / ROLLOUTS_FILE).stat().st_mtime)
+
+
+# -- writing --------------------------------------------------------------------------------------------------
+
+
+class RunWriter:
+    """Appends to the files of a run, a whole line or frame at a time.
+
+    Where a run resumes, what was recorded after its checkpoint is dropped first: nothing appears twice.
+
+    Args:
+        folder: of the files; made if missing.
+        clock: what the run counts, ``rollout`` or ``update``.
+        count: how many are done; at 0 files in it are another run's and renamed to ``NAME.old``.
+    """
+
+    def __init__(self, folder: Path, clock: str, count: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.clock = clock
+        truncate_after(folder / METRICS_FILE, count)
+        truncate_after(folder / ROLLOUTS_FILE, count)
+
+    def append_start(self, count: int, start: Mapping[str, Any]) -> None:
+        """Append a description of this start of the run."""
+        self._append(self.clock, count, {"start": start})
+
+    def append_metrics(self, count: int, values: Mapping[str, Any]) -> None:
+        """Add numbers; those that are not finite become ``None``."""
+        self._append(self.clock, count, {name: finite_or_none(float(value)) for name, value in values.items()})
+
+    def append_diagnosis(self, diagnosis: Diagnosis) -> None:
+        """Append a diagnosis."""
+        found = {name: getattr(diagnosis, name) for name in ("rule", "message", "details")}
+        self._append("rollout", diagnosis.rollout, {"diagnosis": found})
+
+    def end_diagnosis(self, rollout: int, rule: str) -> None:
+        """Append that the condition of a rule no longer holds."""
+        self._append("rollout", rollout, {"diagnosis": {"rule": rule, "ended": True}})
+
+    def _append(self, clock: str, count: int, said: Mapping[str, Any]) -> None:
+        append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **said})
+
+
+def to_json(item: Mapping[str, Any]) -> str:
+    """An object as one line. NaN and infinities, which JSON lacks, must already be ``None``."""
+    return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def append_line(path: Path, item: Mapping[str, Any]) -> None:
+    """Append one object, written at once."""
+    with path.open("ab") as file:
+        file.write(to_json(item).encode(errors=SURROGATES) + b"\n")
+
+
+def append_frame(path: Path, items: Sequence[Mapping[str, Any]]) -> int:
+    """Append objects as one frame, written at once."""
+    text = "".join(f"{to_json(item)}\n" for item in items).encode(errors=SURROGATES)
+    data = gzip.compress(text, compresslevel=6, mtime=0)
+    if len(text) > max_unpacked_bytes(len(data)):  # nobody would read it back
+        data = gzip.compress(text, compresslevel=0, mtime=0)
+    with path.open("ab") as file:
+        file.write(data)
+    return len(data)
+
+
+def truncate_after(path: Path, count: int) -> int:
+    """Drop records after a checkpoint, because the run will repeat those steps, and any torn end.
+
+    If the run begins at 0 the files are another run's: they are renamed to ``NAME.old``.
+    """
+    if not path.exists():
+        return 0
+    if count == 0:
+        os.replace(path, path.with_name(path.name + ".old"))
+        return 0
+    end = 0
+    for frame in read_frames(path) if path.suffix == ".gz" else read_lines(path):
+        if frame.items and _count_of(frame.items[0]) > count:
+            break
+        end = frame.end
+    os.truncate(path, end)
+    return end
+
+
+def _count_of(item: Mapping[str, Any]) -> int:
+    """The rollout that a line belongs to, or the update in a run without rollouts."""
+    return int(item.get("rollout", item.get("update", 0)))
+
+
+# -- reading --------------------------------------------------------------------------------------------------
+
+
+_SCALAR = str | bool | int | float | None
+
+
+def read_metrics(folder: str | Path) -> RecordedMetrics:
+    """The metrics, description and diagnoses of a run; empty without a file."""
+    file = Path(folder) / METRICS_FILE
+    start: dict[str, Any] = {}
+    curves: dict[str, dict[int, float]] = {}
+    diagnoses: list[Diagnosis] = []
+    for frame in read_lines(file) if file.exists() else ():
+        (item,) = frame.items
+        with _fault_in_line(file, frame.line):
+            if "start" in item:
+                start = item
+                require_fields("start", start["start"], dict.fromkeys(start["start"], _OF_START))
+            if said := item.get("diagnosis"):  # a condition began to hold, or it ended
+                held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
+                if said.get("ended") and held:
+                    diagnoses[held[0]] = diagnoses[held[0]]._replace(ended=item["rollout"])
+                elif not said.get("ended") and not held:
+                    rule, message, details = (str(said[name]) for name in ("rule", "message", "details"))
+                    diagnoses.append(Diagnosis(int(item["rollout"]), rule, message, details))
+            for name, value in item.items():
+                if name not in _NO_METRICS and value is not None:
+                    curves.setdefault(name, {})[_count_of(item)] = float(value)
+    ordered = {name: sorted(points.items()) for name, points in curves.items()}
+    return RecordedMetrics("update" if "update" in start else "rollout", start.get("start", {}), ordered, diagnoses)
+
+
+def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
+    """The recorded rollouts of a run, or of a file of completions, in order."""
+    path = Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)
+    for frame in read_frames(path):
+        with _fault_in_line(path, frame.line):
+            rollout = head_to_rollout(frame.items[0])
+        rows = []
+        for line, item in enumerate(frame.items[1:], frame.line + 1):
+            with _fault_in_line(path, line):
+                rows.append(item_to_row(rollout.number, item))
+        yield replace(rollout, rows=tuple(rows))
+
+
+@contextmanager
+def _fault_in_line(path: Path, line: int) -> Iterator[None]:
+    """Name the file and the line that does not hold what it should."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"{path}, line {line}, is not as a run writes it: {what}") from error
+
+
+def read_lines(path: Path) -> Iterator[Frame]:
+    """The objects of a file, each as a frame of its own; a torn last line is skipped with a warning."""
+    end = 0
+    with open_regular(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, _MAX_LINE_LENGTH), b""), 1):
+            try:
+                if not line.endswith(b"\n"):
+                    raise ValueError
+                item = json.loads(line)
+            except (ValueError, RecursionError):
+                _warn_truncated(path, end)
+                return
+            end += len(line)
+            yield Frame([item], end, number)
+
+
+def read_frames(path: Path) -> Iterator[Frame]:
+    """The whole frames of a compressed file, in order; the rest of a torn file is skipped with a warning."""
+    end, line = 0, 1
+    with open_regular(path) as file:
+        left = b""
+        while left := left or file.read(_CHUNK):
+            member, parts, size = zlib.decompressobj(_GZIP), [], 0
+            start = end
+            try:
+                while not member.eof and left:
+                    most = max_unpacked_bytes(end - start + len(left))
+                    parts.append(member.decompress(left, most - size + 1))
+                    size += len(parts[-1])
+                    if size > most:
+                        raise too_large(path)
+                    end += len(left) - len(member.unused_data)
+                    left = member.unused_data if member.eof else file.read(_CHUNK)
+                if not member.eof:
+                    raise EOFError
+                items = [json.loads(one) for one in b"".join(parts).splitlines()]
+            except UsageError:
+                raise
+            except (zlib.error, EOFError, ValueError, RecursionError):
+                _warn_truncated(path, start)
+                return
+            yield Frame(items, end, line)
+            line += len(items)
+
+
+def _warn_truncated(path: Path, start: int) -> None:
+    warnings.warn(f"{printable(str(path))} is torn: everything after byte {start} is skipped", TruncatedFileError, 3)

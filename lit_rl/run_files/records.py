@@ -1,0 +1,307 @@
+"""The schema of a run's files: what a line of each holds, as plain data without tensors."""
+
+from __future__ import annotations
+
+import codecs
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import chain
+from types import NoneType
+from typing import Any, NamedTuple, TypeVar, cast
+
+from lit_rl.errors import ArgumentError
+from lit_rl.signature_check import check, constructor_parameters
+
+Curve = list[tuple[int, float]]
+"""(rollouts or updates done, value), in order."""
+
+Spans = tuple[tuple[int, int], ...]
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class RecordedTurn:
+    """One recorded turn of the policy.
+
+    Args:
+        start: column of its first token in the completion.
+        end: column after its last.
+        text: decoded, without EOS.
+        spans: bytes of each token in the UTF-8 of the text.
+        stop_reason: why it ended.
+        message: what the environment answered; empty after the last turn.
+        outcome: how its program ended, the fields of :class:`lit_rl.execution.Outcome`; of a task that runs no
+            programs a ``verdict`` that says so.
+        stop_string: that ended it; empty if none did, or if it was not recorded.
+        in_thought: whether the prompt before it opened a thought.
+    """
+
+    start: int
+    end: int
+    text: str
+    spans: Spans
+    stop_reason: str
+    message: str
+    outcome: Mapping[str, Any]
+    stop_string: str = ""
+    in_thought: bool = False
+
+    def token_texts(self) -> list[str]:
+        """The text of each token. A character made of several tokens goes to the token with its last byte."""
+        data = self.text.encode("utf-8", "surrogatepass")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        pieces, done = [], 0
+        for start, end in self.spans:  # neighbours share the bytes of a character that was cut off
+            pieces.append(decoder.decode(data[max(start, done) : end]))
+            done = max(done, end)
+        return pieces
+
+
+@dataclass(frozen=True)
+class RecordedRow:
+    """One completion of a rollout with its outcome, reward and per-token values.
+
+    Args:
+        rollout: number of the rollout, from 1.
+        row: number of the row in it, from 0, over all ranks.
+        group: number of its group.
+        task_id: of the problem.
+        prompt: text or chat messages.
+        prompt_ids: token ids of the prompt.
+        turns: at least one.
+        program: fields of the program found in the last turn, ``None`` if there is none.
+        failing: bytes of the failing line in the last turn's text.
+        reward: before any KL; ``None`` if there is none.
+        reason: why there is no reward.
+        terms: reward terms, unweighted; ``None`` if a term failed.
+        tokens: per column of the completion, by name: ``ids``, ``credit``, ``advantage``, ``logprob_sampled`` and,
+            if they were computed, ``logprob_old``, ``logprob_update``, ``logprob_ref``, ``value``, ``entropy``.
+            Empty if the row was too large to be kept whole.
+    """
+
+    rollout: int
+    row: int
+    group: int
+    task_id: str
+    prompt: str | Sequence[Mapping[str, str]]
+    prompt_ids: tuple[int, ...]
+    turns: tuple[RecordedTurn, ...]
+    program: Mapping[str, Any] | None
+    failing: tuple[int, int] | None
+    reward: float | None
+    reason: str
+    terms: Mapping[str, float | None]
+    tokens: Mapping[str, list[Any]]
+
+    @property
+    def outcome(self) -> Mapping[str, Any]:
+        """Outcome of the last turn's program."""
+        return self.turns[-1].outcome
+
+    @property
+    def verdict(self) -> str:
+        """Verdict on the last turn's program."""
+        return str(self.outcome["verdict"])
+
+    def as_sampled(self, sample: int) -> dict[str, Any]:
+        """The row as :func:`lit_rl.rollout.sampling_loop.restore_rows` takes it; of one that was recorded whole."""
+        ids = self.tokens["ids"]
+        chosen = bytearray(len(ids))
+        for turn in self.turns:
+            chosen[turn.start : turn.end] = b"\1" * (turn.end - turn.start)
+        return {
+            "task_id": self.task_id,
+            "sample": sample,
+            "prompt_ids": self.prompt_ids,
+            "ids": ids,
+            "chosen": chosen,
+            "logprobs": [math.nan if value is None else value for value in self.tokens["logprob_sampled"]],
+            "turns": [(turn.start, turn.end, turn.stop_reason) for turn in self.turns],
+            "versions": [0] * len(self.turns),
+        }
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the policy chose."""
+        return sum(turn.end - turn.start for turn in self.turns)
+
+    @property
+    def prompt_text(self) -> str:
+        """The prompt; the contents of a chat one after another."""
+        return self.prompt if isinstance(self.prompt, str) else "\n\n".join(m["content"] for m in self.prompt)
+
+
+@dataclass(frozen=True)
+class RecordedRollout:
+    """Recorded data of one rollout.
+
+    Args:
+        number: from 1.
+        num_rows: rows that the rollout had; ``rows`` may be fewer.
+        time: seconds since the epoch at its end.
+        endings: number of its programs by how they ended, such as ``exception: NameError``.
+        seconds: what its parts took, by name.
+        rows: the rows that were kept.
+        made_of: of a file of completions, what they depend on besides the problems.
+        sampled_for: what they were sampled for, such as ``validation/greedy`` or ``predict``; empty in training.
+        loader: number of the validation task.
+    """
+
+    number: int
+    num_rows: int
+    time: float
+    endings: Mapping[str, int]
+    seconds: Mapping[str, float]
+    rows: tuple[RecordedRow, ...] = field(repr=False)
+    made_of: Mapping[str, Any] = field(default_factory=dict)
+    sampled_for: str = ""
+    loader: int = 0
+
+    def group(self, number: int) -> list[RecordedRow]:
+        """The rows of a group, best first."""
+        rows = [row for row in self.rows if row.group == number]
+        return sorted(rows, key=lambda row: (row.reward is None, -(row.reward or 0.0), row.row))
+
+
+class Diagnosis(NamedTuple):
+    """One diagnosis of a run, made while it ran.
+
+    Args:
+        rollout: number of the rollout after which it was said, from 1.
+        rule: name of the rule that spoke.
+        message: what is wrong and what to do, in one line, with the page of the docs.
+        details: what the message speaks of, such as completions; may have many lines.
+        ended: rollout after which it no longer held; ``None`` if it held to the end.
+    """
+
+    rollout: int
+    rule: str
+    message: str
+    details: str = ""
+    ended: int | None = None
+
+    @property
+    def when(self) -> str:
+        """The rollouts in which the diagnosis held."""
+        return f"since rollout {self.rollout}" if self.ended is None else f"rollouts {self.rollout} to {self.ended}"
+
+    def line(self) -> str:
+        """One line for the terminal."""
+        return f"{self.when}: {self.message}"
+
+
+@dataclass(frozen=True)
+class RecordedMetrics:
+    """The numbers of a run.
+
+    Args:
+        clock: what it counts, ``rollout`` or ``update``.
+        start: what its last start said of itself; empty if it was not recorded.
+        curves: by name of the number.
+        diagnoses: what was found wrong while it ran, in order.
+    """
+
+    clock: str
+    start: Mapping[str, Any]
+    curves: Mapping[str, Curve]
+    diagnoses: Sequence[Diagnosis]
+
+    @property
+    def open_diagnoses(self) -> list[Diagnosis]:
+        """Diagnoses that held to the end."""
+        return [one for one in self.diagnoses if one.ended is None]
+
+
+# -- from and to plain data -----------------------------------------------------------------------------------
+
+
+def head_to_rollout(head: Mapping[str, Any]) -> RecordedRollout:
+    """A rollout from the first line of its frame, without its rows."""
+    return _build(RecordedRollout, head, number=int(head["rollout"]), rows=())
+
+
+def row_to_item(row: RecordedRow) -> dict[str, Any]:
+    """A row as its line holds it, without the number of the rollout."""
+    item = {one.name: getattr(row, one.name) for one in fields(row) if one.name != "rollout"}
+    turns = [{one.name: getattr(turn, one.name) for one in fields(turn)} for turn in row.turns]
+    return item | {"turns": [turn | {"spans": pack_spans(turn["spans"])} for turn in turns]}
+
+
+def item_to_row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
+    """A row from its line, whose parts are checked as far as readers rely on them."""
+    failing, ids, tokens = item["failing"], tuple(item["prompt_ids"]), item["tokens"]
+    changed = {"prompt_ids": ids, "failing": None if failing is None else (int(failing[0]), int(failing[1]))}
+    turns = tuple(_item_to_turn(turn) for turn in item["turns"])
+    row = _build(RecordedRow, item, rollout=int(rollout), turns=turns, tokens=tokens, **changed)
+    if row.program is not None:
+        require_fields("program", row.program, {"source": str})
+    _require_kinds("prompt_ids", ids, {int})
+    end = max(turn.end for turn in turns)
+    for name, values in tokens.items():
+        _require_kinds(f"tokens.{name}", values, {int} if name == "ids" else {int, float, NoneType})
+        if len(values) < end:
+            raise ArgumentError(f"tokens.{name}", f"the {end} values of its turns", str(len(values)))
+    return row
+
+
+def _item_to_turn(item: Mapping[str, Any]) -> RecordedTurn:
+    turn = _build(RecordedTurn, item, spans=unpack_spans(item["spans"]))
+    require_fields("outcome", turn.outcome, _OUTCOME)
+    _require_kinds("spans", chain.from_iterable(turn.spans), {int})
+    if turn.start < 0:
+        raise ArgumentError("start", "a column", str(turn.start))
+    return turn
+
+
+_TEXT = str | None
+_OUTCOME: Mapping[str, Any] = {
+    **dict.fromkeys(("robot_verdict", "exception_type", "exception_message", "stdout", "stderr"), _TEXT),
+    "verdict": str,
+    "line": int | None,
+    "cases": list[str] | None,
+    "failed_case": Mapping[str, str | int] | None,
+}
+"""Fields of an outcome that are shown."""
+
+
+def _build(kind: type[Made], item: Mapping[str, Any], **built: Any) -> Made:
+    """An object of a dataclass from a line, which may have fields of other versions, and from what was built of it."""
+    known = {name: one for name, one in constructor_parameters(cast(Any, kind)).items() if name not in built}
+    needed = {name: one.annotation for name, one in known.items() if name in item or one.default is one.empty}
+    require_fields(kind.__name__, item, needed)
+    return kind(**{name: item[name] for name in known if name in item}, **built)
+
+
+def require_fields(where: str, item: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+    """Raise ArgumentError unless fields are of these types; one that is missing is ``None``."""
+    for name, hint in hints.items():
+        check(item.get(name), hint, f"{where}.{name}")
+
+
+def _require_kinds(where: str, values: Iterable[Any], kinds: set[type]) -> None:
+    """Raise ArgumentError unless all values are of these types: a look at the types alone is fast."""
+    if odd := set(map(type, values)) - kinds:
+        raise ArgumentError(where, "numbers", ", ".join(sorted(one.__name__ for one in odd)))
+
+
+def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:
+    """Byte spans as they are written: widths if each span begins at the end of the one before, else pairs."""
+    starts = [0, *(end for _, end in spans)]
+    if all(start == before for (start, _), before in zip(spans, starts, strict=False)):
+        return [end - start for start, end in spans]
+    return [list(span) for span in spans]
+
+
+def unpack_spans(packed: Sequence[Any]) -> Spans:
+    """The byte spans that :func:`pack_spans` packed."""
+    spans, end = [], 0
+    for item in packed:
+        start, end = (end, end + item) if isinstance(item, int) else (item[0], item[1])
+        spans.append((start, end))
+    return tuple(spans)
+
+
+def finite_or_none(value: float) -> float | None:
+    """A number, or ``None`` where JSON cannot hold it."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,162 @@
+"""A recorded row as text: the ending of its program, the sandbox's messages, and the values of its tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from lit_rl.run_files.records import RecordedRow
+
+Tokens = Mapping[str, list[Any]]
+
+_AROUND = 2
+_WIDTH = 70
+_NEWLINE = re.compile("\r\n|\r|\n")  # as Python counts lines; splitlines knows more ends of lines
+
+
+def stop_text(row: RecordedRow) -> str:
+    """The verdict and its cause in one line; of a row that did not pass, also what ended its text early."""
+    outcome = row.outcome
+    verdict = outcome.get("robot_verdict") or row.verdict
+    cause = f": {outcome['exception_type']}" if outcome.get("exception_type") else ""
+    where = f", line {outcome['line']}" if outcome.get("line") else ""
+    cases = outcome.get("cases", [])
+    counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases run passed)" if cases else ""
+    turn, cut = row.turns[-1], ""
+    if row.verdict != "passed" and turn.stop_reason == "stop_string":
+        cut = f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"
+    elif row.verdict != "passed" and turn.stop_reason == "length":
+        cut = ", cut at the token limit"
+    return f"{verdict}{cause}{where}{counted}{cut}"
+
+
+def number_text(value: float | None, digits: int = 4) -> str:
+    """So many significant digits, or ``none``; 1,000 is not 1e+03."""
+    return "none" if value is None else f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def clock_text(seconds: float) -> str:
+    """``1:02`` or ``3:01:02``."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def describe_outcome(row: RecordedRow) -> list[tuple[str, str]]:
+    """Return the sandbox's report besides the verdict: headings and texts, empty ones left out."""
+    outcome, case, line = row.outcome, row.outcome.get("failed_case"), row.outcome.get("line")
+    failing = failed = ""
+    if row.program is not None and line:  # marked, with some lines around it
+        lines = _NEWLINE.split(row.program["source"])
+        around = range(max(1, line - _AROUND), min(len(lines), line + _AROUND) + 1)
+        failing = "\n".join(f"{'>' if n == line else ' '} {n:3} {lines[n - 1]}" for n in around)
+    if case:
+        wanted = f" -> wanted {case['expected']}" if case.get("expected") else ""
+        got = f", got {case['actual']}" if case.get("actual") else ""
+        failed = f"case {case.get('number')}: {case.get('call')}{wanted}{got}"
+    said = [
+        ("failing line", failing),
+        ("failed case", failed),
+        ("message", outcome.get("exception_message", "")),
+        ("standard error", outcome.get("stderr", "")),
+        ("printed", outcome.get("stdout", "")),
+        ("no reward", row.reason),
+    ]
+    return [(heading, text.rstrip()) for heading, text in said if text.strip()]
+
+
+def printable(text: str) -> str:
+    """A text that cannot steer the terminal: control characters, but for ends of lines and tabs, are spelled out."""
+    return "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text)
+
+
+# -- values of tokens ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TokenValue:
+    """One way to colour tokens.
+
+    Args:
+        needs: name of the recorded values that it requires.
+        of: from the recorded values of a row and a token's column to the token's value; ``None`` if it has none.
+        signed: whether values can be negative.
+        says: what the value means, with its unit.
+    """
+
+    needs: str
+    of: Callable[[Tokens, int], float | None]
+    signed: bool
+    says: str
+
+
+def _log_ratio(tokens: Tokens, i: int, over: str, under: str) -> float | None:
+    """The difference of two recorded log-probabilities; ``then`` is that with which a token was sampled."""
+    then = tokens.get("logprob_old", tokens["logprob_sampled"])
+    first, second = (then[i] if name == "then" else tokens[name][i] for name in (over, under))
+    return None if first is None or second is None else first - second
+
+
+KINDS = {
+    "credit": TokenValue("credit", lambda t, i: t["credit"][i], True, "part of the reward"),
+    "advantage": TokenValue("advantage", lambda t, i: t["advantage"][i], True, "advantage"),
+    "ratio": TokenValue(
+        "logprob_update",
+        lambda t, i: _log_ratio(t, i, "logprob_update", "then"),
+        True,
+        "log of the probability in the last update over that when sampled",
+    ),
+    "entropy": TokenValue("entropy", lambda t, i: t["entropy"][i], False, "nats"),
+    "surprise": TokenValue(
+        "logprob_sampled",
+        lambda t, i: None if (p := t["logprob_sampled"][i]) is None else 0.0 - p,
+        False,
+        "nats, as sampled",
+    ),
+    "reference": TokenValue(
+        "logprob_ref",
+        lambda t, i: _log_ratio(t, i, "then", "logprob_ref"),
+        True,
+        "log of the probability over that under the reference",
+    ),
+    "value": TokenValue("value", lambda t, i: t["value"][i], True, "the critic's, before the update"),
+}
+"""By name; the page of ``lit-rl report --html`` has the same."""
+
+
+def token_values(row: RecordedRow, kind: str) -> dict[int, float]:
+    """The values of a row's own tokens by column; none where they were not recorded."""
+    how = KINDS[kind]
+    if how.needs not in row.tokens:
+        return {}
+    columns = (column for turn in row.turns for column in range(turn.start, turn.end))
+    found = {column: how.of(row.tokens, column) for column in columns}
+    return {column: value for column, value in found.items() if value is not None}
+
+
+def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
+    """A line for each run of tokens of equal value in a turn: the value, how many tokens, their text."""
+    values, turn = token_values(row, kind), row.turns[number]
+    if not values:
+        return
+    tokens = [(values.get(turn.start + i), piece) for i, piece in enumerate(turn.token_texts())]
+    runs = [list(run) for _, run in groupby(tokens, key=lambda token: number_text(token[0]))]
+    by_size = sorted(range(len(runs)), key=lambda i: -abs(runs[i][0][0] or 0.0))
+    kept = sorted(by_size[: most or None])
+    yield f"{kind:>10}  tokens  text"
+    for value, run in ((runs[i][0][0], runs[i]) for i in kept):
+        yield f"{number_text(value):>10}  {len(run):6}  {_short_repr(''.join(piece for _, piece in run))}"
+    if len(kept) < len(runs):
+        left = len(runs) - len(kept)
+        yield f"{left} more {'is' if left == 1 else 'are'} nearer to 0; --lines 0 prints all"
+
+
+def _short_repr(text: str) -> str:
+    """``repr`` of a text, its middle left out if it is long."""
+    if not text:
+        return "(no text)"
+    half = _WIDTH // 2
+    return repr(text) if len(text) <= _WIDTH else f"{text[:half]!r} ... {text[-half:]!r}"

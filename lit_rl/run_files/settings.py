@@ -1,0 +1,215 @@
+"""The settings of a run, as LightningCLI saves them, those that differ between runs, and what a resume does to them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from lit_rl.errors import ArgumentError
+from lit_rl.foreign_files import load_yaml, open_regular
+
+CONFIG_FILE = "config.yaml"
+NOT_SET = "not set"
+_NULL = "null"
+_SEED = "seed_everything"
+_LOCATIONS = (
+    "run_dir",
+    "ckpt_path",
+    "trainer.logger",
+    "trainer.default_root_dir",
+    "trainer.callbacks.Checkpointing.folder",
+)
+"""Left out: where a run is saved."""
+
+_KNOWN = ("lit_rl", "torch", "lightning")
+"""Packages whose classes are called by their short names."""
+
+_MAX_LENGTH = 80
+_MAX_VALUE = 1 << 20
+"""Bytes of a configuration that are read: those of real runs have some thousands."""
+
+
+class Difference(NamedTuple):
+    """A setting that differs between runs.
+
+    Args:
+        name: as the command line takes it, such as ``model.optimizer.lr``.
+        runs: by value, the names of the runs that have it; :data:`NOT_SET` for runs that could have one and do not.
+    """
+
+    name: str
+    runs: Mapping[str, Sequence[str]]
+
+
+class Change(NamedTuple):
+    """A setting that a resumed run was given otherwise than the start before.
+
+    Args:
+        name: as the command line takes it.
+        was: its text at the start before, or :data:`NOT_SET`.
+        given: its text now.
+        why_ignored: empty if it is in force from now on.
+    """
+
+    name: str
+    was: str
+    given: str
+    why_ignored: str
+
+    def __str__(self) -> str:
+        """Return the line that is printed."""
+        effect = f"ignored: {self.why_ignored}" if self.why_ignored else "in force from now on"
+        return f"{self.name}: {self.was} -> {self.given}, {effect}"
+
+
+def read_settings(folder: Path) -> dict[str, str]:
+    """Every setting of a run of the command line by its name; empty without a file that can be read."""
+    try:
+        with open_regular(folder / CONFIG_FILE) as file:
+            return settings_of(file.read(_MAX_VALUE).decode())
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return {}
+
+
+def settings_of(config: str | Mapping[str, Any]) -> dict[str, str]:
+    """Every setting of a configuration, as YAML or as read, by its name; where the run is saved is left out."""
+    read = load_yaml(config) if isinstance(config, str) else config
+    flat = dict(_flatten("", read, _one_line_text)) if isinstance(read, Mapping) else {}
+    return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
+
+
+def setting_values(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting of a configuration by its name, as :func:`settings_of`, but numbers stay numbers, for loggers."""
+    return dict(_flatten("", config, lambda value: value))
+
+
+def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings without seeds, equal for runs that differ only in them."""
+    return {name: value for name, value in settings.items() if not _is_seed(name)}
+
+
+def settings_that_differ(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
+    """Settings that differ between runs; the trainer's and seeds last.
+
+    An argument is compared between the runs whose class takes it. Seeds that repeat the run's own are left out.
+    """
+    known = _align_groups({run: of_run for run, of_run in settings.items() if of_run})
+    names = dict.fromkeys(name for of_run in known.values() for name in of_run)
+    found = []
+    # The trainer's after all others, seeds last.
+    for name in sorted(names, key=lambda name: 2 if _is_seed(name) else int(name.startswith("trainer."))):
+        owner = name.rpartition(".")[0]  # the setting of the class that has this argument, if one has
+        while owner and owner not in names:
+            owner = owner.rpartition(".")[0]
+        owners = {of_run.get(owner) for of_run in known.values() if name in of_run}
+        runs: dict[str, list[str]] = {}
+        for run, of_run in known.items():
+            if name in of_run or of_run.get(owner) in owners:
+                runs.setdefault(of_run.get(name, NOT_SET), []).append(run)
+        repeats = name != _SEED and _is_seed(name) and all(one.get(name) == one.get(_SEED) for one in known.values())
+        if len(runs) > 1 and not repeats:
+            found.append(Difference(name, runs))
+    return found
+
+
+_OF_CHECKPOINT = {
+    "model.update.optimizer.": "the checkpoint's optimizer keeps its own",
+    "model.critic_update.learning_rate": "the checkpoint's optimizer keeps its own",
+}
+"""Beginnings of settings that a checkpoint brings itself, and why a change does nothing."""
+
+_OF_WEIGHTS = ("model.policy.model", "model.policy.init_seed")
+"""Ignored where the checkpoint holds all weights: frozen ones below adapters are not in it."""
+
+_FIXED = re.compile(
+    r"model\.(update\.optimizer|policy\.config(\..*)?|policy\.lora\.(rank|target_modules)|critic(\.config(\..*)?)?)"
+)
+"""Settings that say what a checkpoint's state is the state of."""
+
+_OF_TEXTS = ("SFT", "DPO")
+"""Methods that count updates: their checkpoints count no rollouts."""
+
+
+def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, Any]) -> list[Change]:
+    """Return each setting that differs from those of the start before: in force, or ignored and why."""
+    old, new = settings_of(before), settings_of(now)
+    changes = []
+    for name, _ in settings_that_differ({"before": old, "now": new}):
+        was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
+        other_kind = "PPO" in (was, given) or (was in _OF_TEXTS) != (given in _OF_TEXTS)
+        if _FIXED.fullmatch(name) or (name == "model" and other_kind):
+            remedy = (
+                "keep it, give this run another folder, or export that one (lit-rl export) and start from what it "
+                "wrote, as model.policy.model"
+            )
+            raise ArgumentError(name, f"{was}, of which the checkpoint holds the state", given, remedy)
+        why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
+        if name in _OF_WEIGHTS and not any(key.startswith("model.policy.lora.") for key in new):
+            why = "the weights are the checkpoint's"
+        changes.append(Change(name, was, given, why))
+    return changes
+
+
+def locate_setting(config: Any, name: str) -> tuple[str, Any]:
+    """Return the whole key and the value of a setting in a configuration; no list is on the way to it."""
+    keys: list[str] = []
+    for key in name.split("."):
+        for step in ["init_args", key] if "class_path" in config else [key]:
+            config = config[step]
+            keys.append(step)
+    return ".".join(keys), config
+
+
+def _align_groups(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Give a run whose group of settings is null each setting of that group as null: ``lora.rank``."""
+    names = dict.fromkeys(name for of_run in settings.values() for name in of_run)
+    groups = {name: [other for other in names if other.startswith(f"{name}.")] for name in names}
+    classes = {name for of_run in settings.values() for name, value in of_run.items() if value != _NULL}
+    aligned = {}
+    for run, of_run in settings.items():
+        null = {name for name in of_run if groups[name] and name not in classes}
+        spread = {name: _NULL for group in null for name in groups[group]}
+        aligned[run] = {name: value for name, value in of_run.items() if name not in null} | spread
+    return aligned
+
+
+def _is_seed(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return name == _SEED or last == "seed" or last.endswith("_seed")
+
+
+def _flatten(name: str, value: Any, form: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values below a part of the configuration, the values in a form."""
+    if isinstance(value, Mapping) and "class_path" in value:
+        yield name, _class_name(value)
+        for key, part in (value.get("init_args") or {}).items():
+            yield from _flatten(f"{name}.{key}", part, form)
+    elif isinstance(value, Mapping) and (value or not name):
+        for key, part in value.items():
+            yield from _flatten(f"{name}.{key}" if name else str(key), part, form)
+    elif isinstance(value, list) and value and all(isinstance(one, Mapping) and "class_path" in one for one in value):
+        yield name, ", ".join(map(_class_name, value))
+        short = [str(one["class_path"]).rpartition(".")[2] for one in value]
+        for place, (label, one) in enumerate(zip(short, value, strict=True)):
+            if short.count(label) > 1:
+                label = f"{label}.{short[:place].count(label)}"
+            for key, part in (one.get("init_args") or {}).items():
+                yield from _flatten(f"{name}.{label}.{key}", part, form)
+    else:
+        yield name, form(value)
+
+
+def _class_name(value: Mapping[str, Any]) -> str:
+    path = str(value["class_path"])
+    return path.rpartition(".")[2] if path.startswith(tuple(f"{package}." for package in _KNOWN)) else path
+
+
+def _one_line_text(value: Any) -> str:
+    """A value in one line."""
+    text = value if isinstance(value, str) and value and value.isprintable() else json.dumps(value, default=str)
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 4]} ..."

@@ -1,0 +1,71 @@
+"""A signal from a scheduler or Ctrl-C as a flag that is checked between rollouts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+REQUEUE_STATUS = 75
+"""Exit status of a run that a signal stopped and that can be resumed (``EX_TEMPFAIL``)."""
+
+INTERRUPT_STATUS = 130
+"""Exit status of a run that Ctrl-C ended, by the convention of shells: 128 plus the number of SIGINT."""
+
+_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+
+
+class PreemptionFlag:
+    """Set by SIGTERM or SIGUSR1, and by the first Ctrl-C; the second one interrupts at once.
+
+    Saving inside a signal handler would save the middle of an update, and on some ranks only. So the handler
+    does nothing but remember; the ranks agree and save at the next rollout's end.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self.interrupted = False
+        self._before: dict[signal.Signals, Any] = {}
+        self._installed = False
+
+    def install(self) -> None:
+        """Take over the signals; again after others (Lightning) took them."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            before = signal.signal(number, self._handle_signal)
+            if before != self._handle_signal and not (self._installed and number in self._before):
+                self._before[number] = before
+        self._installed = True
+
+    def uninstall(self) -> None:
+        """Restore the former handlers."""
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+        self._installed = False
+
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self._installed:  # after an exception Lightning puts back what it found, which was this
+            self._pass_on(signal.Signals(number), frame)
+            return
+        if number == signal.SIGINT:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+            print(
+                "\nstopping when this rollout is done and saved; Ctrl-C again stops now and loses it", file=sys.stderr
+            )
+        self.is_set = True
+
+    def _pass_on(self, number: signal.Signals, frame: FrameType | None) -> None:
+        """Run the signal's previous handler."""
+        handler = self._before.get(number, signal.SIG_DFL)
+        signal.signal(number, handler)
+        if callable(handler):
+            handler(number, frame)
+        elif handler == signal.SIG_DFL:
+            os.kill(os.getpid(), number)
