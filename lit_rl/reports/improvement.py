@@ -102,7 +102,8 @@ class MetricChange(NamedTuple):
             by, change = "", self.first_and_last[1] - self.first_and_last[0]
             if self.error is not None:
                 by = f" (by {number_text(abs(change), 3)} ± {number_text(self.error, 2)})"
-            return f"{self.label} {self.direction} from {first} to {last}{by}, means of the first and the last tenth of the run"
+            tenths = "means of the first and the last tenth of the run"
+            return f"{self.label} {self.direction} from {first} to {last}{by}, {tenths}"
         since = f"after {clock} {begin}" if begin else "before training"
         return f"{self.label} {self.direction} from {first} {since} to {last}{of} after {clock} {end}"
 
