@@ -19,7 +19,8 @@ weights and take one update of Adam a step, without a KL term.
 Random models: a Qwen2 (hidden 128, 4 layers), 16 prompts x 8 completions; with `--shape 135m` one in the shape of
 SmolLM2-135M, 4 prompts of about 100 tokens x 8 completions of 93 (plain).
 
-Prints seconds a step (basics: until the goal), memory, both sides' settings and the median ratio of the rounds.
+Prints seconds a step (basics: until the goal), memory, the share of matrix products in our sampling (plain), both
+sides' settings and the median ratio of the rounds.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def specification(given: argparse.Namespace, folder: Path, seed: int) -> dict[st
     """Settings that both sides get."""
     large = given.shape == "135m"
     spec = {"batch": 4 if large else 16, "group": 8, "steps": given.steps or (180 if given.work == "basics" else 6)}
-    spec |= {"seed": seed, "threads": given.threads, "clock": given.clock, "problems": None, "prompts": None}
+    spec |= {"seed": seed, "threads": given.threads, "clock": given.clock, "dtype": given.dtype}
+    spec |= {"problems": None, "prompts": None}
     if given.work == "basics":
         problems = folder / f"{seed}.pickle"
         write_problems(problems, seed, spec["batch"], spec["steps"])
@@ -182,13 +184,16 @@ def main() -> None:
     parser.add_argument("--words", type=int, help="of the vocabulary; the texts use the first 1,000")
     parser.add_argument("--model", help="folder that both start from (basics)")
     parser.add_argument("--goal", type=float, default=0.9, help="pass@1 that ends a run (basics)")
-    parser.add_argument("--steps", type=int, help="of a round, the first not counted; at most (basics)")
+    parser.add_argument("--steps", type=int, help="of a round, of which the first is not measured; at most (basics)")
     parser.add_argument("--rounds", type=int, default=3, help="each with another seed")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--peer-rows", type=int, default=32, help="rows that TRL's update takes at a time")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of both models")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where other programs run too")
     parser.add_argument("--output", type=Path, help="all results as JSON")
     given = parser.parse_args()
+    if given.steps is not None and given.steps < 2:
+        parser.error("--steps counts the first, which is not measured: give at least 2")
     arms = ARMS[given.work]
     names = [f"{side}, {reward}" for side, reward in arms]
     turns: dict[str, list[Turn]] = {name: [] for name in names}

@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_browser_shows_it_without_a_word_and_runs_nothing_of_it(hostile_run: P
 
 
 def test_tokens_take_the_colour_that_is_chosen(tmp_path: Path) -> None:
-    """Two columns; blue above 0, orange below, full where largest; the failing line is marked with what was said."""
+    """Two columns, the failed one first; blue above 0, orange below, full where largest; the failing line is marked."""
     rows = [row(0, "ab", 1.0), row(1, "c\nd", -0.5, outcome={"stderr": "KeyError: 3", "line": 2}, failing=[2, 3])]
     file, _ = page_of(write_run(tmp_path / "run", {1: [row(0, "z", 1.0)], 2: rows}))
 
@@ -102,13 +103,13 @@ def test_tokens_take_the_colour_that_is_chosen(tmp_path: Path) -> None:
             )
 
         blue, orange = "rgba(33, 102, 172, ", "rgba(230, 97, 1, "
-        assert [one.startswith(blue) for one in colours()] == [True] * 3 + [False] * 4
-        assert all(one.startswith(orange) for one in colours()[3:]) and colours()[0].endswith("0.75)")
+        assert [one.startswith(blue) for one in colours()] == [False] * 4 + [True] * 3
+        assert all(one.startswith(orange) for one in colours()[:4]) and colours()[-1].endswith("0.75)")
         choose("colour", "advantage")
         assert all(one == f"{orange}0.75)" for one in colours())
         choose("colour", "ratio")
-        assert [one[:8] for one in colours()[:3]] == ["rgba(230", "rgba(33,", "rgba(33,"]
-        assert page.run("document.querySelector('.token').title").splitlines() == [
+        assert [one[:8] for one in colours()[-3:]] == ["rgba(230", "rgba(33,", "rgba(33,"]
+        assert page.run("[...document.querySelectorAll('.token')].at(-3).title").splitlines() == [
             "token 0", "credit 0.333", "advantage -0.5", "ratio -0.1", "surprise 0.5",
         ]  # fmt: skip
         assert page.run("[...document.querySelectorAll('.failing')].map(t => t.textContent)") == ["d"]
@@ -134,7 +135,7 @@ def test_every_panel_is_drawn(tmp_path: Path) -> None:
         of_box = "b => [b.x, b.y, b.width, b.height]"
         boxes = shown.run(f"[...document.querySelectorAll('svg')].map(s => s.getBBox()).map({of_box})")
     assert len(boxes) >= 4
-    assert all(x >= 0 and y >= 0 and x + wide <= 360 and y + high <= 210 for x, y, wide, high in boxes)
+    assert all(x >= 0 and y >= 0 and x + wide <= 360 and y + high <= 224 for x, y, wide, high in boxes)
 
 
 def test_tasks_without_programs_are_measured_by_their_reward(tmp_path: Path) -> None:
@@ -273,13 +274,23 @@ def test_a_run_measured_only_later_is_not_called_flat(tmp_path: Path) -> None:
     rewards = ({"rollout": n, "execution/pass_rate": 0.4 if n < 3 else 0.0} for n in range(1, 21))
     text = told(recorded(tmp_path / "run", *rewards, passed(10, 0.0), passed(20, 0.0)))
     assert "learn" not in text and "after rollout 10" in text and "--validate_first" in text
-    assert "execution/pass_rate of training fell from 0.4 to 0" in text
+    assert "execution/pass_rate of training fell from 0.4 to 0 (by 0.4 ± 0)" in text
 
 
 def test_a_run_that_was_never_validated_is_told_by_its_training(tmp_path: Path) -> None:
     losses = ({"update": n, "sft/loss": 2.0 if n == 1 else 1.0} for n in range(1, 11))
-    assert "sft/loss of training fell from 2 to 1" in told(recorded(tmp_path / "run", *losses))
+    assert "sft/loss of training went from 2 to 1, means" in told(recorded(tmp_path / "run", *losses))
     assert "nothing that shows learning" in told(recorded(tmp_path / "other", {"rollout": 1, "loss": 1.0}))
+
+
+def test_a_rise_in_training_is_called_one_if_it_exceeds_its_interval(tmp_path: Path) -> None:
+    """Tenths of two rollouts, (0.1, 0.3) and (0.4, 0.6): each variance is 0.02, so the error is 1.96 * sqrt(0.02)."""
+    for name, last, says in (("a", (0.4, 0.6), "rose"), ("b", (0.3, 0.5), "did not change measurably")):
+        values = (0.1, 0.3, *[0.2] * 16, *last)
+        rewards = ({"rollout": n, "reward/mean": value} for n, value in enumerate(values, 1))
+        by = f"{fmean(last) - 0.2:.3g} ± {1.96 * 0.02**0.5:.2g}"
+        text = told(recorded(tmp_path / name, *rewards))
+        assert f"reward/mean of training {says} from 0.2 to {fmean(last):.3g} (by {by})" in text
 
 
 def test_the_first_screen_answers_and_tables_are_folded(tmp_path: Path) -> None:
@@ -298,6 +309,21 @@ def test_the_first_screen_answers_and_tables_are_folded(tmp_path: Path) -> None:
             "Did it learn?", "Diagnoses",
         ]  # fmt: skip
         assert shown.run("[...document.querySelectorAll('details table')].every(t => !t.checkVisibility())")
+
+
+def test_the_first_screen_shows_a_failed_row_and_what_the_axes_are(tmp_path: Path) -> None:
+    rows = [row(i, "b", 1.0 if i < 6 else 0.0, group=0, task_id="mixed") for i in range(7)]
+    file = tmp_path / "report.html"
+    report([str(write_run(tmp_path / "run", dict.fromkeys(range(1, 11), rows), diagnosed=True)), "--html", str(file)])
+    with browser() as shown:
+        shown.open(file, width=1400, height=900)
+        visible = "e => e.getBoundingClientRect().bottom < innerHeight && e.getBoundingClientRect().right < innerWidth"
+        failed = shown.run(f"[...document.querySelectorAll('h4.failed')].filter({visible}).map(e => e.textContent)")
+        assert len(failed) == 1 and failed[0].startswith("row 6: reward 0, ")
+        axes = shown.run(
+            "[...document.querySelectorAll('.marks')].map(g => [...g.children].slice(-2).map(e => e.textContent))"
+        )
+        assert axes[:3] == [["rollout", "pass@1"], ["rollout", "mean"], ["rollout", "share of rows"]]
 
 
 def test_a_diagnosis_that_came_again_is_one_row(tmp_path: Path) -> None:

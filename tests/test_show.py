@@ -38,7 +38,7 @@ def shown(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> str:
 def test_a_row_is_shown_with_what_the_sandbox_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, run, "--rollout", "1", "--row", "7").splitlines()[1:] == [
         "rollout 1, row 7: p/0",
-        "reward -0.5 (tests 0, lint -0.5), exception: KeyError, line 2 (1 of 2 cases passed)",
+        "reward -0.5 (tests 0, lint -0.5), exception: KeyError, line 2 (1 of 2 cases run passed)",
         "others of its group: row 0 1",
         "",
         "prompt",

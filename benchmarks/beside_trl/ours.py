@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -77,7 +78,7 @@ class Watched(pl.Callback):
 
 watch = Watch(spec, measure if held_out else None)
 module = GRPO(
-    CausalLM(spec["model"]),
+    CausalLM(spec["model"], dtype=spec["dtype"]),
     rewards=[TestsReward() if executes else Even()],
     sandbox=Sandbox() if executes else None,
     sampling=Sampling(num_samples=spec["group"], max_tokens=spec["tokens"]),
@@ -92,7 +93,27 @@ data = Basics(batch_size=spec["batch"], seed=spec["seed"]) if held_out else Word
 bare_trainer(Watched()).fit(module, data)
 if judge is not None:
     judge.close()
+
+
+@torch.inference_mode()
+def products_share() -> str:
+    """CPU seconds of a step's sampling, and the share of it that the model's matrix products alone would take."""
+    rows, tokens = spec["batch"] * spec["group"], spec["tokens"]
+    prompts = [text for text in spec["prompts"][: spec["batch"]] for _ in range(spec["group"])]
+    began = time.process_time()
+    module.policy.eval().complete(prompts, Sampling(max_tokens=tokens))
+    sampled = time.process_time()
+    layers = [layer for layer in module.policy.model.modules() if isinstance(layer, torch.nn.Linear)]
+    inputs = {layer.in_features: torch.randn(rows, layer.in_features).to(layer.weight) for layer in layers}
+    for _ in range(tokens):
+        for layer in layers:
+            torch.nn.functional.linear(inputs[layer.in_features], layer.weight)
+    seconds, products = sampled - began, time.process_time() - sampled
+    return f"{seconds:.1f} s, {products / seconds:.0%} of them matrix products"
+
+
 settings = {name: version(name.replace("_", "-")) for name in ("lit_rl", "torch", "transformers")}
 settings |= {name: spec[name] for name in ("lr", "tokens", "seed")} | {"others": "as by default"}
+settings |= {"sampling": products_share()} if spec["prompts"] and not executes else {}
 settings |= {"attn_implementation": module.policy.model.config._attn_implementation}
 watch.report(lengths, settings)

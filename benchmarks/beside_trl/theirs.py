@@ -22,7 +22,7 @@ torch.set_num_threads(spec["threads"])
 train, held_out = read(spec["problems"])
 prompts = spec["prompts"] or [task.prompt for task in train]
 tokenizer = AutoTokenizer.from_pretrained(spec["model"], padding_side="left")
-model = AutoModelForCausalLM.from_pretrained(spec["model"], dtype=torch.float32)
+model = AutoModelForCausalLM.from_pretrained(spec["model"], dtype=spec["dtype"])
 sandbox = Sandbox()
 lengths: list[int] = []
 

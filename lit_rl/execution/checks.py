@@ -200,6 +200,8 @@ class StdioTests(Check):
         grades: ``((name, number of cases), ...)``: groups of cases, in their order. Each has a score in the outcome,
             that of its worst case: 1 if it passed, else 0 or the share of the expected output's points that the
             checker gave.
+        stop_at_failure: run no case after the first that fails; the verdict is the same, and scores count cases that
+            did not run as failed.
     """
 
     cases: tuple[tuple[str, str | tuple[str, ...]], ...]
@@ -209,6 +211,7 @@ class StdioTests(Check):
     tolerance: float = 1e-6
     checker: Checker | None = None
     grades: tuple[tuple[str, int], ...] = ()
+    stop_at_failure: bool = False
 
     judged_by: ClassVar[str] = "lit_rl.execution.judging.stdio:judge_stdio"
 

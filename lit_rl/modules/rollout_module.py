@@ -452,6 +452,7 @@ class RolloutModule(PolicyModule):
 
     def setup(self, stage: str) -> None:
         super().setup(stage)
+        self.sampler.every_case = self.rewards is None or self.rewards.needs_every_case
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
             rows = task.batch_size * self.sampling.num_samples

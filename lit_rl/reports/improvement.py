@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod, sqrt
+from statistics import fmean, variance
 from typing import NamedTuple
 
 from lit_rl.reports.runs import Run
@@ -54,14 +55,29 @@ class Change(NamedTuple):
     @property
     def ends(self) -> tuple[float, float]:
         """The first value and the last."""
+        first, last = self._tenths
+        return fmean(first), fmean(last)
+
+    @property
+    def _tenths(self) -> tuple[list[float], list[float]]:
         values = [value for _, value in self.curve]
         tenth = max(1, len(values) // 10) if self.by_tenths else 1
-        return sum(values[:tenth]) / tenth, sum(values[-tenth:]) / tenth
+        return values[:tenth], values[-tenth:]
+
+    @property
+    def error(self) -> float | None:
+        """Half of the 95% interval of the change between two tenths; ``None`` for single measurements."""
+        first, last = self._tenths
+        if len(first) < 2:
+            return None
+        return _Z * sqrt((variance(first) + variance(last)) / len(first))
 
     @property
     def says(self) -> str:
-        """``rose`` or ``fell``; by less than chance explains, ``did not change measurably``."""
+        """``rose`` or ``fell``; by less than chance explains, ``did not change measurably``; ``went`` if not known."""
         first, last = self.ends
+        if first == last:
+            return "did not change"
         if self.num_problems:  # Newcombe's interval of a difference of two shares
             lows, highs = zip(*(wilson(share, self.num_problems) for share in (first, last)), strict=True)
             down, up = last - lows[1], highs[1] - last
@@ -69,7 +85,11 @@ class Change(NamedTuple):
                 return "did not change measurably"
             if last < first and first - last <= sqrt(up**2 + (first - lows[0]) ** 2):
                 return "did not change measurably"
-        return "did not change" if first == last else "rose" if last > first else "fell"
+        elif self.error is None:
+            return "went"
+        elif abs(last - first) <= self.error:
+            return "did not change measurably"
+        return "rose" if last > first else "fell"
 
     def sentence(self, clock: str) -> str:
         """From what to what it changed, and between which measurements."""
@@ -79,7 +99,12 @@ class Change(NamedTuple):
         if len(self.curve) == 1:
             return f"{self.label} was measured once: {first}{of} after {clock} {end}"
         if self.by_tenths:
-            return f"{self.label} {self.says} from {first} to {last}, means of the first and the last tenth of the run"
+            by, change = "", self.ends[1] - self.ends[0]
+            if self.error is not None:
+                by = f" (by {number_text(abs(change), 3)} ± {number_text(self.error, 2)})"
+            return (
+                f"{self.label} {self.says} from {first} to {last}{by}, means of the first and the last tenth of the run"
+            )
         since = f"after {clock} {begin}" if begin else "before training"
         return f"{self.label} {self.says} from {first} {since} to {last}{of} after {clock} {end}"
 

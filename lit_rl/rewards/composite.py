@@ -51,6 +51,11 @@ class Composite(TypedArguments):
         """True if rewards have a limit."""
         return self.low > -math.inf or self.high < math.inf
 
+    @property
+    def needs_every_case(self) -> bool:
+        """True if a term reads more of a program's cases than the first that fails."""
+        return any(term.needs_every_case for term in self.terms)
+
     def setup(self) -> None:
         """Check whether every term's packages are installed."""
         for term in self.terms:

@@ -51,6 +51,7 @@ class LintReward(RewardTerm):
     """
 
     default_name = "lint"
+    needs_every_case = False
 
     def __init__(
         self,

@@ -57,6 +57,7 @@ class LLMJudgeReward(RewardTerm):
     """
 
     default_name = "judge"
+    needs_every_case = False
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ class FormatReward(RewardTerm):
     """
 
     default_name = "format"
+    needs_every_case = False
 
     def __init__(self, weight: float = 0.1, name: str | None = None, fence: bool = True) -> None:
         super().__init__(weight, name)
@@ -55,6 +56,7 @@ class LengthPenalty(RewardTerm):
     """
 
     default_name = "length"
+    needs_every_case = False
 
     def __init__(self, weight: float = 1.0, name: str | None = None, alpha: NonNegativeFloat = 0.01) -> None:
         super().__init__(weight, name)
@@ -81,6 +83,7 @@ class OverlongPenalty(RewardTerm):
     """
 
     default_name = "overlong"
+    needs_every_case = False
 
     def __init__(
         self, max_tokens: PositiveInt, buffer_tokens: PositiveInt, weight: float = 1.0, name: str | None = None

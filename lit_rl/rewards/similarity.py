@@ -49,6 +49,7 @@ class BleuReward(RewardTerm):
     """
 
     default_name = "bleu"
+    needs_every_case = False
 
     def __init__(self, weight: float = 1.0, name: str | None = None, tokenize: Tokenizer = "13a") -> None:
         super().__init__(weight, name)
@@ -106,6 +107,7 @@ class DataflowReward(RewardTerm):
     """
 
     default_name = "dataflow"
+    needs_every_case = False
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem has no reference, or its programs are not in Python."""

@@ -19,6 +19,7 @@ class SyntaxReward(RewardTerm):
     """
 
     default_name = "syntax"
+    needs_every_case = False
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's programs are not in Python."""

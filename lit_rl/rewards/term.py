@@ -70,6 +70,8 @@ class RewardTerm(TypedArguments, ABC):
     """
 
     default_name = ""
+    needs_every_case: bool = True
+    """If no term needs them, cases of standard input after the first that fails are not run."""
 
     def __init__(self, weight: FiniteFloat = 1.0, name: str | None = None) -> None:
         self.weight = weight

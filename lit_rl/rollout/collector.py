@@ -111,9 +111,9 @@ class PendingRollout:
         for conversation in self.conversations:
             conversation.outcomes.clear()
 
-    def judge_again(self, runner: ProgramRunner | None) -> None:
+    def judge_again(self, runner: ProgramRunner | None, every_case: bool) -> None:
         """Start the programs of rows without verdicts: those that were stored, or whose sandbox has ended."""
-        judge = Judge(runner)
+        judge = Judge(runner, every_case)
         for row in self.conversations:
             if not row.outcomes:
                 row.programs = [find_program(row.problem, turn.text, turn.in_thought) for turn in row.turns]
@@ -164,6 +164,7 @@ def write_rows(
     key: StreamKey,
     environment: Environment | None = None,
     progress: Progress | None = None,
+    every_case: bool = True,
 ) -> PendingRollout:
     """Sample rows for the problems and start their programs; ``.finish()`` of the result waits for the verdicts.
 
@@ -176,6 +177,7 @@ def write_rows(
         key: names the random streams.
         environment: what answers the policy; by default each row is one turn.
         progress: kept up to date while rows are written and judged.
+        every_case: see :class:`Judge`.
 
     Returns:
         N rows, prompt-major.
@@ -193,7 +195,8 @@ def write_rows(
         turns = 1 if environment.refusal(problem) else environment.max_turns
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
     with engine.session(policy, sampling) as session:
-        loop = _Loop(policy.codec, session, Judge(runner), sampling, key, environment, conversations, progress)
+        judge = Judge(runner, every_case)
+        loop = _Loop(policy.codec, session, judge, sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.errors import LitRLError
-from lit_rl.execution.checks import Check
+from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.program import Wanted, with_prefix
 from lit_rl.models.policy import Policy
@@ -106,10 +106,12 @@ class Judge:
 
     Args:
         runner: what executes; ``None`` only for tasks without programs.
+        every_case: run all cases of a problem's :class:`StdioTests`, not just those up to the first that fails.
     """
 
-    def __init__(self, runner: ProgramRunner | None) -> None:
+    def __init__(self, runner: ProgramRunner | None, every_case: bool = True) -> None:
         self._runner = runner
+        self._every_case = every_case
         # The check is stored too, to keep it alive: an id is unique only among living objects.
         self._started: dict[tuple[str, int, str], tuple[Check, Future[Outcome]]] = {}
 
@@ -130,7 +132,10 @@ class Judge:
             raise InfrastructureError(f"problem {problem.task_id} has a program to run: give a sandbox, as Sandbox()")
         key = (problem.task_id, id(check), program.source)
         if key not in self._started:
-            self._started[key] = check, self._runner.submit(program.source, check)
+            asked = check
+            if not self._every_case and check is problem.check and isinstance(check, StdioTests):
+                asked = replace(check, stop_at_failure=True)
+            self._started[key] = check, self._runner.submit(program.source, asked)
         return self._started[key][1]
 
 

@@ -101,6 +101,8 @@ class Sampler:
         self.engine: Engine = collect.engine or InProcess()
         self.environment: Environment = SingleTurn() if collect.environment is None else collect.environment
         self.runner: ProgramRunner | None = None
+        self.every_case = True
+        """Run all cases of standard input, not just those up to the first that fails."""
         self.progress = Progress()
         self.gap = Means()
         self.pending: PendingRollout | None = None
@@ -152,7 +154,7 @@ class Sampler:
         if key.purpose in self.known_rows:
             known = self._as_pending(self.known_rows[key.purpose], problems, sampling)
             if self._everywhere(known is not None) and known is not None:
-                known.judge_again(self.runner)
+                known.judge_again(self.runner, self.every_case)
                 return known.finish(self.progress)
         rollout = self._write(problems, sampling, key).finish(self.progress)
         if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
@@ -202,8 +204,8 @@ class Sampler:
         return PendingRollout(conversations, self.environment.max_turns, codec.pad_id, self.policy.device)
 
     def _write(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
-        policy, engine, runner = self.policy, self.engine, self.runner
-        return write_rows(policy, engine, runner, problems, sampling, key, self.environment, self.progress)
+        policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
+        return write_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
 
     def _write_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
         pending = self._write(problems, sampling, StreamKey(self.seed, _TRAIN, number))
@@ -243,7 +245,7 @@ class Sampler:
             pending = self._as_pending(stored["rows"], batch, sampling)
         fits = pending is not None and pending.task_ids == [problem.task_id for problem in batch]
         if self._everywhere(fits) and pending is not None:
-            pending.judge_again(self.runner)
+            pending.judge_again(self.runner, self.every_case)
             return pending
         if expected:
             rank_zero_warn(

@@ -24,7 +24,7 @@ def ending(row: RecordedRow) -> str:
     cause = f": {outcome['exception_type']}" if outcome.get("exception_type") else ""
     where = f", line {outcome['line']}" if outcome.get("line") else ""
     cases = outcome.get("cases", [])
-    counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases passed)" if cases else ""
+    counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases run passed)" if cases else ""
     turn, cut = row.turns[-1], ""
     if row.verdict != "passed" and turn.stop_reason == "stop_string":
         cut = f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"

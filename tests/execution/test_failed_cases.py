@@ -183,3 +183,18 @@ def test_the_largest_cases_stay_small(sandbox):
     require_fit(outcome)
     outcome = judged(sandbox, "print(1)", StdioTests((("1\n" * 10**6, "2\n" * 10**6),)))
     assert len(outcome.failed_case.call) == len(outcome.failed_case.expected) == 500
+
+
+@pytest.mark.parametrize("language", ["python", "cpp"])
+def test_a_check_that_stops_at_a_failure_has_the_verdict_of_all_cases(sandbox, language):
+    program = {
+        "python": "n = int(input())\nprint(n if n != 2 else 1 // 0)",
+        "cpp": "#include <iostream>\nint main() { int n; std::cin >> n; if (n == 2) return 3; std::cout << n; }",
+    }[language]
+    check = StdioTests((("1", "1"), ("2", "2"), ("3", "4"), ("5", "5")), language)
+    everything, stopped = (judged(sandbox, program, replace(check, stop_at_failure=stop)) for stop in (False, True))
+    assert everything.cases == (Verdict.PASSED, Verdict.EXCEPTION, Verdict.WRONG_ANSWER, Verdict.PASSED)
+    assert stopped.cases == everything.cases[:2]
+    assert (stopped.verdict, stopped.failed_case) == (everything.verdict, everything.failed_case)
+    passing = replace(check, cases=(("1", "1"), ("3", "3")), stop_at_failure=True)
+    assert judged(sandbox, program, passing).cases == (Verdict.PASSED, Verdict.PASSED)

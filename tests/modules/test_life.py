@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from support.small_runs import EvenBytes, SaveAt, Words, fit, weights, whole_and
 
 from lit_rl.data.task import Split
 from lit_rl.engines.in_process import InProcess
-from lit_rl.execution import StdioTests, TokenTarget, UnitTests
+from lit_rl.execution import Check, Outcome, StdioTests, TokenTarget, UnitTests
+from lit_rl.execution.program import ExtractedProgram
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.modules.minibatches import Minibatch
+from lit_rl.rewards import LintReward, TestsReward
+from lit_rl.rewards.term import RewardTerm
 from lit_rl.types import Problem, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -38,6 +42,38 @@ def test_a_run_that_trains_on_unit_tests_says_that_a_pass_can_be_forged(
     fit(make_module(max_rollouts=1, sandbox=Late), tmp_path, data=Tested(batch_size=3))
     told = [line for line in caplog.messages if "forge a pass" in line]
     assert len(told) == forgeable
+
+
+@pytest.mark.parametrize(
+    ("rewards", "stops"),
+    [
+        ([TestsReward(), LintReward()], True),
+        ([TestsReward(mode="graded")], True),
+        ([TestsReward(mode="fraction")], False),
+        ([TestsReward(), EvenBytes()], False),  # a user's term may read every case
+    ],
+)
+def test_cases_after_a_failure_run_only_where_a_reward_may_read_them(
+    make_module: Make, tmp_path: Path, rewards: list[RewardTerm], stops: bool
+) -> None:
+    asked = []
+
+    @dataclass(frozen=True)
+    class Written(StdioTests):
+        def extract(self, text: str, *_: Any, **__: Any) -> ExtractedProgram:
+            return ExtractedProgram(repr(text), 0, len(text.encode()), False)
+
+    class Recording(Late):
+        def submit(self, program: str, check: Check) -> Future[Outcome]:
+            asked.append(check)
+            return super().submit(program, check)
+
+    class Echo(Words):
+        def load_problems(self, split: Split) -> list[Problem]:
+            return [replace(one, check=Written((("", ""),))) for one in super().load_problems(split)]
+
+    fit(make_module(max_rollouts=1, sandbox=Recording, rewards=rewards), tmp_path, data=Echo(batch_size=3))
+    assert {check.stop_at_failure for check in asked} == {stops}
 
 
 class Rising(GRPO):

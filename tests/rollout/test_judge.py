@@ -38,7 +38,7 @@ from lit_rl.rollout import (
     require_infrastructure,
     write_rows,
 )
-from lit_rl.types import Judgement, Problem, Sampling
+from lit_rl.types import Judgement, Problem, Program, Sampling
 
 CHECK = AssertTests("assert f() == 1")
 
@@ -48,9 +48,11 @@ class Recording(ProgramRunner):
 
     def __init__(self) -> None:
         self.programs: list[str] = []
+        self.checks: list[Check] = []
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
         self.programs.append(program)
+        self.checks.append(check)
         done: Future[Outcome] = Future()
         done.set_result(Outcome(Verdict.PASSED))
         return done
@@ -181,6 +183,17 @@ def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokeni
     assert len(runner.programs) == 1
     assert [j.outcome.verdict for j in rollout.judgements[:3]] == [Verdict.PASSED] * 3
     assert [j.problem.task_id for j in rollout.judgements] == ["a"] * 3 + ["b"] * 3
+
+
+def test_only_the_problems_own_check_stops_at_a_failure() -> None:
+    """An environment counts the public cases that passed."""
+    hidden, public = (StdioTests(((text, text),)) for text in "hp")
+    problem, runner = Problem("a", "p", hidden), Recording()
+    for every_case in (True, False):
+        judge = Judge(runner, every_case)
+        for check in (hidden, public):
+            judge.start(problem, Program("print(input())", 0, 0, 0), check)
+    assert runner.checks == [hidden, public, replace(hidden, stop_at_failure=True), public]
 
 
 def test_equal_programs_of_two_problems_are_two_programs() -> None:

@@ -77,8 +77,8 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
         if last.verdict is not Verdict.PASSED and first_bad is None:
             case = last.failed_case
             first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
-        if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT):
-            break  # holds for all cases, or each further one would cost the whole limit again
+        if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT) or (check.stop_at_failure and first_bad):
+            break  # holds for all cases, would cost the whole limit again, or decides nothing
     scores = _scores(check, points)
     return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
 

@@ -13,8 +13,7 @@ from lit_rl.run_files.row_text import number_text
 COLOURS = ("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b35806", "#01665e", "#c51b7d", "#4d4d4d")
 """Told apart by most people who do not see all colours."""
 
-FRAME = {"width": 360, "height": 210, "left": 52, "right": 350}
-_TOP, _BOTTOM = 10, 184
+FRAME = {"width": 360, "height": 224, "left": 66, "right": 350, "top": 10, "bottom": 184}
 _MOST_DOTS = 40
 
 
@@ -44,9 +43,11 @@ class Shape(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A panel: its shapes, and the marks of its axes, each a place and a label."""
+    """A panel: its shapes, the names of its axes, and their marks, each a place and a label."""
 
     title: str
+    x_name: str
+    y_name: str
     rows: Sequence[tuple[str, str]]
     columns: Sequence[tuple[str, str]]
     shapes: Sequence[Shape]
@@ -80,10 +81,10 @@ def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
             several = f" ({number_text(low, 3)} to {number_text(high, 3)})" if len(line.curves) > 1 else ""
             dots.append((x(n), y(middle), f"{line.label}\n{clock} {n}: {number_text(middle, 3)}{several}"))
         shapes.append(Shape("line", line.colour, _path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots))
-    return _panel(title, shapes, x, y)
+    return _panel(title, clock, title.rpartition("/")[2].replace("_", " "), shapes, x, y)
 
 
-def areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str]) -> Panel:
+def areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str], clock: str) -> Panel:
     """Shares that add up to one, on top of each other."""
     counts = sorted({count for curve in shares.values() for count, _ in curve})
     x, y = _scales([(count, 0.0) for count in counts], low=0.0, high=1.0)
@@ -94,7 +95,7 @@ def areas(title: str, shares: Mapping[str, Curve], colours: Mapping[str, str]) -
         outline = [(n, top[n]) for n in counts] + [(n, floor[n]) for n in reversed(counts)]
         shapes.append(Shape("area", colours[name], f"{_path(outline, x, y)}Z", name))
         floor = top
-    return _panel(title, shapes, x, y)
+    return _panel(title, clock, "share of rows", shapes, x, y)
 
 
 def spread(curves: Sequence[Curve]) -> list[tuple[int, float, float, float]]:
@@ -123,14 +124,14 @@ def _scales(
     if top == bottom:  # a line in the middle; one at 0 on the ground, since most numbers are never below
         top, bottom = (top + 0.5 * abs(top), bottom - 0.5 * abs(bottom)) if top else (1.0, 0.0)
     horizontal = Scale(min(counts), max(max(counts), min(counts) + 1), FRAME["left"], FRAME["right"])
-    return horizontal, Scale(bottom, top, _BOTTOM, _TOP)
+    return horizontal, Scale(bottom, top, FRAME["bottom"], FRAME["top"])
 
 
 def _path(points: Sequence[tuple[int, float]], x: Scale, y: Scale) -> str:
     return "M" + "L".join(f"{x(n)},{y(value)}" for n, value in points) if points else "M0,0"
 
 
-def _panel(title: str, shapes: Sequence[Shape], x: Scale, y: Scale) -> Panel:
+def _panel(title: str, x_name: str, y_name: str, shapes: Sequence[Shape], x: Scale, y: Scale) -> Panel:
     rows = [(y(value), number_text(value, 3)) for value in ticks(y.low, y.high)]
     columns = [(x(value), f"{value:,.0f}") for value in ticks(x.low, x.high) if value == int(value)]
-    return Panel(title, rows, columns, shapes)
+    return Panel(title, x_name, y_name, rows, columns, shapes)

@@ -75,14 +75,15 @@
     view.replaceChildren();
     make("div", "scale", `${whole.rows} rows in this rollout; ${runs[run.value].recorded} rollouts were recorded, ` +
       `${runs[run.value].rollouts.length} of them are in this page`, view);
-    timeline(whole.seconds);
-    if (!shown) return;
+    if (!shown) return timeline(whole.seconds);
     make("pre", "prompt", shown.prompt, view);
     const largest = Math.max(1e-9, ...shown.rows.flatMap((row) => columns(row).map((i) => Math.abs(value(name, row, i) || 0))));
     scale.textContent = name ? `${kinds[name].says}; full colour at ${format(largest)}` +
       (kinds[name].signed ? ", blue above 0, orange below" : "") : "no values of tokens were kept";
     const rows = make("div", "columns", null, view);
-    for (const row of shown.rows) column(row, name, largest, rows);
+    const failedFirst = [...shown.rows].sort((a, b) => (a.verdict === "passed") - (b.verdict === "passed"));
+    for (const row of failedFirst) column(row, name, largest, rows);
+    timeline(whole.seconds);
   }
 
   const columns = (row) => row.turns.flatMap((turn) => turn.pieces.map((_, i) => turn.start + i));

@@ -43,16 +43,17 @@ OVERVIEW = (
 _HERE = Path(__file__).parent
 _NO_TERMS = ("reward/mean", "reward/std", "reward/p10", "reward/p90", "reward/invalid_fraction")
 _VERDICT = re.compile(r"verdict/(.+)_fraction")
+# Pale, since they fill areas; runs have strong colours.
 _VERDICT_COLOURS = {
-    "passed": "#1b7837",
-    "wrong_answer": "#f4a582",
-    "exception": "#d6604d",
-    "syntax_error": "#762a83",
-    "timed_out": "#b35806",
-    "out_of_memory": "#c51b7d",
-    "output_limit": "#01665e",
-    "no_program": "#969696",
-    "infrastructure_failure": "#525252",
+    "passed": "#a1d99b",
+    "wrong_answer": "#fdd0a2",
+    "exception": "#fc9272",
+    "syntax_error": "#bcbddc",
+    "timed_out": "#fee391",
+    "out_of_memory": "#fbb4d9",
+    "output_limit": "#80cdc1",
+    "no_program": "#d0d0d0",
+    "infrastructure_failure": "#969696",
 }
 
 
@@ -80,7 +81,7 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
         ending_shares=_ending_shares,
         differences=differences({run.name: run.settings for run in runs}),
         judged=list(shares),
-        verdicts=[areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS) for name, of_run in shares.items()],
+        verdicts=[areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS, "rollout") for name, of_run in shares.items()],
         verdict_colours={
             name: colour for name, colour in _VERDICT_COLOURS.items() if any(name in one for one in shares.values())
         },
