@@ -78,7 +78,7 @@ def evaluate(
     if max(ks) > sampling.num_samples:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
     if sandbox is None and any(problem.check.runs_program for problem in problems):
-        raise UsageError("evaluate has no sandbox, and the problems have programs to run: give sandbox=Sandbox()")
+        raise UsageError("evaluate needs a sandbox to run the programs of these problems: give sandbox=Sandbox()")
     refused = [environment.refusal(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):
         raise UsageError(refused[0])

@@ -193,7 +193,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         raise UsageError(fault)
     if settings.get("gradient_clip_val"):
         raise UsageError(
-            "trainer.gradient_clip_val clips nothing here: use model.update.gradient_clip_norm, which clips policy and "
+            "trainer.gradient_clip_val has no effect here: use model.update.gradient_clip_norm, which clips policy and "
             "critic apart"
         )
     if settings.get("accumulate_grad_batches", 1) not in (1, None):
@@ -368,8 +368,8 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
         return name
     else:  # Lightning would train from the start
         raise UsageError(
-            f"ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
-            "give a path or the folder of a run"
+            f"ckpt_path {name} needs the callback lit_rl.callbacks.Checkpointing: "
+            "add it, or give a path or the folder of a run"
         )
     require_checkpoint(str(found))
     if found != Path(name):

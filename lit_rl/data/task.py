@@ -176,8 +176,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
         if not problems and self.left_out.get("train"):
             raise UsageError(
-                f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room to write in: "
-                "take a policy with more positions, or raise the environment's max_row_tokens"
+                f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room for a "
+                "completion: take a policy with a longer context, or raise the environment's max_row_tokens"
             )
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
         return self._loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
@@ -217,7 +217,7 @@ class TaskOptions(SmallTaskOptions, total=False):
 
 
 def show_all_arguments(cls: type) -> None:
-    """Let the signature of ``cls`` list the arguments that it hands on; call it from ``__init_subclass__``.
+    """List inherited arguments in the signature of ``cls``; called from ``__init_subclass__``.
 
     A class of a family of tasks names its own arguments and takes those of its base as ``**options: Unpack[...]``, so
     that a type checker knows them. What runs reads them from the base class, which has their defaults: ``help``,
@@ -275,8 +275,8 @@ class CutTask(TaskDataModule):
         """Shuffled batches of the training part."""
         if self.split != "train":
             raise UsageError(
-                f"{type(self).__name__} with split={self.split!r} is only measured on: split='train' trains on four "
-                "fifths of it and measures on the others"
+                f"{type(self).__name__} with split={self.split!r} is for evaluation only: split='train' trains on four "
+                "fifths of it and validates on the rest"
             )
         return super().train_dataloader()
 

@@ -70,7 +70,7 @@ class REINFORCE(RolloutModule):
             raise ArgumentError("objective.kl_in", "loss, where REINFORCE takes the KL", "reward")
         if deltas is not None and not isinstance(baseline, NoBaseline):
             raise UsageError(
-                f"deltas take the place of a baseline, got deltas={type(deltas).__name__} and "
+                f"deltas replace the baseline, got deltas={type(deltas).__name__} and "
                 f"baseline={type(baseline).__name__}: give one"
             )
         if baseline.normalize != "none":

@@ -40,7 +40,7 @@ def built(key: str, build: Callable[[], Any]) -> Any:
     except Exception as error:
         raise UsageError(f"{key} cannot be built: {error}; correct its arguments, or take another class") from error
     if made is None:
-        raise ArgumentError(key, "a function that returns what it builds", "None")
+        raise ArgumentError(key, "a function that returns an object", "one that returned None")
     return made
 
 
@@ -95,8 +95,8 @@ class Update(Optimization):
     def __post_init__(self) -> None:
         if self.refresh_reference_share < 1 and self.refresh_reference_every is None:
             raise UsageError(
-                f"refresh_reference_share={self.refresh_reference_share:g} says how far the reference moves, and "
-                "refresh_reference_every=None that it never does: set that to 1 for a moving average"
+                f"refresh_reference_share={self.refresh_reference_share:g} needs refresh_reference_every: set that to "
+                "1 for a moving average"
             )
 
     @property

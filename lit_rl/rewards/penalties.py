@@ -38,7 +38,7 @@ class FormatReward(RewardTerm):
         """Raise ValueError if the completion continues a program (completion form), where no fence is wanted."""
         if self.fence and problem.continues_program:
             raise UsageError(
-                "FormatReward wants a fenced block, but the completion continues a program: set fence to False, or the "
+                "FormatReward expects a fenced block, but in completion form there is none: set fence to False, or the "
                 "task's form to instruct"
             )
 

@@ -66,7 +66,7 @@ class TestsReward(RewardTerm):
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if nothing is run for this problem."""
         if problem.check.num_tests == 0:
-            raise UsageError(f"TestsReward needs tests, but its check is {type(problem.check).__name__}")
+            raise UsageError(f"TestsReward needs tests, but the check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""

@@ -24,7 +24,7 @@ class Attempt:
         text: what the policy wrote.
         stop_reason: why it stopped.
         program: the program found in the text, if any.
-        outcome: what happened to it under :meth:`Environment.check`; ``None`` if the environment asks for none.
+        outcome: the result under :meth:`Environment.check`; ``None`` if that returns no check.
     """
 
     text: str
@@ -106,9 +106,9 @@ def check_before_answer(environment: Environment, problem: Problem) -> Check | N
         return check
     if asked(check) == asked(problem.check) != asked(problem.public_check):
         raise UsageError(
-            f"{type(environment).__name__}.check returns the hidden tests of problem {problem.task_id}, and the policy "
-            "would read in the feedback what rewards it: return problem.public_check, or a check made of what the "
-            "prompt shows"
+            f"{type(environment).__name__}.check returns the hidden tests of problem {problem.task_id}, which "
+            "feedback would leak to the policy: return problem.public_check, or a check made of the tests in the "
+            "prompt"
         )
     return check
 

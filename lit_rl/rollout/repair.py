@@ -49,7 +49,7 @@ def describe_attempt(attempt: Attempt, language: str) -> str:
     outcome = attempt.outcome
     if outcome is None:
         if attempt.program is not None:
-            raise UsageError("an attempt can be described once its program was judged, and this one was not")
+            raise UsageError("this attempt has not been judged, so it has no feedback")
         outcome = Outcome(Verdict.NO_PROGRAM)
     parts = [_SENTENCES.get(outcome.verdict) or _failure(attempt.program, outcome, language)]
     if outcome.failed_case is not None:
@@ -153,7 +153,7 @@ class Repair(Environment):
         public = problem.public_check
         if public is None:
             raise UsageError(
-                f"problem {problem.task_id} has no public_check to repair a program by: have the task make some of its "
+                f"problem {problem.task_id} has no public_check to repair a program by: make some of the task's "
                 "cases public, or use the environment SingleTurn"
             )
         fault = "" if public.runs_program else f"{type(public).__name__} runs no program"

@@ -26,7 +26,7 @@ def begin_training() -> None:
 
 
 def end_training() -> None:
-    """Let garbage collections look at everything again."""
+    """Unfreeze garbage collection."""
     gc.unfreeze()
 
 

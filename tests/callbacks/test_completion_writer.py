@@ -216,9 +216,9 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     changed = [replace(problem, prompt=f"{problem.prompt}!") for problem in problems]
     module = make()
     module.policy.load()
-    with pytest.raises(ValueError, match="several turns of another tokenizer"):
+    with pytest.raises(ValueError, match="several turns need the tokenizer and chat template"):
         module.given(changed)
-    with pytest.raises(ValueError, match="share a batch with other demonstrations"):
+    with pytest.raises(ValueError, match="no other demonstrations in their batches"):
         module.given([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
     one_turn = [problem for problem in changed if len(problem.fields["row"].turns) == 1]
     completions, _ = module.given(one_turn)

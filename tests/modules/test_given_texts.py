@@ -159,7 +159,7 @@ def test_demonstrations_that_are_cut_are_counted_and_told(
 
 def test_a_run_whose_texts_are_all_cut_is_refused(byte_tokenizer: str, tmp_path: Path) -> None:
     module = SFT(policy(byte_tokenizer), max_updates=1)
-    with pytest.raises(UsageError, match=r"^texts: 2 of 2 train texts, such as that of train0, .* more positions"):
+    with pytest.raises(UsageError, match=r"^texts: 2 of 2 train texts, such as that of train0, .* longer context"):
         fit(module, tmp_path, data=Texts([40, 50]))
     assert module.clock.count == 0
 
