@@ -57,16 +57,16 @@ def evaluate(
 ) -> Evaluation:
     """Sample completions of problems, run their programs, and estimate pass@k.
 
-    Rows that could not be judged for our own reasons are left out of pass@k.
+    Rows with an infrastructure failure are left out of pass@k.
 
     Args:
-        policy: writes the completions; loaded if need be.
-        problems: what it is measured on, such as ``Basics().problems("validation")``.
-        sampling: how; ``num_samples`` completions per problem.
+        policy: policy to evaluate; loaded if it is not.
+        problems: problems to solve, such as ``Basics().problems("validation")``.
+        sampling: sampling settings; ``num_samples`` completions per problem.
         sandbox: runs the programs; ``None`` only for tasks without programs. It stays open.
         engine: samples; by default this process.
-        environment: answers the policy between turns; by default each problem gets one turn, as do those that an
-            environment cannot play.
+        environment: answers the policy between turns; by default each problem gets one turn, as do problems that
+            the environment rejects.
         ks: the k of pass@k, each at most ``num_samples``.
         batch_size: problems sampled at the same time.
         seed: seed of the samples.

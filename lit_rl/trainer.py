@@ -78,8 +78,8 @@ class Trainer(pl.Trainer):
     Every run has :class:`~lit_rl.callbacks.ExecutionEvaluation` and a :class:`~lit_rl.callbacks.ProgressScreen`, and
     with a logger or ``Checkpointing`` also :class:`~lit_rl.callbacks.RunRecord`,
     :class:`~lit_rl.callbacks.CompletionLog`, :class:`~lit_rl.callbacks.TensorBoardLayout` and, if it trains on
-    rollouts, :class:`~lit_rl.callbacks.Diagnostics`. One of these among ``callbacks`` takes the place of the default
-    one; ``enable_checkpointing=False`` and ``logger=False`` leave out what they name.
+    rollouts, :class:`~lit_rl.callbacks.Diagnostics`. One of these among ``callbacks`` replaces the default
+    one; ``enable_checkpointing=False`` and ``logger=False`` remove checkpoints and logger.
 
     Args:
         run_dir: the run's folder.

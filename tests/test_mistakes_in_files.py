@@ -43,7 +43,7 @@ MISTAKES = {
     policy(model="./saved_model"): "saved_model holds no tokenizer",
     policy(model="nobody/nothing"): "nobody/nothing",
     policy(model="./wrong_base", tokenizer=TOKENIZER): "is of another base than",
-    policy(model="./adapter", tokenizer=TOKENIZER, lora={"rank": 2}): "./adapter is an adapter, and lora=",
+    policy(model="./adapter", tokenizer=TOKENIZER, lora={"rank": 2}): "adapter is an adapter, and lora=",
     """--model.policy.lora '{"rank": 2, "target_modules": ["c_attn"]}'""": "c_attn",
 }
 

@@ -180,7 +180,7 @@ class MBPPOptions(TaskOptions, total=False):
 
 
 class MBPPPlus(MBPP):
-    """MBPP+ to measure on: all 378 tasks, one assert shown, as EvalPlus does; see :class:`MBPP`.
+    """MBPP+ for evaluation: all 378 tasks, one assert in the prompt, as in EvalPlus; see :class:`MBPP`.
 
     Args:
         path: ``MbppPlus-OriginFmt.jsonl.gz``, ``MbppPlus.jsonl.gz`` or ``evalplus/mbppplus`` on the hub.

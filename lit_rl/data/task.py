@@ -34,7 +34,7 @@ PLACEHOLDER = "{prompt}"
 
 
 class TaskDataModule(pl.LightningDataModule, TypedArguments):
-    """A task: problems to train on and problems to measure on.
+    """A task: problems for training and evaluation.
 
     A subclass implements :meth:`load_problems`. Constructors load nothing, so every YAML instantiates
     without data; :meth:`setup` loads.
@@ -47,11 +47,11 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         max_validation_problems: at most this many problems of the validation split, and of the test split.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
-        extraction: ``answer`` takes the block of a completion that defines what is asked for, ``definitions`` what its
-            entry point needs of that, ``last_block`` the last block whatever is in it, see docs/rewards.md. By default
+        extraction: ``answer`` takes the block of a completion that defines the entry point, ``definitions`` only what
+            the entry point needs of it, ``last_block`` always the last block; see docs/rewards.md. By default
             ``answer``; validation tasks inherit it.
-        chat: messages to ask in, for a task in completion form: ``{prompt}`` stands for its prompt without blanks
-            around it. A last message of the assistant begins the answer. The answer is the whole program. Validation
+        chat: chat messages around the prompt of a task in completion form; ``{prompt}`` stands for the stripped
+            prompt. A last message of the assistant begins the answer. The answer is the whole program. Validation
             tasks have their own.
         stop_strings: end a completion before the first of these instead of the task's own.
     """

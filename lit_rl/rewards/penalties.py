@@ -24,7 +24,7 @@ class FormatReward(RewardTerm):
     one that fails its tests.
 
     Args:
-        fence: whether the program must be in a fenced block; with False any program will do.
+        fence: whether the program must be in a fenced block; False accepts any program.
     """
 
     default_name = "format"

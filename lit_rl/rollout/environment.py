@@ -36,15 +36,15 @@ class Attempt:
 class Environment(TypedArguments, ABC):
     """Answers the policy, turn by turn.
 
-    An environment runs nothing itself: it names the check whose outcome it needs, the collector has the program
-    judged, and :meth:`answer` reads the outcome. One instance serves all rows of all rollouts, so it keeps no
-    state of a conversation: everything it may use is in the arguments.
+    An environment runs nothing itself: :meth:`check` returns a check, the sandbox judges the program under it, and
+    :meth:`answer` reads the outcome. One instance serves all rows of all rollouts, so it must not keep the state of a
+    conversation.
 
     Args:
         max_turns: turns of the policy in one row.
         max_message_tokens: longer messages are shortened in the middle; ``None`` for no limit.
         max_row_tokens: prompt, turns and messages of one row together; a row that leaves no room for another turn
-            ends. ``None`` for the policy's own positions. ``Sampling.max_tokens`` limits each turn.
+            ends. ``None`` for the policy's context. ``Sampling.max_tokens`` limits each turn.
     """
 
     def __init__(
