@@ -36,14 +36,14 @@ class Checkpointing(Checkpoint, TypedArguments):
     """Saves a run so that the same command, started again, resumes where it stopped, to the last bit.
 
     Saves after a rollout (``rollout_000010.ckpt``; modules without rollouts count updates) every
-    ``every_n_rollouts``, when ``every_minutes`` have passed, at the end, and when SIGTERM, SIGUSR1 or Ctrl-C
-    asked the run to stop; where a validation follows the rollout, after it. ``last.ckpt`` and ``best.ckpt`` are links.
+    ``every_n_rollouts``, when ``every_minutes`` have passed, at the end, and after SIGTERM, SIGUSR1 or Ctrl-C. If a
+    validation follows the rollout, the checkpoint is written after it. ``last.ckpt`` and ``best.ckpt`` are links.
 
-    A start looks into ``folder`` and resumes from the newest whole checkpoint, in the same version of the logger; a
+    A start resumes from the newest complete checkpoint in ``folder``, in the same version of the logger; a
     checkpoint given on the command line counts only for the first start. Only one run at a time can use a folder.
-    ``lit-rl fit`` and :class:`lit_rl.Trainer` do this by themselves, and end a process that a signal stopped. With
-    Lightning's own trainer, pass ``ckpt_path=callback.prepare(trainer)`` to ``trainer.fit``, and look at
-    :attr:`exit_status` after it.
+    ``lit-rl fit`` and :class:`lit_rl.Trainer` resume automatically, and exit after a signal. With
+    Lightning's own trainer, pass ``ckpt_path=callback.prepare(trainer)`` to ``trainer.fit``, and check
+    :attr:`exit_status` afterwards.
 
     The state of every random generator of every rank is saved; it is restored if the number of ranks is the same.
 
@@ -52,10 +52,10 @@ class Checkpointing(Checkpoint, TypedArguments):
             two folders.
         every_n_rollouts: save after this many; ``None`` for never.
         every_minutes: save at the first rollout's end once this many minutes have passed since the last save.
-        monitor: validation metric that says which checkpoint is the best, such as ``val/greedy/pass@1``.
+        monitor: validation metric that selects the best checkpoint, such as ``val/greedy/pass@1``.
         mode: whether the best is its largest or its smallest value.
-        keep: how many of the newest to keep (two, so that there is one before a broken one), besides the best.
-        resume: resume from what is in the folder. Without it a folder that holds checkpoints is refused.
+        keep: how many of the newest to keep besides the best (two, in case the newest is broken).
+        resume: resume from the checkpoints in the folder; if False, a folder that has some raises an error.
     """
 
     def __init__(

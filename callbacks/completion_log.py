@@ -16,10 +16,10 @@ from lit_rl.types import Completions, Judgement
 
 
 class CompletionLog(pl.Callback, TypedArguments):
-    """Writes a few completions with their verdicts, all turns of a row: TensorBoard text, tables of W&B.
+    """Log a few completions with all turns and verdicts, as TensorBoard text and W&B tables.
 
-    In validation, on the first rank, for the first problems of each task: the same problems can be followed from
-    evaluation to evaluation. The step is the number of rollouts.
+    In validation, on the first rank, for the first problems of each task, so that you can follow the same problems from
+    validation to validation. The step is the number of rollouts.
 
     Args:
         num_problems: how many problems of each task.

@@ -26,18 +26,18 @@ _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
 
 
 class Diagnostics(pl.Callback, TypedArguments):
-    """Names likely causes of a run that does not learn, each in one line with what to do.
+    """Report likely causes of a run that does not learn, each in one line with a remedy.
 
-    Asks the rules of :mod:`lit_rl.reports.diagnosis` after each rollout and each validation. Each rule reports once
+    Checks the rules of :mod:`lit_rl.reports.diagnosis` after each rollout and each validation. Each rule reports once
     until its condition has been clear for ``patience`` rollouts. If several hold, only the first in their order is
     reported: causes come before symptoms. A report goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and
     into ``metrics.jsonl``, which ``lit-rl report`` and ``show`` read; it stays in :attr:`found`, and in :attr:`open` as
-    long as it holds. The callback changes nothing and stops nothing. docs/monitoring.md has an entry for each rule.
+    long as it holds. The callback never changes or stops a run. docs/monitoring.md has an entry for each rule.
 
     Args:
-        patience: rollouts that rules take means over.
-        rules: of your own, asked after those of the package.
-        leave_out: names of rules that are not asked.
+        patience: rollouts that rules average over.
+        rules: your own rules, checked after those of the package.
+        leave_out: names of rules to skip.
     """
 
     def __init__(self, patience: PositiveInt = 10, rules: Sequence[Rule] = (), leave_out: Sequence[str] = ()) -> None:

@@ -24,20 +24,20 @@ class _Counts(NamedTuple):
 
 
 class ExecutionEvaluation(pl.Callback, TypedArguments):
-    """Logs pass@k, verdicts and lengths of what validation sampled.
+    """Log pass@k, verdicts and lengths of validation completions.
 
-    Runs at the end of each validation (and of ``lit-rl validate`` and ``test``); how often is the trainer's
-    ``val_check_interval``, counted in rollouts. Every problem counts once, whatever the number of ranks; sums
-    and counts are gathered, never means of means; ranks without problems are fine.
+    Runs at the end of each validation (and of ``lit-rl validate`` and ``test``); the trainer's
+    ``val_check_interval`` counts rollouts. Every problem counts once on any number of ranks: ranks gather sums
+    and counts, never means of means.
 
     Logs ``val/<sampling>/pass@k`` for every k up to the samples of that sampling, ``.../num_problems``,
-    ``.../median_program_bytes`` and all that training logs of a rollout too, by the same names (see
+    ``.../median_program_bytes`` and the metrics of a training rollout under the same names (see
     :func:`lit_rl.reports.summary.summarise`), such as ``.../reward/mean`` and ``.../completion/length``; with several
-    validation tasks ``val/<task>/<sampling>/...``. Rows that could not be judged for our own reasons are left out of
-    pass@k. A task that runs no programs has no pass@k and no verdicts; what it has is ``.../reward/mean``.
+    validation tasks ``val/<task>/<sampling>/...``. Rows with an infrastructure failure are left out of
+    pass@k. A task that runs no programs has only ``.../reward/mean``, no pass@k and no verdicts.
 
-    A row of several turns counts once, by the outcome of its last program. Where rows may have several,
-    ``.../pass@k/turn_<n>`` is what pass@k would have been after n turns: a row that had fewer stays as it was.
+    A row of several turns counts once, by the outcome of its last program. If rows may have several turns,
+    ``.../pass@k/turn_<n>`` is pass@k after n turns; a row with fewer turns counts with its last one.
 
     Args:
         ks: the k of pass@k, unbiased (Chen et al. 2021).

@@ -24,16 +24,16 @@ from lit_rl.training.ranks import gather_over_ranks
 
 
 class RunRecord(pl.Callback, TypedArguments):
-    """Writes ``metrics.jsonl`` and ``rollouts.jsonl.gz``, which ``lit-rl report``, ``show`` and ``replay`` read.
+    """Write ``metrics.jsonl`` and ``rollouts.jsonl.gz``, which ``lit-rl report``, ``show`` and ``replay`` read.
 
     Both are only appended to, a whole line or compressed frame at a time, so a killed run leaves them readable. A run
-    that resumes from a checkpoint first drops what was recorded after it, so nothing appears twice. Rank 0 writes for
+    that resumes from a checkpoint first drops the records after it. Rank 0 writes for
     all ranks.
 
     ``metrics.jsonl`` has a line per rollout (per update, in a run without rollouts), one per validation, one per
     start that describes the run, and one where a diagnosis of :class:`Diagnostics` begins or ends.
-    ``rollouts.jsonl.gz`` has, for each rollout, how all programs ended, and some rows in full: prompt, turns, program,
-    verdict of each case, reward terms, and for each token its credit, advantage and log-probabilities.
+    ``rollouts.jsonl.gz`` has, for each rollout, the verdicts of all programs, and some rows in full: prompt, turns,
+    program, verdict of each case, reward terms, and for each token its credit, advantage and log-probabilities.
 
     On by default in ``lit-rl fit`` and :class:`lit_rl.Trainer`: in the folder of the run's logger, or without a logger
     in that of :class:`Checkpointing`. A run with neither is not recorded.
@@ -44,8 +44,8 @@ class RunRecord(pl.Callback, TypedArguments):
             best and the worst row of the rollout are always kept.
         num_rows: most rows of a group.
         every_n_rollouts: keep rows once every this many rollouts.
-        max_megabytes: size of ``rollouts.jsonl.gz`` from which on no rows are added, only how programs ended. 0
-            writes no such file.
+        max_megabytes: size of ``rollouts.jsonl.gz`` above which only verdicts are added, no rows. 0 writes no such
+            file.
     """
 
     def __init__(

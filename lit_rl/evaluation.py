@@ -57,16 +57,16 @@ def evaluate(
 ) -> Evaluation:
     """Sample completions of problems, run their programs, and estimate pass@k.
 
-    Rows that could not be judged for our own reasons are left out of pass@k.
+    Rows with an infrastructure failure are left out of pass@k.
 
     Args:
-        policy: writes the completions; loaded if need be.
-        problems: what it is measured on, such as ``Basics().problems("validation")``.
-        sampling: how; ``num_samples`` completions per problem.
+        policy: policy to evaluate; loaded if it is not.
+        problems: problems to solve, such as ``Basics().problems("validation")``.
+        sampling: sampling settings; ``num_samples`` completions per problem.
         sandbox: runs the programs; ``None`` only for tasks without programs. It stays open.
         engine: samples; by default this process.
-        environment: answers the policy between turns; by default each problem gets one turn, as do those that an
-            environment cannot play.
+        environment: answers the policy between turns; by default each problem gets one turn, as do problems that
+            the environment rejects.
         ks: the k of pass@k, each at most ``num_samples``.
         batch_size: problems sampled at the same time.
         seed: seed of the samples.
@@ -78,7 +78,7 @@ def evaluate(
     if max(ks) > sampling.num_samples:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
     if sandbox is None and any(problem.check.runs_program for problem in problems):
-        raise UsageError("evaluate has no sandbox, and the problems have programs to run: give sandbox=Sandbox()")
+        raise UsageError("evaluate needs a sandbox to run the programs of these problems: give sandbox=Sandbox()")
     refused = [environment.reason_unplayable(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):
         raise UsageError(refused[0])

@@ -40,8 +40,8 @@ def max_unpacked_bytes(packed_bytes: int) -> int:
 def too_large(path: Path) -> UsageError:
     """The error for a file that expands to more."""
     return UsageError(
-        f"{path} expands to more than {_FREE_BYTES >> 20} MiB and {_MAX_TIMES} times its size, as files do that are "
-        "made to fill the memory: unpack it with gunzip if you trust it"
+        f"{path} expands to more than {_FREE_BYTES >> 20} MiB and {_MAX_TIMES} times its size, like a "
+        "decompression bomb: unpack it with gunzip if you trust it"
     )
 
 

@@ -146,7 +146,7 @@ def _check_argument(kind: type, name: str, value: Any, known: Mapping[str, inspe
 
 
 def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Have a function compare its arguments with its annotations at each call."""
+    """Check a function's arguments against its annotations at each call."""
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -358,7 +358,7 @@ def check_keys(
         if key == "class_path":
             continue
         if not isinstance(key, str):
-            raise ArgumentError(path, "names as keys", short_repr(key), f"a number has a point: 0.{key}, not 0,{key}")
+            raise ArgumentError(path, "names as keys", short_repr(key), f"write decimals with a point: 0.{key}, not 0,{key}")
         if key in known:
             one = known[key]
             found[key] = check(value, one.annotation, f"{path}.{key}", config=config, default=one.default)

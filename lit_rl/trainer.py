@@ -78,8 +78,8 @@ class Trainer(pl.Trainer):
     Every run has :class:`~lit_rl.callbacks.ExecutionEvaluation` and a :class:`~lit_rl.callbacks.ProgressScreen`, and
     with a logger or ``Checkpointing`` also :class:`~lit_rl.callbacks.RunRecord`,
     :class:`~lit_rl.callbacks.CompletionLog`, :class:`~lit_rl.callbacks.TensorBoardLayout` and, if it trains on
-    rollouts, :class:`~lit_rl.callbacks.Diagnostics`. One of these among ``callbacks`` takes the place of the default
-    one; ``enable_checkpointing=False`` and ``logger=False`` leave out what they name.
+    rollouts, :class:`~lit_rl.callbacks.Diagnostics`. One of these among ``callbacks`` replaces the default
+    one; ``enable_checkpointing=False`` and ``logger=False`` remove checkpoints and logger.
 
     Args:
         run_dir: the run's folder.
@@ -192,7 +192,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         raise UsageError(fault)
     if settings.get("gradient_clip_val"):
         raise UsageError(
-            "trainer.gradient_clip_val clips nothing here: use model.update.gradient_clip_norm, which clips policy and "
+            "trainer.gradient_clip_val has no effect here: use model.update.gradient_clip_norm, which clips policy and "
             "critic apart"
         )
     if settings.get("accumulate_grad_batches", 1) not in (1, None):
@@ -367,8 +367,8 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
         return name
     else:  # Lightning would train from the start
         raise UsageError(
-            f"ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this trainer does not have: "
-            "give a path or the folder of a run"
+            f"ckpt_path {name} needs the callback lit_rl.callbacks.Checkpointing: "
+            "add it, or give a path or the folder of a run"
         )
     require_checkpoint(str(found))
     if found != Path(name):

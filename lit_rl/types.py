@@ -30,13 +30,13 @@ Rows = TypeVar("Rows", "Completions", "Experience")
 
 @dataclass(frozen=True)
 class Problem:
-    """One task row: what the policy reads and how a program for it is judged.
+    """One problem of a task: the prompt, and the check that judges a program.
 
     Args:
         task_id: unique within its task; also the name of the problem's random stream.
         prompt: text, or chat messages ``({"role": ..., "content": ...}, ...)`` for the chat template; a last message
-            of the assistant begins the policy's answer. A special token that a message spells out is text; in a text
-            it counts.
+            of the assistant begins the policy's answer. A special token written in a message is plain text; in a
+            text prompt it is that token.
         check: how a program is judged.
         public_check: what an environment may show the policy, such as the examples in the prompt. Feedback between
             turns uses this check and never the hidden tests of ``check``; ``None`` if the task shows none.

@@ -43,7 +43,7 @@ MISTAKES = {
     policy(model="./saved_model"): "saved_model holds no tokenizer",
     policy(model="nobody/nothing"): "nobody/nothing",
     policy(model="./wrong_base", tokenizer=TOKENIZER): "is of another base than",
-    policy(model="./adapter", tokenizer=TOKENIZER, lora={"rank": 2}): "holds an adapter already",
+    policy(model="./adapter", tokenizer=TOKENIZER, lora={"rank": 2}): "adapter is an adapter, and lora=",
     """--model.policy.lora '{"rank": 2, "target_modules": ["c_attn"]}'""": "c_attn",
 }
 
@@ -202,7 +202,7 @@ def test_a_model_that_was_made_in_python_is_trained_itself(folder: Path) -> None
     adapted = CausalLM(model, tokenizer=TOKENIZER, lora=LoRA(rank=2))
     adapted.load()
     assert all(".lora_" in name for name, one in adapted.named_parameters() if one.requires_grad)
-    with pytest.raises(ValueError, match="a model without adapters, got one of PEFT"):
+    with pytest.raises(ValueError, match="a model without adapters, got a PEFT model"):
         CausalLM(adapted.model, tokenizer=TOKENIZER)
     with pytest.raises(ValueError, match="expected a causal language model of transformers, got Linear"):
         CausalLM(torch.nn.Linear(1, 1), tokenizer=TOKENIZER)

@@ -193,7 +193,7 @@ def test_a_finished_run_whose_schedule_has_ended_is_refused_more_rollouts(
     lit_rl.cli.main.main(["fit", "--config", path, "--run_dir", "run"])
     saved = {file: file.read_text() for file in (tmp_path / "run").rglob("config.yaml")}
     error = error_of(capsys, "fit", "--config", path, "--run_dir", "run", "--model.max_rollouts", "7")
-    assert "update.lr_scheduler: CosineAnnealingLR has come down from 0.5 to 0" in error
+    assert "update.lr_scheduler: CosineAnnealingLR fell from 0.5 to 0" in error
     assert saved and all(file.read_text() == text for file, text in saved.items())
 
 
@@ -286,7 +286,7 @@ def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(
     assert cli.model.clock.count == int((tmp_path / "run" / "best.ckpt").resolve().stem[-1])
     with pytest.raises(FileNotFoundError, match=r"no best checkpoint in .*new: train first"):
         trainer(tmp_path / "new").fit(cli.model, datamodule=cli.datamodule, ckpt_path="best")
-    with pytest.raises(UsageError, match=r"ckpt_path last is .* which this trainer does not have: give a path"):
+    with pytest.raises(UsageError, match=r"ckpt_path last needs .*Checkpointing: add it, or give a path"):
         Trainer(**settings).fit(cli.model, datamodule=cli.datamodule, ckpt_path="last")
 
 
@@ -400,7 +400,7 @@ def test_a_prediction_that_nobody_writes_is_refused(
     monkeypatch.setattr("lit_rl.data.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
     nowhere = ("--trainer.logger", "false", "--trainer.callbacks", "null")
     error = error_of(capsys, "predict", "--config", write(), *nowhere)
-    assert "predict samples and writes nothing: add a callback" in error and "CompletionWriter" in error
+    assert "predict would write no completions: add a callback" in error and "CompletionWriter" in error
 
 
 def test_a_file_without_classes_adds_to_those_of_an_earlier_one_and_is_refused_alone(

@@ -81,7 +81,7 @@ class Own(pl.Callback):
 @pytest.mark.parametrize(
     ("given", "part"),
     [
-        ({}, ""), ({"callbacks": [ExecutionEvaluation()]}, "nothing ends this run"), ({"callbacks": [Own()]}, ""),
+        ({}, ""), ({"callbacks": [ExecutionEvaluation()]}, "this run has no limit"), ({"callbacks": [Own()]}, ""),
         ({"callbacks": [ExecutionEvaluation()], "max_steps": 5}, ""),
         ({"callbacks": [ExecutionEvaluation()], "clock": Clock("rollout", 3)}, ""),
         ({"callbacks": [Checkpointing("x")]}, "validation measures nothing"),

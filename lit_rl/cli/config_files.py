@@ -224,7 +224,7 @@ def join_flags_and_values(words: Sequence[str]) -> list[str]:
 def _require_one_list(words: Sequence[str], flag: str) -> None:
     lists = ("--model.rewards", "--trainer.callbacks", "--data.validation_tasks", "--data.tasks")
     if flag in lists and [word.partition("=")[0] for word in words].count(flag) > 1:
-        raise UsageError(f"{flag} is given twice, and the last one counts: give one list, {flag} '[A, B]'")
+        raise UsageError(f"{flag} is given twice, and only the last has an effect: give one list, {flag} '[A, B]'")
 
 
 def _nest_value(keys: Sequence[str], value: Any) -> Any:

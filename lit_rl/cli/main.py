@@ -150,7 +150,7 @@ class Cli(LightningCLI):
     def _set_seed(self) -> None:
         """Refuse the seed that Lightning calls random."""
         if self._get(self.config, "seed_everything") is True:
-            raise UsageError("seed_everything is true, for which Lightning takes 0 each time: give a number")
+            raise UsageError("seed_everything: true makes Lightning use seed 0: give a number")
         super()._set_seed()
 
     def before_instantiate_classes(self) -> None:
@@ -221,7 +221,7 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         if verb is None and len(arguments) > 1 and arguments[0] in RUNS and not arguments[1].startswith("-"):
             raise UsageError(
-                f"{arguments[1]} belongs to no option: write --config {arguments[1]} if it is a configuration"
+                f"unexpected argument {arguments[1]}: write --config {arguments[1]} if it is a configuration"
             )
         arguments = rewrite_policy_nulls(check_layers(replace_config_names(arguments), _HOMES, Trainer))
     except (OSError, ValueError) as error:

@@ -62,7 +62,7 @@ def replay(arguments: Sequence[str]) -> None:
             ignore_recorded_tier(parsed.sandbox.init_args, arguments)
         objects = parser.instantiate_classes(parsed)
     if objects.data is None:
-        raise UsageError(f"nothing says what the task of {parsed.run} was: give --config FILE")
+        raise UsageError(f"{parsed.run} has no configuration that names its task: give --config FILE")
     folder = newest_recorded(parsed.run)
     print(printable(f"run {folder}"))
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
@@ -86,7 +86,7 @@ def add_run_config(arguments: Sequence[str]) -> list[str]:
     try:
         tried, rest = parser.parse_known_args(list(arguments))
     except argparse.ArgumentError:
-        raise UsageError("--reward needs a value: give what it should be after it") from None
+        raise UsageError("--reward needs a value: give a class name after it") from None
     given, _ = replace_configs_by_parts(join_flags_and_values(rest), _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):

@@ -92,7 +92,7 @@ def apply_run_dir(config: Any) -> None:
 
 
 def apply_log_version(config: Any, verb: str) -> None:
-    """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``."""
+    """Log verbs that do not train into ``<verb>/`` instead of a new ``version_N/``."""
     for logger in _as_list(config.get("trainer.logger")) if verb in MEASURED_ALONE else ():
         if _short_name(logger) == "TensorBoardLogger" and logger.init_args.get("version") is None:
             logger.init_args["version"] = verb
@@ -126,6 +126,5 @@ def require_writer(trainer: Any) -> None:
     if any(getattr(kind, hook) is not getattr(Callback, hook) for kind in kinds for hook in hooks):
         return
     raise UsageError(
-        "predict samples and writes nothing: add a callback that does, such as CompletionWriter with a path, or give "
-        "the run a folder by --run_dir"
+        "predict would write no completions: add a callback such as CompletionWriter with a path, or set --run_dir"
     )

@@ -58,8 +58,8 @@ def show(arguments: Sequence[str]) -> None:
     if row is None:
         kept = ", ".join(str(row.row) for row in rollout.rows) or "none"
         raise UsageError(
-            f"row {parsed.row} of rollout {rollout.number} was not kept; there are: {kept}. RunRecord's num_groups "
-            "keeps more"
+            f"row {parsed.row} of rollout {rollout.number} was not recorded; recorded rows are {kept}: raise "
+            "RunRecord's num_groups to record more"
         )
     print(printable("\n".join(row_lines(rollout, row, parsed.value, parsed.lines))))
 
@@ -97,7 +97,7 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
         numbers.append(rollout.number)
         last = rollout
     if last is None:
-        raise UsageError(f"{folder} holds no whole rollout yet: look again after the first one")
+        raise UsageError(f"{folder} has no complete rollout yet: try again after the first")
     if number is not None:
         raise UsageError(f"rollout {number} was not recorded: there are {numbers[0]} to {numbers[-1]}")
     return last

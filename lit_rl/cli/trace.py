@@ -148,8 +148,8 @@ def trace_update(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = 
                 return _Step(module, job, strategy, on_cpu).count()
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
-            f"torch {torch.__version__} has no {error} without memory, which this model needs: update torch, or plan a "
-            "dense model"
+            f"torch {torch.__version__} cannot run {error} on fake tensors (without memory), which this model needs: "
+            "update torch, or plan a dense model"
         ) from None
 
 

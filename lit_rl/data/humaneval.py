@@ -26,7 +26,7 @@ WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 14
 
 
 class HumanEval(SplitTask):
-    r"""HumanEval, to measure on, or cut in two to train on one part and measure on the other.
+    r"""HumanEval, for evaluation or split into a training and a validation part.
 
     ==========  ===============  ================================
     ``split``   trained on       validated, tested on
@@ -39,10 +39,10 @@ class HumanEval(SplitTask):
     Rows have ``task_id``, ``prompt``, ``entry_point``, ``canonical_solution`` and ``test``. HumanEval+ is read from
     ``HumanEvalPlus.jsonl.gz``, whose ``base_input`` and ``plus_input`` are given to the program and to the reference,
     or from its OriginFmt file, whose ``test`` has all inputs. Completion form:
-    the prompt as it is, which also begins the program; stop strings ``\nclass``, ``\ndef``, ``\n#``,
+    the original prompt, with which the program begins; stop strings ``\nclass``, ``\ndef``, ``\n#``,
     ``\nif``, ``\nprint``. Instruct form: a chat message; the program is the fenced block of the answer, put
     after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole program:
-    prompt and canonical solution. ``public_check`` holds the examples of the docstring that can be read as calls with
+    prompt and canonical solution. ``public_check`` holds the docstring's examples that are calls with
     values (146 of the 164 rows have some, see :func:`~lit_rl.data.examples_in_text.find_examples`). Problems carry
     ``entry_point`` and ``statement`` in ``fields``.
 
@@ -50,7 +50,7 @@ class HumanEval(SplitTask):
         path: ``HumanEval.jsonl.gz``, ``HumanEvalPlus.jsonl.gz`` or a hub data set such as ``openai/openai_humaneval``.
         split: see the table.
         form: ``completion`` for base models, ``instruct`` for chat models.
-        few_shot: solved examples in the prompt, 0 to 3; they are in no benchmark.
+        few_shot: solved examples in the prompt, 0 to 3; no benchmark contains them.
         timeout_seconds: CPU seconds for a program and its tests.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.

@@ -65,7 +65,7 @@ class MBPP(TaskDataModule):
     MBPP+ (``MbppPlus.jsonl``)      ``base_input``, ``plus_input``: JSON                 378
     ==============================  ===================================================  =======
 
-    The parts are MBPP's own, by task id in every format: prompt 1-10, test 11-510, validation 511-600, train
+    The splits are MBPP's, by task id in every format: prompt 1-10, test 11-510, validation 511-600, train
     601-974. Instruct form: a chat message, the answer in one fenced block. Completion form: a docstring with
     task and tests, stopped by ``\nassert``, ``\nprint``, ``\nif`` or ``\n\"\"\"``; with examples, programs
     between ``[BEGIN]`` and ``[DONE]``, stopped by ``[DONE]``. Line ends of stored programs become ``\n``.
@@ -75,12 +75,12 @@ class MBPP(TaskDataModule):
     Args:
         path: a file in one of the formats, or a hub data set such as ``google-research-datasets/mbpp`` or
             ``evalplus/mbppplus``.
-        train_split: the part to train on; ``none`` for a task that is only measured on.
+        train_split: the part to train on; ``none`` for evaluation only.
         validation_split: the part to validate on; ``all`` is every row of the file.
         test_split: the part to test on.
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: solved examples in the prompt, 0 to 3: tasks 2, 3, 4, which the file must then hold.
-        shown_tests: asserts in the prompt at most; the paper shows all 3, EvalPlus 1.
+        shown_tests: largest number of asserts in the prompt; the paper shows all 3, EvalPlus 1.
         timeout_seconds: CPU seconds for a program and its tests.
         hub_subset: the hub data set's configuration.
         name: in metric names when there are several validation tasks.
@@ -180,7 +180,7 @@ class MBPPOptions(TaskOptions, total=False):
 
 
 class MBPPPlus(MBPP):
-    """MBPP+ to measure on: all 378 tasks, one assert shown, as EvalPlus does; see :class:`MBPP`.
+    """MBPP+ for evaluation: all 378 tasks, one assert in the prompt, as in EvalPlus; see :class:`MBPP`.
 
     Args:
         path: ``MbppPlus-OriginFmt.jsonl.gz``, ``MbppPlus.jsonl.gz`` or ``evalplus/mbppplus`` on the hub.

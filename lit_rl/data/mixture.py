@@ -67,11 +67,11 @@ class Mixture(TaskDataModule):
     ) -> None:
         given = [1.0] * len(tasks) if weights is None else weights
         if not tasks or any(isinstance(task, Mixture) for task in tasks):
-            raise UsageError("tasks: expected at least one, and no Mixture; list an inner one's tasks")
+            raise UsageError("tasks: expected at least one task and no Mixture; list the inner Mixture's tasks instead")
         if len(given) != len(tasks) or not all(isfinite(weight) and weight > 0 for weight in given):
             raise ArgumentError("Mixture.weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
         if options.get("chat") or options.get("stop_strings"):
-            raise UsageError("chat, stop_strings: expected none, because each task has its own; set them in tasks")
+            raise UsageError("Mixture takes no chat or stop_strings: set them in each of its tasks")
         if options.get("validation_tasks") is None:
             options["validation_tasks"] = tasks
         super().__init__(**options)
@@ -113,8 +113,8 @@ class Mixture(TaskDataModule):
             wanted = global_batch * weight / sum(self.weights.values())
             if loader.shuffle and counts[name] < wanted * (1 - 1e-9):
                 raise UsageError(
-                    f"weights: expected at most {counts[name]} problems of {name} in a rollout, as many as it has to "
-                    f"train on, got {wanted:.3g}; lower its weight or batch_size, or load more problems"
+                    f"weights: expected at most {counts[name]} problems of {name} in a rollout, all that it has "
+                    f"for training, got {wanted:.3g}; lower its weight or batch_size, or load more problems"
                 )
         scale = _LINE / sum(self.weights[name] for name in sorted(counts))
 

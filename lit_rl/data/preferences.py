@@ -66,7 +66,7 @@ def make_pairs(
         [('4', '5')]
     """
     if not margin > 0:
-        raise ArgumentError("margin", "a number above 0", str(margin), "pairs of equal rewards teach nothing")
+        raise ArgumentError("margin", "a number above 0", str(margin), "equal rewards give no preference")
     scored: dict[str, float] = {}
     for text, reward in zip(completions, rewards, strict=True):
         if reward is not None and not math.isnan(reward):
@@ -124,7 +124,7 @@ class PreferencePairs(TaskDataModule):
 
     Args:
         path: file of training pairs.
-        validation_path: file of validation pairs; none if not given.
+        validation_path: file of validation pairs, optional.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
     """

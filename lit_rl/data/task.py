@@ -34,7 +34,7 @@ PLACEHOLDER = "{prompt}"
 
 
 class TaskDataModule(pl.LightningDataModule, TypedArguments):
-    """A task: problems to train on and problems to measure on.
+    """A task: problems for training and evaluation.
 
     A subclass implements :meth:`load_problems`. Constructors load nothing, so every YAML instantiates
     without data; :meth:`setup` loads.
@@ -47,11 +47,11 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         max_validation_problems: at most this many problems of the validation split, and of the test split.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
-        extraction: ``answer`` takes the block of a completion that defines what is asked for, ``definitions`` what its
-            entry point needs of that, ``last_block`` the last block whatever is in it, see docs/rewards.md. By default
+        extraction: ``answer`` takes the block of a completion that defines the entry point, ``definitions`` only what
+            the entry point needs of it, ``last_block`` always the last block; see docs/rewards.md. By default
             ``answer``; validation tasks inherit it.
-        chat: messages to ask in, for a task in completion form: ``{prompt}`` stands for its prompt without blanks
-            around it. A last message of the assistant begins the answer. The answer is the whole program. Validation
+        chat: chat messages around the prompt of a task in completion form; ``{prompt}`` stands for the stripped
+            prompt. A last message of the assistant begins the answer. The answer is the whole program. Validation
             tasks have their own.
         stop_strings: end a completion before the first of these instead of the task's own.
     """
@@ -176,8 +176,8 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
         if not problems and self.left_out.get("train"):
             raise UsageError(
-                f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room to write in: "
-                "take a policy with more positions, or raise the environment's max_row_tokens"
+                f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room for a "
+                "completion: take a policy with a longer context, or raise the environment's max_row_tokens"
             )
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
         return self._build_loader(problems, self.batch_size, shuffle=not overfits, drop_last=True)
@@ -217,7 +217,7 @@ class TaskOptions(WholeBatchOptions, total=False):
 
 
 def show_all_arguments(cls: type) -> None:
-    """Let the signature of ``cls`` list the arguments that it hands on; call it from ``__init_subclass__``.
+    """List inherited arguments in the signature of ``cls``; called from ``__init_subclass__``.
 
     A class of a family of tasks names its own arguments and takes those of its base as ``**options: Unpack[...]``, so
     that a type checker knows them. What runs reads them from the base class, which has their defaults: ``help``,
@@ -275,8 +275,8 @@ class SplitTask(TaskDataModule):
         """Shuffled batches of the training part."""
         if self.split != "train":
             raise UsageError(
-                f"{type(self).__name__} with split={self.split!r} is only measured on: split='train' trains on four "
-                "fifths of it and measures on the others"
+                f"{type(self).__name__} with split={self.split!r} is for evaluation only: split='train' trains on four "
+                "fifths of it and validates on the rest"
             )
         return super().train_dataloader()
 

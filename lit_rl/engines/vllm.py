@@ -167,7 +167,7 @@ class VLLM(Engine):
         return arguments | self.options
 
     def _refresh_weights(self, policy: CausalLM) -> None:
-        """Have the weights arrive unless vLLM holds them; all ranks alike."""
+        """Send weights that changed since the last session (collective)."""
         if self.sleep:
             self._llm.wake_up(tags=["weights"])
         if self._holds != (id(policy), policy.version):

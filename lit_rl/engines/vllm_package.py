@@ -94,7 +94,7 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
 
 
 def reload_weights(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
-    """Have a worker load weights in place.
+    """Load weights in place on a worker.
 
     On a CPU vLLM (0.32) computes logits from a packed copy of the output matrix, which its reload renews for layers
     with weights of their own only: one that is tied to the embedding would silently stay what it was.
@@ -130,7 +130,7 @@ def adapter_arguments(rank: int) -> dict[str, Any]:
 
 
 def add_adapter(llm: Any, folder: str) -> Any:
-    """Have an ``LLM`` load an adapter in place of the one it has; return the object by which requests name it."""
+    """Replace the adapter of an ``LLM``; return the object by which requests name it."""
     from vllm.lora.request import LoRARequest
 
     try:

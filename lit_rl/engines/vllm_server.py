@@ -127,7 +127,7 @@ class VLLMServer(Engine):
     # -- weights ---------------------------------------------------------------------------------------------
 
     def _refresh_weights(self, policy: CausalLM) -> None:
-        """Have the weights arrive unless the servers hold them; all ranks alike, and all fail together."""
+        """Send weights that changed since the last session (collective); an error on one rank is raised on all."""
         if not self._run:
             with naming_phase("waiting for vllm servers"):
                 self._on_first_rank(self._check_server)
@@ -178,7 +178,7 @@ class VLLMServer(Engine):
             )
 
     def _send_weights(self, server: VLLMClient, before: str, *, with_base: bool, adapter: bool) -> None:
-        """Have a server load what the folder holds, and ask which weights it has now."""
+        """Make a server load the weights in the folder, and ask for their version."""
         seconds = self.weights_seconds
         if not with_base:
             self._require_label(server, before, "was it started anew? Run the command again")

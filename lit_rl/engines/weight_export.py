@@ -52,7 +52,7 @@ def require_copyable(policy: Policy, engine: str, *, merge: bool) -> CausalLM:
         more = [name for name in learned if not _MATRIX.search(name) and not any(other in name for other in others)]
         if more and not merge:
             raise UsageError(
-                f"{engine} hands on low-rank matrices of linear layers, and the policy learns {more[0]} too: set "
+                f"{engine} sends only low-rank matrices of linear layers, but the policy also trains {more[0]}: set "
                 "merge_adapters to true"
             )
     return policy
@@ -192,7 +192,7 @@ def write_collectively(
     write: Callable[[Iterator[Tensors]], int] | None,
     remedy: str = "give another folder, or free space there",
 ) -> int:
-    """Have ranks write what all gather together (a rank without ``write`` only gathers); bytes that this one wrote."""
+    """Gather on all ranks and write on those with ``write``; return the bytes that this rank wrote."""
     from safetensors import SafetensorError
 
     size, fault = 0, ""

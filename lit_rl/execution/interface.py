@@ -154,8 +154,8 @@ class Check:
         """Refuse a class that the process which judges could not import."""
         if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
             raise UsageError(
-                f"{cls.__name__} and its judge must be importable by the process that judges, got a definition in the "
-                "script that runs (__main__): move both to a module next to it"
+                f"the sandbox's process cannot import {cls.__name__} and its judge from the running script (__main__): "
+                "move both to a module next to it"
             )
         return super().__new__(cls)
 

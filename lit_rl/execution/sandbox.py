@@ -43,15 +43,15 @@ _GOOD_SECONDS = 10.0
 class Sandbox(ProgramRunner):
     """Judges programs in separate, limited processes.
 
-    Workers start with the first program, with ``start()``, or as a context manager; until then a sandbox is only
+    Workers start with the first program, with ``start()``, or as a context manager; until then a sandbox holds only
     its arguments, and can be copied and pickled. All methods may be called from any thread.
 
     Args:
         num_workers: programs that run at the same time.
-        memory_bytes: most memory one program may use.
-        output_bytes: longest standard output, and longest file, of one program.
-        work_bytes: most that all files of one program may take together.
-        tier: 0 (system-call filter and file rules), 1 (namespaces besides) or 2 (cgroup besides); ``None``
+        memory_bytes: memory limit of one program.
+        output_bytes: size limit of a program's standard output, and of each file.
+        work_bytes: largest total size of one program's files.
+        tier: 0 (system-call filter and file rules), 1 (also namespaces) or 2 (also a control group); ``None``
             takes the highest that works here.
         packages: names of installed packages that programs may import besides the standard library.
         allow_weak: run even where tier 0 is not available. Programs can then read and write this user's files.
@@ -350,7 +350,7 @@ class Sandbox(ProgramRunner):
         self._requeue([item])
 
     def _requeue(self, items: list[PendingProgram], alone: bool = True) -> None:
-        """Have programs judged again, before all others: each alone on this machine, or only in its worker."""
+        """Judge programs again, before all others: each alone on this machine, or only in its worker."""
         with self._changed:
             for item in items:
                 item.is_single, item.is_alone = True, alone

@@ -81,7 +81,7 @@ class RowAdvantages(TypedArguments, ABC):
         if num_bad:
             raise UsageError(
                 f"{num_bad} of {int(valid.sum())} valid scores are NaN or infinite; "
-                "a completion without a score belongs in valid as False"
+                "set valid to False for a completion without a score"
             )
         result = self._one_per_row("advantages", self.advantages(scores, valid, group_ids), scores)
         too_small = group_sizes(group_ids) < self.smallest_group
@@ -204,7 +204,7 @@ class GroupMean(Baseline):
         if normalize == "mean":
             if (kept < 0).any():
                 raise UsageError(
-                    f"{type(self).__name__} with normalize: mean is for rewards of at least 0, got one below"
+                    f"{type(self).__name__} with normalize: mean needs rewards of at least 0, got a negative one"
                 )
             advantages = advantages / torch.where(mean > 0, mean, 1.0)
         elif normalize != "none":

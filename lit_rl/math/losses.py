@@ -76,9 +76,9 @@ class Tokens:
 
 
 class Loss(TypedArguments, ABC):
-    """A policy's loss; one of your own implements :meth:`token_losses`.
+    """Base class of a policy's loss; subclasses implement :meth:`token_losses`.
 
-    Constructor arguments are what YAML gives under ``init_args``.
+    YAML's ``init_args`` are the constructor's arguments.
     """
 
     reads_sampler_logprobs: ClassVar[bool] = False
@@ -409,5 +409,5 @@ def _is_in_band(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) 
 def _require_band(low: float, high: float) -> None:
     if not 0 <= low <= 1 <= high:
         raise UsageError(
-            f"a band of weights has 1 in it, got low={low} and high={high}: set low to 0 ... 1 and high to 1 or more"
+            f"a band of weights must contain 1, got low={low} and high={high}: set low to 0 ... 1 and high to 1 or more"
         )

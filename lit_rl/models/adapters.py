@@ -41,8 +41,8 @@ class LoRA:
         rank: rank of the update matrices.
         alpha: the update is scaled by ``alpha / rank``.
         dropout: share of the adapters' input that is dropped in the updates of SFT. The other algorithms compare
-            log-probabilities of several forward passes, so their updates are without dropout.
-        target_modules: layers that get one; ``all-linear`` for every linear layer but the output.
+            log-probabilities of several forward passes, so they use no dropout.
+        target_modules: layers with an adapter; ``all-linear`` for every linear layer except the output.
     """
 
     rank: PositiveInt = 16

@@ -46,24 +46,24 @@ class CausalLM(Policy):
 
     Args:
         model: hub id, folder of a model, or folder of a PEFT adapter (its base comes with it). ``package:NAME/PATH``
-            names a folder inside an installed package. In Python also a model of transformers, which is trained itself
-            and not copied.
+            names a folder inside an installed package. In Python also a transformers model object, which is trained
+            in place.
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
         tokenizer: source of the tokenizer; by default that of the model.
         chat_template: for tokenizers without one: a Jinja template of chat messages.
-        template_arguments: what the chat template takes besides messages, such as ``{enable_thinking: false}``.
+        template_arguments: arguments of the chat template besides messages, such as ``{enable_thinking: false}``.
         lora: train low-rank adapters instead of all weights.
         dtype: of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32 masters,
             see :mod:`lit_rl.training.precision`.
-        attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
+        attention: attention implementation of transformers; ``None`` for the default of the model's family.
         init_seed: seed of the initial weights of a model from scratch and of new adapters; that of Lightning's
             ``seed_everything`` unless set, else 0.
-        chunk_tokens: tokens whose logits exist at the same time; by default as many as fit in 256 MiB
+        chunk_tokens: tokens whose logits are in memory at once; by default as many as fit in 256 MiB
             of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
         share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.padding`; the
-            numbers are the same up to rounding. ``false`` gives each row its own prompt, as do sharded weights, and a
-            model that turns out not to be able to share.
+            numbers are the same up to rounding. ``false`` computes each row's prompt, as do sharded weights and models
+            that cannot share.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
         gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
         probe: compare, after loading, the log-probabilities of sampling with those of training on a few tokens; see
@@ -93,17 +93,19 @@ class CausalLM(Policy):
         if given is not None and not (hasattr(given, "config") and hasattr(given, "get_input_embeddings")):
             raise ArgumentError("CausalLM.model", "a causal language model of transformers", short_repr(given))
         if hasattr(given, "peft_config"):
-            raise ArgumentError("CausalLM.model", "a model without adapters", "one of PEFT", "give its folder")
+            raise ArgumentError(
+                "CausalLM.model", "a model without adapters", "a PEFT model", "give its adapter's folder"
+            )
         if given is not None and tokenizer is None:
             tokenizer = str(getattr(given, "name_or_path", "")) or None
             if tokenizer is None:
-                raise UsageError("a model that was made in Python needs tokenizer: the hub id or folder of one")
+                raise UsageError("a model object needs tokenizer: the hub id or folder of one")
         if (model is None) == (config is None):
             raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
         if model is None and tokenizer is None:
             raise UsageError("a model from scratch needs tokenizer: the hub id or folder of one")
         if quantization is not None and (model is None or lora is None):
-            raise UsageError("quantization freezes the base of a given model under new adapters: give model and lora")
+            raise UsageError("quantization freezes the model under new adapters: give both model and lora")
         if chat_template is not None and "{" not in chat_template:  # each prompt would become a file's name
             raise ArgumentError(
                 "CausalLM.chat_template", "a Jinja template", short_repr(chat_template), "give its text"

@@ -69,10 +69,10 @@ class ValueHead(nn.Linear):
 
 
 class SeparateCritic(Critic):
-    """A critic with a language model of its own, which starts as a copy of ``model`` or of the policy's base.
+    """A critic with its own language model, which starts as a copy of ``model`` or of the policy's base.
 
     Args:
-        model: hub id or folder; ``None`` starts from the policy's own source.
+        model: hub id or folder; ``None`` for that of the policy.
         lora: train low-rank adapters of the trunk instead of all of it.
         dtype: of the weights; ``None`` for the policy's.
     """

@@ -106,12 +106,12 @@ class Distillation(GRPO):
         super().__init__(policy, rewards, **options)
         if teacher == "policy" and hindsight is None:
             raise UsageError(
-                "teacher: policy without hindsight is the policy itself, from which it differs by 0: set hindsight, or "
-                "take another model or the reference"
+                "teacher: policy needs hindsight, otherwise teacher and policy are identical: set hindsight, or take "
+                "another model or the reference"
             )
         if teacher is policy:
             raise UsageError(
-                "the teacher is the policy itself, which would be frozen: load it a second time, or give "
+                "the teacher is the same object as the policy and would be frozen: load it a second time, or give "
                 "teacher='policy' or 'reference'"
             )
         self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
@@ -240,5 +240,5 @@ def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:
         named = ", ".join(map(repr, differing[:3]))
         raise UsageError(
             f"teacher: expected the policy's tokenizer, got one with {len(differing)} other tokens, for example "
-            f"{named}; a teacher scores the policy's own ids, so take one of the same family"
+            f"{named}; a teacher scores the policy's token ids, so take a model of the same family"
         )

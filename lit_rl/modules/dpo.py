@@ -35,17 +35,17 @@ PreferenceLoss = Literal["sigmoid", "ipo", "hinge"]
 
 
 class DPO(TextModule):
-    """Learn from pairs of completions; the reference is the policy at its start.
+    """Learn from pairs of completions; the reference is the initial policy.
 
-    Dropout is off: policy and reference are compared, and the first margin is exactly 0.
+    Dropout is off, so that the first margin between policy and reference is exactly 0.
 
     Args:
-        policy: the policy to train. Its reference is a frozen copy, its adapters switched off, or the frozen copy of
-            the adapter it started from.
+        policy: the policy to train. The reference is a frozen copy; with new adapters the base, with a loaded adapter a
+            frozen copy of that adapter.
         kind: ``sigmoid`` (DPO), ``ipo`` or ``hinge``.
         beta: reward units per nat; smaller lets the policy go further from the reference.
-        average: divide a completion's log-probability by its tokens. ``None`` does so for ``ipo`` alone, as TRL and the
-            results of its paper do. IPO's loss of answers of L tokens is then that of sums at ``beta / L``, over L^2.
+        average: divide a completion's log-probability by its number of tokens. ``None`` does so only for ``ipo``, as do
+            TRL and its paper's results; for L tokens that is the loss of sums with ``beta / L``, divided by L^2.
         **options: of :class:`~lit_rl.modules.text_module.TextModule`.
 
     Source:

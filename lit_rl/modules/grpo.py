@@ -41,8 +41,8 @@ class GRPO(RolloutModule):
         baseline: from rewards to advantages, a class of :mod:`lit_rl.math.advantages` or one of your own: ``GroupMean``
             (GRPO; with ``normalize: none`` Dr. GRPO, ``mean`` MaxRL), ``LeaveOneOut`` (RLOO), ``BatchMean``,
             ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group).
-        decouple_terms: compare each reward term on its own, then sum by weight (GDPO), so that a term of small spread
-            is not lost beside one of large spread; see :func:`lit_rl.math.advantages.decoupled_advantages`.
+        decouple_terms: compare each reward term on its own, then sum by weight (GDPO), so that a term with a large
+            spread does not hide one with a small spread; see :func:`lit_rl.math.advantages.decoupled_advantages`.
         **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
 
     Source:
@@ -65,7 +65,7 @@ class GRPO(RolloutModule):
         assert self.rewards is not None
         if decouple_terms and (self.objective.penalises_rewards or self.rewards.is_clipped):
             raise UsageError(
-                "decouple_terms compares terms, not their sum: leave out the limits of Composite and kl_in: reward"
+                "decouple_terms treats each term alone: remove Composite's limits and kl_in: reward, which need the sum"
             )
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:

@@ -220,6 +220,6 @@ def require_unfiltered(sampling: Sampling, what: str, remedy: str = "") -> None:
     """Check whether samples come from all tokens, so that the sampler's probabilities are the policy's."""
     if sampling.top_k or sampling.top_p < 1:
         raise UsageError(
-            f"{what}, got top_k={sampling.top_k} and top_p={sampling.top_p}, under which they are those of fewer "
-            f"tokens: leave both out{', ' + remedy if remedy else ''}"
+            f"{what}, but top_k={sampling.top_k} and top_p={sampling.top_p} exclude tokens and so change the sampler's "
+            f"probabilities: leave both out{', ' + remedy if remedy else ''}"
         )

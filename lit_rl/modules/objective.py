@@ -50,16 +50,16 @@ class Objective:
             (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
             with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
-        kl_kind: its estimator; see :func:`lit_rl.math.kl.kl_estimate` for what each one's gradient is. ``None``
-            for the one whose gradient is that of the KL: ``k1`` in the reward and ``k3_weighted`` in the loss.
+        kl_kind: estimator of the KL; :func:`lit_rl.math.kl.kl_estimate` explains their gradients. ``None``
+            for an unbiased gradient: ``k1`` in the reward and ``k3_weighted`` in the loss.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
             ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
         correction: weigh each token's loss by its probability when the rollout's updates begin over its probability
             under the sampler, by a class such as :class:`lit_rl.math.losses.TruncatedWeights` (TIS) or
-            :class:`lit_rl.math.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. The old policy of the ratio
-            is then the one at that beginning, for stale rows too. ``auto`` is ``TruncatedWeights`` where other weights
-            may have sampled, by an engine that holds its own or by ``staleness``, and no weights elsewhere.
+            :class:`lit_rl.math.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. With a correction, the old
+            policy of the ratio is the one when the updates begin, for stale rows too. ``auto`` is ``TruncatedWeights``
+            if the engine holds its own weights or ``staleness`` is 1, else ``None``.
     """
 
     loss: Loss = Clipped()  # noqa: RUF009  # frozen
@@ -73,13 +73,13 @@ class Objective:
     def __post_init__(self) -> None:
         if isinstance(self.correction, Correction) and self.loss.reads_sampler_logprobs:
             raise UsageError(
-                f"{type(self.loss).__name__} weighs by the sampler's probabilities itself, got it beside the "
-                f"correction {type(self.correction).__name__}: leave one of them out"
+                f"{type(self.loss).__name__} already applies importance weights, so the correction "
+                f"{type(self.correction).__name__} would apply them twice: leave one of them out"
             )
         if self.kl_in == "reward" and self.kl_kind not in (None, "k1"):
             raise UsageError(
-                f"kl_kind {self.kl_kind} in the reward has not the gradient of the KL, and far from the reference the "
-                "opposite one: set kl_kind to k1, or kl_in to loss"
+                f"kl_kind {self.kl_kind} in the reward does not have the gradient of the KL, and far from the "
+                "reference the opposite one: set kl_kind to k1, or kl_in to loss"
             )
 
     def with_defaults(self, kl_in: KLPlacement, *, is_off_policy: bool) -> Objective:
@@ -94,7 +94,7 @@ class Objective:
         """Refuse combinations with the update's aggregate that have a wrong gradient."""
         if self.kl_coef and self.kl_in != "reward" and self.kl_estimator == "k1":
             raise UsageError(
-                "objective.kl_kind k1 in the loss has an expected gradient of 0 under the policy that sampled: set it "
+                "objective.kl_kind k1 in the loss has an expected gradient of 0: set it "
                 "to k3_weighted, or objective.kl_in to reward"
             )
         if self.ratio_level == "sequence_product":
@@ -178,7 +178,7 @@ class Objective:
             got = str(tuple(loss.shape)) if isinstance(loss, Tensor) else short_repr(loss)
             raise ArgumentError(who, f"one loss per token, {tuple(logprobs.shape)}", got)
         if logprobs.requires_grad and not loss.requires_grad:
-            raise ArgumentError(who, "losses with a gradient", "none", "compute them from tokens.logprobs as it is")
+            raise ArgumentError(who, "losses with a gradient", "none", "compute them from tokens.logprobs undetached")
         metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.loss.metrics(tokens)
         if isinstance(self.correction, Correction):

@@ -161,7 +161,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if len(kept) < len(problems):
             rank_zero_info(
                 f"{task}: {len(problems) - len(kept)} of {len(problems)} {split} problems left out: "
-                "their prompts leave no room to write in (the policy's positions, or max_row_tokens)"
+                "their prompts leave no room for a completion (the policy's context, or max_row_tokens)"
             )
         return kept
 
@@ -171,7 +171,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.policy.load()
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """Have the sandbox ended by an exception too, after which Lightning tears no module down."""
+        """End the sandbox after an exception too: Lightning does not call teardown then."""
         return [_TearDownOnException()]
 
     def on_fit_start(self) -> None:
@@ -184,8 +184,8 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         optimizer: Any = self.optimizers()
         if any("name" not in group for group in getattr(optimizer, "param_groups", [{}])):
             raise UsageError(
-                "the optimizer's groups of weights have no names, which gradients are clipped and logged by: keep each "
-                "group's name, and give update=Update(optimizer=...) in place of configure_optimizers"
+                "the optimizer's parameter groups have no names, which gradient clipping and logging need: keep each "
+                "group's name, and give update=Update(optimizer=...) instead of overriding configure_optimizers"
             )
         freeze_gc()  # leaves what is loaded out of garbage collections
         if self.clock.is_over:
@@ -256,7 +256,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         ]
         for group in groups:
             if not group["params"]:
-                raise UsageError(f"no weight of the {group['name']} learns: all have requires_grad=False; unfreeze it")
+                raise UsageError(f"no weight of the {group['name']} is trainable (requires_grad=False): unfreeze some")
         return self.build_optimizer(groups)
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
@@ -271,7 +271,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         monitor = getattr(schedule, "monitor", None)
         if monitor is None:
             raise UsageError(
-                "ReduceLROnPlateau needs a metric to look at: use lightning.pytorch.cli.ReduceLROnPlateau and set "
+                "ReduceLROnPlateau needs a metric to monitor: use lightning.pytorch.cli.ReduceLROnPlateau and set "
                 "its monitor, such as val/greedy/pass@1"
             )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor}}

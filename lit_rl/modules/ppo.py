@@ -57,11 +57,11 @@ class PPO(RolloutModule):
         rewards: reward terms.
         critic: predicts the value of its states.
         estimator: from token rewards and values to advantages and the critic's targets. With ``credit: terminal``,
-            gamma and lambda 1 and no KL the target is the reward itself at every token, and the critic's loss plain
-            half the squared error to it.
-        credit: ``spans`` puts what has a place in the text on the token that decided it and the rest on the last
-            token; ``tokens`` spreads it over the tokens of that place and the rest over the program, which can
-            make programs longer; ``terminal`` puts all of it on the last token.
+            gamma and lambda 1 and no KL, the critic's target at every token is the reward, and its loss half the
+            squared error.
+        credit: ``spans`` puts reward with a source span on the token that decides it, and the rest on the last token;
+            ``tokens`` spreads reward over the tokens of its span, and the rest over the program, which can
+            make programs longer; ``terminal`` puts all reward on the last token.
         critic_update: how the critic learns.
         sampling: how training samples; one completion per problem is enough.
         objective: the policy's loss. A KL is in the reward by default, so that the critic predicts it.

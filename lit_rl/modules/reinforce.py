@@ -40,10 +40,10 @@ class REINFORCE(RolloutModule):
         baseline: subtracted from the reward-to-go: a :class:`lit_rl.math.advantages.Baseline` without normalization, as
             ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks).
         gamma: discount per token.
-        credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
-            credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the
-            rest on the last token; ``tokens`` spreads it over the tokens of that place and the rest over the
-            program, so that later tokens are credited with less of it.
+        credit: ``terminal`` puts all reward on the last token, so that without a discount all of it reaches every
+            token; ``spans`` puts reward with a source span on the token that decides it, and the rest on the last
+            token; ``tokens`` spreads reward over the tokens of its span, and the rest over the program, so that less
+            of it reaches later tokens.
         deltas: instead of reward-to-go and baseline, one per completion: a class of :mod:`lit_rl.math.advantages`.
         sampling: how training samples.
         **options: of :class:`~lit_rl.modules.rollout_module.RolloutModule`.
@@ -70,7 +70,7 @@ class REINFORCE(RolloutModule):
             raise ArgumentError("objective.kl_in", "loss, where REINFORCE takes the KL", "reward")
         if deltas is not None and not isinstance(baseline, NoBaseline):
             raise UsageError(
-                f"deltas take the place of a baseline, got deltas={type(deltas).__name__} and "
+                f"deltas replace the baseline, got deltas={type(deltas).__name__} and "
                 f"baseline={type(baseline).__name__}: give one"
             )
         if baseline.normalize != "none":

@@ -80,10 +80,9 @@ class RolloutOptions(LoopOptions, total=False):
 
 
 class RolloutModule(PolicyModule):
-    """Learns from executed programs; a subclass says what the advantages are.
+    """Train on executed programs; a subclass computes the advantages.
 
-    A subclass implements :meth:`make_experience`; one with more than a policy to train also
-    :meth:`minibatch_losses`. Nothing else is needed.
+    A subclass implements :meth:`make_experience`, and :meth:`minibatch_losses` if it trains more than the policy.
 
     Args:
         policy: the policy to train.
@@ -91,9 +90,9 @@ class RolloutModule(PolicyModule):
         sandbox: runs programs; or a function that builds it when a run starts.
         sampling: how training samples; ``num_samples`` is the group size G.
         objective: the policy's loss.
-        collect: how rollouts come about.
-        update: how a rollout is learned from.
-        evaluate: how the policy is measured.
+        collect: how rollouts are collected.
+        update: optimizer steps on a rollout.
+        evaluate: sampling of validation, test and predict.
         max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
         seed: of every random stream of the run.
     """
@@ -196,7 +195,7 @@ class RolloutModule(PolicyModule):
         return Means()
 
     def use_baseline(self, compared: RowAdvantages, argument: str) -> None:
-        """Have scores compared by this object: over all ranks, with its state in checkpoints."""
+        """Register the baseline: it sums over ranks and is saved in checkpoints."""
         compared.require_samples(self.sampling.num_samples, argument)
         compared.sum_over_ranks = sum_over_ranks
         self._compared = compared
@@ -495,11 +494,11 @@ def _require_samples_and_correction(collect: RolloutConfig, objective: Objective
     """Require a correction with staleness, and groups of two or more with resampling."""
     if collect.staleness and not objective.uses_sampler_logprobs:
         raise UsageError(
-            "staleness 1 trains on rows that older weights sampled, and nothing in the objective makes up for that: "
+            "collect.staleness=1 trains on off-policy rows, which need importance weights: "
             "set objective.correction, such as lit_rl.math.losses.TruncatedWeights, or staleness to 0"
         )
     if collect.max_resamples and sampling.num_samples < 2:
         raise UsageError(
-            f"max_resamples={collect.max_resamples} replaces groups in which all completions do alike, and groups of "
-            f"{sampling.num_samples} always do: num_samples must be 2 or more, or max_resamples 0"
+            f"max_resamples={collect.max_resamples} compares completions of a group, got num_samples="
+            f"{sampling.num_samples}: set num_samples to 2 or more, or max_resamples to 0"
         )

@@ -40,7 +40,7 @@ def build_or_explain(key: str, build: Callable[[], Any]) -> Any:
     except Exception as error:
         raise UsageError(f"{key} cannot be built: {error}; correct its arguments, or take another class") from error
     if made is None:
-        raise ArgumentError(key, "a function that returns what it builds", "None")
+        raise ArgumentError(key, "a function that returns an object", "one that returned None")
     return made
 
 
@@ -72,12 +72,12 @@ class UpdateConfig(Optimization):
     Args:
         epochs: passes over the experience of one rollout.
         minibatches: optimizer steps per pass; rows are dealt out at random.
-        microbatch_tokens: as ``microbatch_size``, by tokens that go through the model, padding included and a prompt
-            that rows share counted once; a row with more goes alone. Given with ``microbatch_size`` both hold.
-        aggregate: how token losses become one number, see :func:`lit_rl.math.masking.aggregate`.
+        microbatch_tokens: most tokens of a micro-batch, with padding and with a shared prompt counted once; a longer
+            row is a micro-batch of its own. With ``microbatch_size`` both limits apply.
+        aggregate: how to average token losses, see :func:`lit_rl.math.masking.aggregate`.
         mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
-        max_kl: end a rollout's updates before one that would start further (nats per token, mean over all ranks)
-            from where the policy sampled; ``None`` never does.
+        max_kl: skip the rest of a rollout's updates once the policy is further than this from the one that sampled
+            (nats per token, mean over all ranks); ``None`` for no limit.
         refresh_reference_every: make the policy the new reference every this many rollouts; ``None`` never does.
         refresh_reference_share: how far the reference then moves towards the policy: 1 all the way, less for an
             exponential moving average of the policy's weights.
@@ -95,8 +95,8 @@ class UpdateConfig(Optimization):
     def __post_init__(self) -> None:
         if self.refresh_reference_share < 1 and self.refresh_reference_every is None:
             raise UsageError(
-                f"refresh_reference_share={self.refresh_reference_share:g} says how far the reference moves, and "
-                "refresh_reference_every=None that it never does: set that to 1 for a moving average"
+                f"refresh_reference_share={self.refresh_reference_share:g} needs refresh_reference_every: set that to "
+                "1 for a moving average"
             )
 
     @property
@@ -116,8 +116,8 @@ class CriticConfig:
         gradient_clip_norm: largest norm of the critic's gradient; ``None`` for no limit.
         coef: weight of the critic's loss.
         value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
-        warmup_rollouts: for this many rollouts only the critic learns; the policy does not move.
-        bootstrap_truncated: the critic's value takes the place of the outcome of completions that the token limit cut,
+        warmup_rollouts: number of first rollouts in which only the critic learns.
+        bootstrap_truncated: replace the reward of completions that the token limit cut by the critic's value,
             unless their program passed; see :func:`lit_rl.math.returns.treat_truncation`.
     """
 
@@ -135,9 +135,9 @@ class EvaluationConfig:
     """Settings of evaluation.
 
     Args:
-        sampling: how validation samples, by name; metrics are ``val/<name>/...``. ``None`` for one greedy completion of
-            the length that training has.
-        predict: how ``predict`` samples.
+        sampling: settings of validation by name; metrics are ``val/<name>/...``. ``None`` for one greedy completion
+            with the ``max_tokens`` of training.
+        predict: sampling settings of ``predict``.
     """
 
     sampling: Mapping[str, Sampling] | None = None

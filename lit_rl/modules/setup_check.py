@@ -88,7 +88,7 @@ def _scaled_precision(module: Any, stage: str) -> str:
 def precision_fault(precision: Any) -> str:
     """Say what is wrong with a trainer's precision that scales losses, or would lose small gradients."""
     if str(precision) in ("16", "16-mixed"):
-        fault = "scales losses, and gradients would be clipped in their scaled size"
+        fault = "scales losses, which gradient clipping does not support"
     elif precision == "16-true":
         fault = "keeps weights in float16, in which small gradients become 0"
     else:
@@ -105,7 +105,7 @@ def _validation_overlap(module: Any, stage: str) -> str:
         problems = of.problems("validation")
         if same := sum(trained.get(one.task_id) == one.prompt for one in problems):
             return (
-                f"{same} of {len(problems)} validation problems of {of.name} are trained on, thus not held out: have "
+                f"{same} of {len(problems)} validation problems of {of.name} are also trained on: make "
                 "load_problems return others for the split validation"
             )
     return ""
@@ -117,8 +117,7 @@ def _nothing_measured(module: Any, stage: str) -> str:
     if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or _has_custom(callbacks) or measures:
         return ""
     return (
-        "no ExecutionEvaluation among the callbacks, so that validation measures nothing: take lit_rl.Trainer, or add "
-        "the callback"
+        "without the callback ExecutionEvaluation validation measures nothing: use lit_rl.Trainer, or add the callback"
     )
 
 
@@ -129,7 +128,7 @@ def _no_end(module: Any, stage: str) -> str:
     if stage != "fit" or limited or keeps or _has_custom(trainer.callbacks):
         return ""
     return (
-        f"nothing ends this run, and no Checkpointing keeps it: give the module max_{clock.unit}s, or the trainer "
+        f"this run has no limit and no Checkpointing: give the module max_{clock.unit}s, or the trainer "
         "max_epochs or max_time"
     )
 

@@ -20,8 +20,8 @@ class SFT(TextModule):
     """Imitate demonstrations: cross-entropy of completion tokens and EOS, mean over the tokens of the update.
 
     A problem's demonstration is ``fields["demonstration"]`` where the task gives one, else its reference; rows of
-    :class:`lit_rl.data.CompletionFile` are learned as they were sampled. Prompt tokens are read, never learned.
-    Adapters and a 4-bit base are the policy's: see :class:`lit_rl.models.CausalLM`.
+    :class:`lit_rl.data.CompletionFile` keep their sampled token ids. Prompt tokens have no loss.
+    Adapters and a 4-bit base are arguments of :class:`lit_rl.models.CausalLM`.
 
     Its arguments are those of :class:`TextModule`.
     """
@@ -53,8 +53,8 @@ class SFT(TextModule):
         if conversations is None:
             if any(len(row.turns) > 1 for row in rows):
                 raise UsageError(
-                    "the completions have several turns of another tokenizer or chat template, or share a batch with "
-                    "other demonstrations: train the policy that sampled them, on them alone, or sample with one turn"
+                    "completions of several turns need the tokenizer and chat template that sampled them, and no other "
+                    "demonstrations in their batches: train the policy that sampled them, or sample with one turn"
                 )
             return super().as_completions(problems)
         completions = pad_conversations(conversations, codec.pad_id, self.policy.device)
@@ -81,7 +81,7 @@ def demonstration(problem: Problem) -> str:
         raise UsageError(f"problem {problem.task_id} has neither a demonstration nor a reference: SFT needs one")
     if problem.continues_program and problem.reference.strip("\n")[:1] in (" ", "\t"):
         raise UsageError(
-            f"the reference of problem {problem.task_id} is indented, as a body without its head is, and would be "
-            "imitated as a program: give the whole one, which begins with program_prefix"
+            f"the reference of problem {problem.task_id} is an indented function body: give the whole program, "
+            "which begins with program_prefix"
         )
     return reference_answer(problem)

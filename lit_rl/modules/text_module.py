@@ -83,8 +83,7 @@ class TextModule(PolicyModule):
     ) -> None:
         if collect.staleness or collect.max_resamples:
             raise UsageError(
-                f"collect.staleness and collect.max_resamples are about sampling to train on, which "
-                f"{type(self).__name__} does not do: set both to 0"
+                f"{type(self).__name__} does not sample for training: set collect.staleness and max_resamples to 0"
             )
         super().__init__(
             policy,
@@ -152,10 +151,10 @@ class TextModule(PolicyModule):
             return kept
         text = (
             f"{task}: {number} of {total} {split} texts, such as that of {max(cut, key=cut.__getitem__)}, are longer "
-            f"than the policy's {self.policy.codec.max_positions} positions leave room for after their prompts"
+            f"than the policy's context of {self.policy.codec.max_positions} tokens leaves room for after their prompts"
         )
         if number == total and split == "train":
-            raise UsageError(f"{text}: take a policy with more positions, or shorten them")
+            raise UsageError(f"{text}: take a policy with a longer context, or shorten them")
         teach = [problem for problem in kept if found[problem.task_id][1]]
         left = f"; {len(kept) - len(teach)} {self.nothing_left} are left out" if len(teach) < len(kept) else ""
         rank_zero_info(f"{text}, and are cut there{left}")

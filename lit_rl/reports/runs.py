@@ -119,7 +119,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
             settings = read_settings(folder) or settings_of(said_itself if isinstance(said_itself, Mapping) else {})
             runs.append(Run(folder.name, folder, clock, kind, curves, said, settings))
     if not runs:
-        raise UsageError(f"nothing was recorded yet in {', '.join(folders)}: look again after the first rollout")
+        raise UsageError(f"{', '.join(folders)} has no records yet: try again after the first rollout")
     names = run_labels([run.folder.resolve() for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 

@@ -24,7 +24,7 @@ class FormatReward(RewardTerm):
     one that fails its tests.
 
     Args:
-        fence: whether the program must be in a fenced block; with False any program will do.
+        fence: whether the program must be in a fenced block; False accepts any program.
     """
 
     default_name = "format"
@@ -38,7 +38,7 @@ class FormatReward(RewardTerm):
         """Raise ValueError if the completion continues a program (completion form), where no fence is wanted."""
         if self.fence and problem.continues_program:
             raise UsageError(
-                "FormatReward wants a fenced block, but the completion continues a program: set fence to False, or the "
+                "FormatReward expects a fenced block, but in completion form there is none: set fence to False, or the "
                 "task's form to instruct"
             )
 

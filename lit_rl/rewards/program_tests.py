@@ -32,12 +32,12 @@ class TestsReward(RewardTerm):
     """Reward for passing the tests.
 
     ``all`` gives 1 if every test passed, else 0. ``fraction`` gives passed tests over all tests, and never 1
-    without the verdict passed; ``docs/sandbox.md`` says what one test is. Where a check scores groups of its tests,
-    or its checker gives points, it gives the mean of these scores.
+    without the verdict passed; ``docs/sandbox.md`` says what one test is. If the check scores groups of tests,
+    or its checker gives points, ``fraction`` is the mean of these scores.
     ``graded`` gives each verdict its grade.
 
-    A program that failed at a known line of its own loses its reward there: the line gets ``value - value of a pass``,
-    the rest is spread evenly. Otherwise the value is spread evenly.
+    If the failing line is known, it gets ``value - value of a pass``, and the value of a pass is spread evenly over the
+    program. Otherwise the value is spread evenly.
 
     Args:
         mode: ``all``, ``fraction`` or ``graded``.
@@ -66,7 +66,7 @@ class TestsReward(RewardTerm):
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if nothing is run for this problem."""
         if problem.check.num_tests == 0:
-            raise UsageError(f"TestsReward needs tests, but its check is {type(problem.check).__name__}")
+            raise UsageError(f"TestsReward needs tests, but the check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""

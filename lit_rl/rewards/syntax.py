@@ -15,7 +15,7 @@ class SyntaxReward(RewardTerm):
 
     The grammar is that of the running interpreter, see :mod:`lit_rl.rewards.python_prefix`. A completion that the token
     limit cut inside its program is judged as a prefix: its end is not an error. A completion without a program, or with
-    nothing but comments in it, gets -1 without a place, so that an empty answer earns nothing.
+    only comments in it, gets -1 without a span, so that an empty answer gains nothing.
     """
 
     default_name = "syntax"

@@ -24,7 +24,7 @@ class Attempt:
         text: what the policy wrote.
         stop_reason: why it stopped.
         program: the program found in the text, if any.
-        outcome: what happened to it under :meth:`Environment.check`; ``None`` if the environment asks for none.
+        outcome: the result under :meth:`Environment.check`; ``None`` if that returns no check.
     """
 
     text: str
@@ -36,15 +36,15 @@ class Attempt:
 class Environment(TypedArguments, ABC):
     """Answers the policy, turn by turn.
 
-    An environment runs nothing itself: it names the check whose outcome it needs, the collector has the program
-    judged, and :meth:`answer` reads the outcome. One instance serves all rows of all rollouts, so it keeps no
-    state of a conversation: everything it may use is in the arguments.
+    An environment runs nothing itself: :meth:`check` returns a check, the sandbox judges the program under it, and
+    :meth:`answer` reads the outcome. One instance serves all rows of all rollouts, so it must not keep the state of a
+    conversation.
 
     Args:
         max_turns: turns of the policy in one row.
         max_message_tokens: longer messages are shortened in the middle; ``None`` for no limit.
         max_row_tokens: prompt, turns and messages of one row together; a row that leaves no room for another turn
-            ends. ``None`` for the policy's own positions. ``Sampling.max_tokens`` limits each turn.
+            ends. ``None`` for the policy's context. ``Sampling.max_tokens`` limits each turn.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ def check_before_answer(environment: Environment, problem: Problem) -> Check | N
         return check
     if asked(check) == asked(problem.check) != asked(problem.public_check):
         raise UsageError(
-            f"{type(environment).__name__}.check returns the hidden tests of problem {problem.task_id}, and the policy "
-            "would read in the feedback what rewards it: return problem.public_check, or a check made of what the "
-            "prompt shows"
+            f"{type(environment).__name__}.check returns the hidden tests of problem {problem.task_id}, which "
+            "feedback would leak to the policy: return problem.public_check, or a check made of the tests in the "
+            "prompt"
         )
     return check
 

@@ -72,8 +72,8 @@ class Hindsight(TypedArguments):
         tells = self.shows != "solution" and any(check is not None and check.runs_program for check in checks)
         if not tells and (self.shows == "feedback" or num_samples < 2):
             raise UsageError(
-                "hindsight has nothing to show: no training problem has a public_check that runs programs; have the "
-                "task make some of its cases public"
+                "hindsight needs feedback: no training problem has a public_check that runs programs; make some of the "
+                "task's cases public"
                 + ("" if self.shows == "feedback" else ", or set sampling.num_samples to 2 or more for solutions")
             )
 

@@ -49,7 +49,7 @@ def describe_attempt(attempt: Attempt, language: str) -> str:
     outcome = attempt.outcome
     if outcome is None:
         if attempt.program is not None:
-            raise UsageError("an attempt can be described once its program was judged, and this one was not")
+            raise UsageError("this attempt has not been judged, so it has no feedback")
         outcome = Outcome(Verdict.NO_PROGRAM)
     parts = [_SENTENCES.get(outcome.verdict) or _describe_failure(attempt.program, outcome, language)]
     if outcome.failed_case is not None:
@@ -112,14 +112,14 @@ _PLACEHOLDERS = ("feedback", "comment", "case", "program_prefix", "turn", "max_t
 
 
 class Repair(Environment):
-    """Reports a program's result under the problem's public check, until it passes or turns are used up.
+    """Report a program's result under the public check to the policy, until it passes or turns are used up.
 
-    The last program is judged under ``Problem.check``, which nothing here reads. A conversation ends early if the
-    public check passed, or if the sandbox failed: there would be nothing true to say.
+    The reward is that of the last program under ``Problem.check``, which this environment never reads. A conversation
+    also ends if the sandbox failed.
 
     Args:
-        max_turns: most programs that the policy writes for a problem, at least 2.
-        template: of a message. Placeholders: ``{feedback}`` (what happened, in sentences), ``{comment}`` (the same as
+        max_turns: largest number of programs per problem, at least 2.
+        template: of a message. Placeholders: ``{feedback}`` (the result, in sentences), ``{comment}`` (the feedback as
             comment lines of the program's language), ``{case}`` (the failing case in one line, ``f(3): 5, not 6``,
             or the first sentence if none is known), ``{program_prefix}`` (the beginning of the program if the
             policy continues it, else empty), ``{turn}`` (number of the coming turn) and ``{max_turns}``. ``None``
@@ -153,7 +153,7 @@ class Repair(Environment):
         public = problem.public_check
         if public is None:
             raise UsageError(
-                f"problem {problem.task_id} has no public_check to repair a program by: have the task make some of its "
+                f"problem {problem.task_id} has no public_check to repair a program by: make some of the task's "
                 "cases public, or use the environment SingleTurn"
             )
         fault = "" if public.runs_program else f"{type(public).__name__} runs no program"

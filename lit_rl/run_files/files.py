@@ -233,7 +233,7 @@ def _fault_in_line(path: Path, line: int) -> Iterator[None]:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         what = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
-        raise UsageError(f"{path}, line {line}, is not as a run writes it: {what}") from error
+        raise UsageError(f"{path}, line {line}, is not in the format of a run: {what}") from error
 
 
 def read_lines(path: Path) -> Iterator[Frame]:

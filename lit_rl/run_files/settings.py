@@ -147,7 +147,7 @@ def changes_on_resume(before: str | Mapping[str, Any], now: str | Mapping[str, A
                 "keep it, give this run another folder, or export that one (lit-rl export) and start from what it "
                 "wrote, as model.policy.model"
             )
-            raise ArgumentError(name, f"{was}, of which the checkpoint holds the state", given, remedy)
+            raise ArgumentError(name, f"{was}, whose state the checkpoint holds", given, remedy)
         why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
         if name in _OF_WEIGHTS and not any(key.startswith("model.policy.lora.") for key in new):
             why = "the weights are the checkpoint's"

@@ -26,7 +26,7 @@ def freeze_gc() -> None:
 
 
 def unfreeze_gc() -> None:
-    """Let garbage collections look at everything again."""
+    """Unfreeze garbage collection."""
     gc.unfreeze()
 
 

@@ -37,12 +37,12 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
     masters: dict[nn.Parameter, nn.Parameter] = {}
     for group in groups:
         if any(p.dtype == torch.float16 for p in group["params"]):
-            raise UsageError("weights that learn are float16, in which small gradients become 0: set dtype to bfloat16")
+            raise UsageError("trained weights are float16, in which small gradients become 0: set dtype to bfloat16")
         narrow = [p for p in group["params"] if p.dtype == torch.bfloat16]
         for parameter in narrow:
             if hasattr(parameter, "full_tensor"):
                 raise UsageError(
-                    f"weights that learn are spread over ranks in {parameter.dtype}, where small steps are lost: set "
+                    f"trained weights are sharded in {parameter.dtype}, which loses small steps: set "
                     "the policy's dtype to float32 and param_dtype of fsdp2 to bfloat16"
                 )
             masters[parameter] = nn.Parameter(parameter.detach().float())

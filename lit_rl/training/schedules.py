@@ -73,8 +73,8 @@ def _require_rates(rates: Sequence[float], name: str, clock: Clock, *, cycles: b
     lowest = min(range(len(rates)), key=rates.__getitem__)
     if rates[lowest] < -_ROUNDING * max(rates):
         raise UsageError(
-            f"{name} makes the learning rate {rates[lowest]:.3g} after {lowest} {clock.unit}s, and a negative one "
-            "unlearns: give it the run's length"
+            f"{name} makes the learning rate {rates[lowest]:.3g} after {lowest} {clock.unit}s, which must not be "
+            "negative: give it the run's length"
         )
     ended = clock.planned or 0
     if not 0 < ended < len(rates) - 1:
@@ -84,6 +84,6 @@ def _require_rates(rates: Sequence[float], name: str, clock: Clock, *, cycles: b
         return
     continues = f"rise again to {rest:.2g}" if rest else "stay there"
     raise UsageError(
-        f"{name} has come down from {peak:.2g} to {last:.2g} in the {ended} {clock.unit}s that the run was to have, "
+        f"{name} fell from {peak:.2g} to {last:.2g} in the {ended} {clock.unit}s planned before, "
         f"and would {continues} in those up to {clock.limit}: give it the run's new length"
     )

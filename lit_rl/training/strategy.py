@@ -158,8 +158,8 @@ class FSDP2Strategy(ModelParallelStrategy):
         path = Path(self.broadcast(str(checkpoint_path)))
         if not (path / META_FILE).is_file():
             raise UsageError(
-                f"{path} is no folder of shards, which the strategy fsdp2 saves and reads: resume with the strategy "
-                "that made it, or start from an export of it (lit-rl export)"
+                f"{path} is not a folder of fsdp2 shards: resume with the strategy that saved it, or start from an "
+                "export of it (lit-rl export)"
             )
         saved = _require_shards(path)
         module: Any = self.lightning_module
@@ -221,15 +221,15 @@ def check_strategy(strategy: Any) -> None:
     """Refuse what cannot work, before anything is built."""
     name = strategy if isinstance(strategy, str) else type(strategy).__name__
     if "deepspeed" in name.lower():
-        raise UsageError(f"strategy {name} is not supported, it goes backward by itself: use strategy fsdp2")
+        raise UsageError(f"strategy {name} is not supported, it runs the backward pass itself: use strategy fsdp2")
     if isinstance(strategy, str) and strategy != "auto" and strategy not in StrategyRegistry:
         raise UsageError(f"unknown strategy {strategy}: use auto, ddp or fsdp2")
     if isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies():
-        raise UsageError(f"strategy {name} is FSDP1, which cannot go backward in a training step: use strategy fsdp2")
+        raise UsageError(f"strategy {name} is FSDP1, which cannot run backward in a training step: use strategy fsdp2")
 
 
 def allow_unused_parameters(strategy: Any) -> None:
-    """Let DDP work with losses that each use a part of the parameters: policy and critic take turns."""
+    """Allow losses that use a part of the parameters under DDP: policy and critic take turns."""
     if isinstance(strategy, DDPStrategy):
         strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
 

@@ -28,7 +28,7 @@ _torch_was_first = False
 
 
 def wait_passively() -> None:
-    """Let OpenMP's threads sleep while they wait, unless the user said how they wait.
+    """Make waiting OpenMP threads sleep, unless the user set how they wait.
 
     By default they spin, and beside other work each thread spins for one that has no core. All runtimes that torch
     comes with read ``OMP_WAIT_POLICY`` when they are loaded; processes that this one starts inherit it.

@@ -61,13 +61,13 @@ def rows_in(path: Path) -> list[RecordedRow]:
 def sampled_rows(module: SFT) -> list[int]:
     """Numbers of the rows that are sampled, batch by batch, from now on."""
     seen: list[int] = []
-    write = module.collector._write_checkpoint
+    write = module.collector._sample
 
     def count(problems: Any, sampling: Sampling, key: Any) -> Any:
         seen.append(len(problems) * sampling.num_samples)
         return write(problems, sampling, key)
 
-    module.collector._write_checkpoint = count  # type: ignore[method-assign]
+    module.collector._sample = count  # type: ignore[method-assign]
     return seen
 
 
@@ -217,9 +217,9 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     module = make()
     module.policy.load()
     with pytest.raises(ValueError, match="several turns of another tokenizer"):
-        module.as_completions(changed)
+        module.given(changed)
     with pytest.raises(ValueError, match="share a batch with other demonstrations"):
-        module.as_completions([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
+        module.given([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
     one_turn = [problem for problem in changed if len(problem.fields["row"].turns) == 1]
     completions, _ = module.as_completions(one_turn)
     assert completions.texts == tuple(problem.fields["demonstration"] for problem in one_turn)

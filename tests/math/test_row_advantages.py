@@ -150,7 +150,7 @@ def test_failures_change_nothing_for_the_rest(kind: RowAdvantages) -> None:
 
 def test_a_valid_nan_is_an_error_that_says_where_it_belongs() -> None:
     """Item 16: NaN must not pass through in silence."""
-    with pytest.raises(ValueError, match="1 of 4 valid scores are NaN or infinite; a completion without"):
+    with pytest.raises(ValueError, match="1 of 4 valid scores are NaN or infinite; set valid to False"):
         over(GroupMean(), torch.tensor([[1.0, math.nan], [0.0, 1.0]]))
 
 

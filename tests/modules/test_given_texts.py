@@ -154,12 +154,12 @@ def test_demonstrations_that_are_cut_are_counted_and_told(
     metrics = fit(module, tmp_path, data=Texts(lengths)).callback_metrics
     assert float(metrics["sft/cut_fraction"]) == pytest.approx(cut[1] / len(lengths) if cut else 0.0)
     told = f"texts: {cut[1]} of {len(lengths)} train texts, such as that of {cut[0]}, are longer" if cut else ""
-    assert [line.startswith(told) and "32 positions" in line for line in notices(caplog)] == [True] * bool(cut)
+    assert [line.startswith(told) and "context of 32 tokens" in line for line in notices(caplog)] == [True] * bool(cut)
 
 
 def test_a_run_whose_texts_are_all_cut_is_refused(byte_tokenizer: str, tmp_path: Path) -> None:
     module = SFT(policy(byte_tokenizer), max_updates=1)
-    with pytest.raises(UsageError, match=r"^texts: 2 of 2 train texts, such as that of train0, .* more positions"):
+    with pytest.raises(UsageError, match=r"^texts: 2 of 2 train texts, such as that of train0, .* longer context"):
         fit(module, tmp_path, data=Texts([40, 50]))
     assert module.clock.count == 0
 

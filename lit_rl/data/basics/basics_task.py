@@ -55,7 +55,7 @@ PublicCases = Annotated[
 class Basics(TaskDataModule):
     """Small functions in families: the prompt is signature and docstring, the completion is the body.
 
-    In instruct form a chat model is asked for the whole function and answers with one fenced block.
+    In instruct form the prompt asks a chat model for the whole function in one fenced block.
     Needs no network and no file. Training and validation never share a reference program, whatever the seed
     and however a docstring is worded. Each problem carries a demonstration in ``fields["demonstration"]``; in
     a fixed share of them it is the family's bug, so that imitation alone stays mediocre, greedy or sampled.
@@ -64,10 +64,10 @@ class Basics(TaskDataModule):
         families: ``trained`` for the families that training may see; ``held_out`` for the two that it never
             sees, only for validation, as one of another task's ``validation_tasks``; ``tellable`` for the ten trained
             families in which an answer can be a constant of the docstring.
-        num_train_problems: how many to train on, the same number from each family (give or take one).
-        num_validation_problems: how many to measure on, likewise.
+        num_train_problems: number of training problems, spread evenly over the families.
+        num_validation_problems: number of validation problems, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
-        draw_seed: which problems are drawn; apart from ``seed``, so that runs of other seeds are measured on the same.
+        draw_seed: seed that draws the problems; separate from ``seed``, so that runs with other seeds share them.
         num_public_cases: how many of a problem's 8 cases go from ``check`` into ``public_check``, 0 to 4. The bug
             always shows in those that stay hidden, and where possible in the public ones too.
         untold_constants: put a question mark for one constant into the docstrings of the families in which the

@@ -175,7 +175,7 @@ def contest_check(
     """
     functions = {test.function for test in tests}
     if len(functions) != 1:
-        raise UsageError(f"the tests of a problem need one kind, got {sorted(map(str, functions))}")
+        raise UsageError(f"the tests of a problem must be of one kind, got {sorted(map(str, functions))}")
     (function,) = functions
     if function is None:
         groups = Counter(test.grade for test in tests)
@@ -191,7 +191,7 @@ def contest_check(
         )
     if checker is not None:
         raise UsageError(
-            f"a checker judges what a program prints, but the tests call the function {function}: leave out one of both"
+            f"a checker judges a program's output, but the tests call the function {function}: remove one of them"
         )
     entry_point = f"Solution.{function}" if in_class else function
     wraps = all(test.wraps for test in tests)  # else the row shows that it stores values as they are

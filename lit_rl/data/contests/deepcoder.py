@@ -90,17 +90,16 @@ class DeepCoder(TaskDataModule):
     ``tests``, in APPS and TACO ``input_output`` (JSON text, list or dictionary), in CodeContests+ ``test_cases``, in
     open-r1's Codeforces ``official_tests``, ``public_test_cases`` with ``private_test_cases`` (read without
     unpickling), or ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without
-    starter code; a prompt that comes as chat messages stays as it is. Functions are called on an instance of ``class
+    starter code; a prompt of chat messages is kept unchanged. Functions are called on an instance of ``class
     Solution`` where starter code or reference has that class; their programs begin with the usual imports
     (:data:`CONTEST_IMPORTS`), and all programs of LiveCodeBench's own rows with those of its judge
-    (:data:`LIVE_CODE_BENCH_IMPORTS`). Rows without statement or tests are left out with a warning (a source of nothing
-    but such rows is refused), and so are those with a null output, and programs that would have to talk with another
-    one.
+    (:data:`LIVE_CODE_BENCH_IMPORTS`). Rows without statement or tests, with a null output, or for
+    interactive programs are left out with a warning; if no row is left, loading raises.
 
-    Where a row's field ``checker`` or ``generated_checker`` holds a program, that judges the output, see
-    :func:`~lit_rl.data.contests.contest_tests.contest_checker`. Without one, problems on stdin whose statements ask
-    for any of several answers stay, and are counted when loaded. Values of functions are compared as APPS and TACO do:
-    a key of a dict may be a number or its text, and where all of a row's values are stored in lists of one, that list
+    A program in a row's field ``checker`` or ``generated_checker`` judges the output, see
+    :func:`~lit_rl.data.contests.contest_tests.contest_checker`. Without a checker, problems on stdin whose statements
+    accept several answers are kept, and their number is logged. Values of functions are compared as APPS and TACO do:
+    a key of a dict may be a number or its text, and if all of a row's values are stored in lists of one item, that list
     or its item is right.
 
     ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
@@ -109,8 +108,8 @@ class DeepCoder(TaskDataModule):
     The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
     ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
 
-    ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement asks for
-    any of several answers and the row brings no checker).
+    ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement accepts
+    several answers and the row has no checker).
 
     Args:
         dataset: the hub id, or a folder with a folder of files per configuration, named like its split.
@@ -118,7 +117,7 @@ class DeepCoder(TaskDataModule):
         validation: the same to validate on.
         test: the same to test on; those of ``validation`` if not given.
         test_timeout_seconds: CPU seconds for one test.
-        compare: how outputs are compared where a row does not say; ``decimals`` as LiveCodeBench does.
+        compare: default comparison of outputs; ``decimals`` is LiveCodeBench's.
         tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
         checker_files: paths of files that checkers include by their names, such as your ``testlib.h``.
         start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.

@@ -100,7 +100,7 @@ class CodeCompletion(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         if (tree is None) != (places is None):
-            raise UsageError("code_completion needs tree and places together: lines of one tree fit no other")
+            raise UsageError("code_completion needs tree and places together: set both or neither")
         self.tree = SHIPPED_TREE if tree is None else Path(os.path.expandvars(tree)).expanduser().resolve()
         self.places = list(SHIPPED_GAPS if places is None else places)
         self.context_lines = context_lines
@@ -147,7 +147,7 @@ def split_lines(path: Path, place: Gap) -> tuple[list[str], list[str], list[str]
     """Lines of a file before, in and after a place."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not 1 <= place.first_line <= place.last_line <= len(lines):
-        raise UsageError(f"{path} has {len(lines)} lines, the place has {place.first_line} to {place.last_line}")
+        raise UsageError(f"{path} has {len(lines)} lines, the place covers {place.first_line} to {place.last_line}")
     first, last = place.first_line - 1, place.last_line
     return lines[:first], lines[first:last], lines[last:]
 

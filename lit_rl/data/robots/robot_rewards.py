@@ -58,7 +58,7 @@ class SimulatorReward(RewardTerm):
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem has no worlds."""
         if not isinstance(problem.check, RobotCheck):
-            raise UsageError(f"SimulatorReward needs robot worlds, but its check is {type(problem.check).__name__}")
+            raise UsageError(f"SimulatorReward needs robot worlds, but the check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""

@@ -83,13 +83,13 @@ def set_user(user: int) -> None:
 
 
 def set_oom_score(score: int) -> None:
-    """Have the kernel kill this process, the sooner the higher the score, before the trainer when memory runs out."""
+    """Set the OOM score: when memory runs out, the kernel kills this process before the trainer."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # not worth failing for
         file.write(str(score))
 
 
 def empty_bounding_set() -> None:
-    """Let no program that is executed gain a capability; needs privileges, fails silently without."""
+    """Forbid executed programs to gain capabilities; needs privileges, fails silently without."""
     for capability in range(64):
         if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
             break

@@ -173,7 +173,7 @@ class Results(_Progress):
         return None if name is None else NameError(f"name {name!r} is not defined", name=name)
 
     def _forgive(self) -> None:
-        """Let tests try a name of several that a program may define."""
+        """Allow tests to try several names that a program may define."""
         if self.kinds and self._program.missed != self._job["entry_point"]:
             self._program.missed = None
 

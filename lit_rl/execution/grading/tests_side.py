@@ -107,7 +107,7 @@ class TestsSide(RpcLink):
         return result
 
     def distrust_objects(self) -> None:
-        """Have the tests fail, whatever they do with the answer."""
+        """Make the tests fail, whatever they do with the answer."""
         self.is_disbelieved = True
 
     def receive(self) -> list[Any]:
@@ -175,7 +175,7 @@ class TestsSide(RpcLink):
         return function
 
     def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
-        """Have the program's process make a class whose methods are those of a class of the tests."""
+        """Make a class in the program's process, with the methods of a class of the tests."""
         theirs = tuple(base for base in bases if issubclass(base, Proxy))
         crossing = {key: value for key, value in members.items() if key == "__init__" or not key.startswith("__")}
         crossing = {key: value for key, value in crossing.items() if not isinstance(value, _DESCRIPTORS)}
@@ -237,7 +237,7 @@ class TestsSide(RpcLink):
         return operate_on(target, operation, args, kwargs)
 
     def _require_harmless(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Let the program change the values of the tests' objects but not their behaviour, which tests may rely on."""
+        """Allow the program to change values of the tests' objects, but not their behaviour."""
         if any(target is function for function in _FOR_TESTS_ONLY):
             raise TypeError(f"{target.__name__} of the tests' process is not for the program")
         if isinstance(target, type):

@@ -46,7 +46,7 @@ def plan_of(check: AssertTests) -> AssertPlan | None:
 
 
 def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome | None:
-    """Have the program's process make the calls of a plan; make the plan's comparisons here.
+    """Make the calls of a plan in the program's process, and its comparisons here.
 
     Returns:
         ``None`` if a grader must compare: a comparison failed over an object of the program, whose operators only a

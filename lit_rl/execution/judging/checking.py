@@ -78,7 +78,7 @@ class Checkers:
         self._rehearsed: dict[bytes, float | str] = {}
 
     def rehearse(self, check: StdioTests) -> None:
-        """Have the check's checker judge each expected output as if a program had printed it, once per worker.
+        """Judge each expected output with the checker as if a program had printed it, once per worker.
 
         A refusal counts if it comes again in the same way; what does not is not remembered.
         """

@@ -79,7 +79,7 @@ class RpcLink(ABC):
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
     ) -> Any:
-        """Have something done on the other side; return its value or raise its exception."""
+        """Request an operation from the other side; return its value or raise its exception."""
         options = {name: self.tree(value) for name, value in kwargs.items()}
         self.send(["do", operation, target, [self.tree(value) for value in args], options])
         while True:

@@ -24,7 +24,7 @@ class Connection(Protocol):
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = ..., kwargs: Mapping[str, Any] = ...
     ) -> Any:
-        """Have something done on the other side."""
+        """Request an operation from the other side."""
 
     def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Use an operator or builtin function on a stand-in."""

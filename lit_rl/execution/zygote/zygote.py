@@ -341,7 +341,7 @@ def main() -> None:
 
 
 def _restore_signal_handling() -> None:
-    """Let signals do what they do in a new interpreter.
+    """Restore the signal handlers of a new interpreter.
 
     What ``nohup``, cron or a shell's background job ignores is inherited, and would decide a program's verdict.
     """

@@ -58,7 +58,7 @@ def write_model(
     adapted = hasattr(policy.model, "peft_config")
     if adapted and not merge and policy.source is None:
         raise UsageError(
-            "the adapter's base was made from scratch, the adapter alone cannot be loaded: export with --merge true"
+            "the adapter's base was made from scratch, so the adapter cannot be loaded alone: export with --merge true"
         )
     model = policy.model.merge_and_unload(adapter_names=[POLICY]) if adapted and merge else policy.model
     model = model if dtype is None else model.to(dtype)

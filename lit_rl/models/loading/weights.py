@@ -195,8 +195,8 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         model, found = AutoModelForCausalLM.from_pretrained(source, **options)
     if new := [name for name, _ in model.named_parameters() if name in found["missing_keys"]]:
         raise UsageError(
-            f"the model in {source} ({key}) lacks weights that its config.json asks for, {new[0]} first, which would "
-            "begin at random: take both from one model"
+            f"the model in {source} ({key}) lacks weights that its config.json describes, such as {new[0]}, which "
+            "would be random: take both from the same model"
         )
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
@@ -222,7 +222,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
     from peft import PeftConfig, get_peft_model
 
     if spec.lora is not None:
-        raise UsageError(f"{source} holds an adapter already, got lora={spec.lora}: leave lora out to continue it")
+        raise UsageError(f"{source} is an adapter, and lora={spec.lora} would add another: omit lora to train it on")
     home = base_of_adapter(source)
     with one_line_load_errors("adapter", source, MODEL_KEY):
         config = PeftConfig.from_pretrained(source)

@@ -40,7 +40,7 @@ class Evidence(ast.NodeTransformer):
         return [node] if truth_of(node.test) else [node, self._note(node)]
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        """Let a handler of ``StopIteration`` also catch its replacement, which left the program."""
+        """Catch the replacement of a ``StopIteration`` that left the program in handlers of ``StopIteration``."""
         if node.type and any(isinstance(part, ast.Name) and part.id == "NameError" for part in ast.walk(node.type)):
             node.body.insert(0, ast.copy_location(ast.parse(f"{PROBED}()").body[0], node))
         node.type = _with_stopped(node.type)
@@ -213,7 +213,7 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _expect_stopped(call: ast.expr) -> None:
-    """Have ``raises(StopIteration)`` and the like accept the replacement of one that left the program."""
+    """Accept the replacement of a ``StopIteration`` that left the program in ``raises(StopIteration)``."""
     if isinstance(call, ast.Call) and called_name(call) in _EXPECTING and call.args:
         call.args[0] = _with_stopped(call.args[0]) or call.args[0]
 

@@ -56,7 +56,7 @@ class TestList:
         )
 
     def run_on(self) -> None:
-        """Have the module report every test, and go on after those that fail."""
+        """Make the module report every test and continue after failures."""
         for body, _ in list(self._bodies()):
             body[:] = [
                 new
