@@ -358,7 +358,8 @@ def check_keys(
         if key == "class_path":
             continue
         if not isinstance(key, str):
-            raise ArgumentError(path, "names as keys", short_repr(key), f"write decimals with a point: 0.{key}, not 0,{key}")
+            remedy = f"write decimals with a point: 0.{key}, not 0,{key}"
+            raise ArgumentError(path, "names as keys", short_repr(key), remedy)
         if key in known:
             one = known[key]
             found[key] = check(value, one.annotation, f"{path}.{key}", config=config, default=one.default)
