@@ -19,7 +19,7 @@ from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.runtimes import run_job
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, read_error, verdict_of_child
+from lit_rl.execution.judging.verdicts import describe_exit, read_error, verdict_of_child
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.program_messages import Description
@@ -151,7 +151,7 @@ def _parse_ruling(ended: Verdict | None, status: int, error: Description | None,
     if ended in (Verdict.TIMED_OUT, Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         fault = f"it ended as {ended}"
     elif code < 0:
-        fault = f"it ended with {ended_early(status)['types'][0]}"
+        fault = f"it ended with {describe_exit(status)['types'][0]}"
     elif error is not None and error["types"] and error["types"][0] != "SystemExit":
         fault = f"it ended with {error['types'][0]}"
     elif code == _POINTS and (found := _POINTS_LINE.match(said)):
