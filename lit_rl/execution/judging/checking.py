@@ -145,7 +145,7 @@ def _accepted_texts(accepted: str | tuple[str, ...]) -> tuple[str, ...]:
     return (accepted,) if isinstance(accepted, str) else accepted
 
 
-def _parse_ruling(ended: Verdict | None, status: int, error: Description | None, said: str) -> Ruling:
+def _parse_ruling(ended: Verdict | None, status: int, error: Description | None, text: str) -> Ruling:
     """The ruling of a checker that has ended."""
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
     if ended in (Verdict.TIMED_OUT, Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
@@ -154,12 +154,12 @@ def _parse_ruling(ended: Verdict | None, status: int, error: Description | None,
         fault = f"it ended with {describe_exit(status)['types'][0]}"
     elif error is not None and error["types"] and error["types"][0] != "SystemExit":
         fault = f"it ended with {error['types'][0]}"
-    elif code == _POINTS and (found := _POINTS_LINE.match(said)):
-        return Ruling(float(found[1]), said)
+    elif code == _POINTS and (found := _POINTS_LINE.match(text)):
+        return Ruling(float(found[1]), text)
     elif code == _RIGHT or code in _WRONG:
-        return Ruling(float(code == _RIGHT), said)
+        return Ruling(float(code == _RIGHT), text)
     elif code == _POINTS:
         fault = "it ended with exit code 7, but its first line is not 'points NUMBER'"
     else:
         fault = f"it ended with exit code {code}{', a failure of its own' if code == _FAILED else ''}"
-    return Ruling(0.0, said, fault)
+    return Ruling(0.0, text, fault)

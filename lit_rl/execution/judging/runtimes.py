@@ -158,9 +158,9 @@ def verdict_of_end(
     runner, child, report = ended
     verdict = verdict_of_child(runner, child, report)
     if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_verdict(client, language, artefact):
-        said = _parser_verdict(client, language, LANGUAGES[language].good.encode())
-        if said:
-            raise failure_text(language, said, client.settings)
+        fault = _parser_verdict(client, language, LANGUAGES[language].good.encode())
+        if fault:
+            raise failure_text(language, fault, client.settings)
         return Verdict.SYNTAX_ERROR
     return verdict
 
