@@ -24,7 +24,9 @@ PARSERS: dict[str, Callable[[bytes], Any]] = {
     "description": program_messages.read_description,
     "hosted": program_messages.read_hosted,
     "result": program_messages.read_result,
-    "answers": lambda line: Answers(b"{}\n" + line + b"\n", 1, None, lambda error: Verdict.EXCEPTION).of_calls(CALLS),
+    "answers": lambda line: Answers(b"{}\n" + line + b"\n", 1, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(
+        CALLS
+    ),
 }
 TAGS = [*"ltsSfFdbBicrqITko", "Decimal", "Fraction", "Counter", "OrderedDict", "defaultdict", "items", "values"]
 TAGS += ["fields", "datetime", "date", "time", "timedelta", "timezone", "path", "array", "constant", "StringIO"]

@@ -80,7 +80,7 @@ Share = Annotated[float, Limit("a number from 0 to 1", lambda value: 0 <= value 
 PositiveShare = Annotated[float, Limit("a number above 0 and at most 1", lambda value: 0 < value <= 1)]
 
 
-class Typed(str):
+class CommandLineText(str):
     """A value as it was typed on a command line: a text, or YAML where another type is wanted."""
 
     def read(self) -> Any:
@@ -233,7 +233,7 @@ def alternatives(hint: Any) -> Iterator[Any]:
 def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
     """Return a value as one type wants it."""
     home, inner, remedy = get_origin(kind) or kind, get_args(kind), ""
-    if isinstance(value, Typed) and kind is not str:
+    if isinstance(value, CommandLineText) and kind is not str:
         value = value.read()
     if kind is Any:
         return value

@@ -145,9 +145,9 @@ def _how_it_ended(one: CheckedProblem) -> str:
     failed = next((outcome for outcome in (one.outcome, one.public) if outcome and not outcome.passed), None)
     if failed is None:
         return f"passed by {' and '.join(one.accepts)}"
-    said = failed.exception_message or (failed.failed_case.line() if failed.failed_case else failed.stderr)
+    reason = failed.exception_message or (failed.failed_case.line() if failed.failed_case else failed.stderr)
     where = f"line {failed.line}" if failed.line else ""
-    first, _, _ = said.strip().removeprefix(": ").partition("\n")
+    first, _, _ = reason.strip().removeprefix(": ").partition("\n")
     return " ".join(filter(None, [str(failed.verdict), where, first[:160]]))
 
 

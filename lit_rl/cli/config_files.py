@@ -16,7 +16,7 @@ from lit_rl.cli.shipped_configs import join_config_flags
 from lit_rl.cli.verbs import RUNS
 from lit_rl.errors import ArgumentError, UsageError, did_you_mean
 from lit_rl.foreign_files import load_yaml
-from lit_rl.signature_check import Typed, check, check_keys, classes_by_name, constructor_parameters
+from lit_rl.signature_check import CommandLineText, check, check_keys, classes_by_name, constructor_parameters
 
 _FLAG = "--config="
 _SECTIONS = (
@@ -130,7 +130,7 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
             layer: dict[str, Any] = check_file(file)
         elif flag.startswith("--") and key in (*homes, "trainer") and "help" not in below and flag[-1] != "+":
             _require_one_list(words, flag)
-            layer = {key: _nest_value([part for part in below if part != "init_args"], Typed(text))}
+            layer = {key: _nest_value([part for part in below if part != "init_args"], CommandLineText(text))}
         else:
             if words[0] in RUNS and flag.startswith("--") and key not in (*_SECTIONS, "config", "help", "print_config"):
                 raise UsageError(f"{flag} is unknown; {did_you_mean(key, _SECTIONS)}")
@@ -161,7 +161,7 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
 
 def _check_section(section: str, value: Any, home: type | None, trainer: type) -> list[str]:
     """Check what is known of a section so far; return the keys at which a hub id or folder stands for a class."""
-    if value is None or (home is not None and not isinstance(value, Typed | str | Mapping)):
+    if value is None or (home is not None and not isinstance(value, CommandLineText | str | Mapping)):
         raise ArgumentError(section, "a class with its arguments", str(value))
     if home is None and not isinstance(value, Mapping):
         raise ArgumentError(section, "keys and values", str(value))
@@ -233,7 +233,7 @@ def _nest_value(keys: Sequence[str], value: Any) -> Any:
 
 def flatten(value: Any, path: str) -> Any:
     """A part of a configuration with the arguments of each class beside its ``class_path``."""
-    if isinstance(value, Typed) and value.lstrip()[:1] in ("{", "["):
+    if isinstance(value, CommandLineText) and value.lstrip()[:1] in ("{", "["):
         value = value.read()
     if isinstance(value, list):
         return [flatten(one, f"{path}[{number}]") for number, one in enumerate(value)]
@@ -250,7 +250,7 @@ def flatten(value: Any, path: str) -> Any:
 def merge_flat(under: Any, over: Any) -> Any:
     """A flat part of a configuration over an earlier one, as the parser merges them."""
     if isinstance(under, str) and isinstance(over, Mapping) and "class_path" not in over:
-        read = under.read() if isinstance(under, Typed) else under
+        read = under.read() if isinstance(under, CommandLineText) else under
         under = flatten(read, "") if isinstance(read, Mapping) else {"class_path": read}
     if isinstance(under, Mapping) and isinstance(over, str) and "class_path" in under and find_class_or_none(over):
         over = {"class_path": str(over)}

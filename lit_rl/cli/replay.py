@@ -140,9 +140,9 @@ def replay_lines(
             known = problems(split, rollout.loader)
             here = [row for row in rollout.rows if row.task_id in known]
             whole = [row for row in here if row.tokens]
-            gone = f"the task has no such {'training' if split == 'train' else split} problem now"
+            missing = f"the task has no such {'training' if split == 'train' else split} problem now"
             left_out["they were too long to be recorded whole"] += len(here) - len(whole)
-            left_out[gone] += len(rollout.rows) - len(here)
+            left_out[missing] += len(rollout.rows) - len(here)
             again += judge_again(whole, known, runner, rewards) if whole else []
     finally:
         if runner is not None:

@@ -93,7 +93,7 @@ def _parse_number(text: str) -> Any:
     return text
 
 
-def argument_shapes(asserts: str, function: str) -> list[ArgumentType]:
+def argument_types(asserts: str, function: str) -> list[ArgumentType]:
     """Types of the arguments of a function in the asserts that call it, as far as these are literals.
 
     Args:
@@ -118,7 +118,7 @@ def argument_shapes(asserts: str, function: str) -> list[ArgumentType]:
 
 def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
     """Positional arguments of every call of a ``MbppPlus.jsonl`` row, base inputs first."""
-    shapes = argument_shapes(row.text("assertion"), row.text("entry_point"))
+    shapes = argument_types(row.text("assertion"), row.text("entry_point"))
     restored = []
     # One row has {} where it has no further inputs.
     further = row.json("plus_input", list[list[Any]] | dict[str, Any]) or []

@@ -73,7 +73,7 @@ class VLLM(Engine):
         options: further arguments of ``vllm.LLM``, by name.
 
     Attributes:
-        arrivals: how often weights have arrived.
+        num_weight_updates: how often weights have arrived.
         bytes_sent: size of the tensors of the last arrival.
     """
 
@@ -100,7 +100,7 @@ class VLLM(Engine):
         self.in_rounds = in_rounds
         self.merge_adapters = merge_adapters
         self.options = options or {}
-        self.arrivals = self.bytes_sent = 0
+        self.num_weight_updates = self.bytes_sent = 0
         self._llm: Any = None
         self._trainers_group = False
         self._holds: tuple[int, int] | None = None  # which policy's weights, of which version
@@ -174,7 +174,7 @@ class VLLM(Engine):
             with naming_phase("sending weights to vllm"):
                 self._load_weights(policy)
             self._holds = id(policy), policy.version
-            self.arrivals += 1
+            self.num_weight_updates += 1
         if self.sleep:
             self._llm.wake_up(tags=["kv_cache"])
         # Also without an arrival: what is computed then does not depend on what was sampled before.

@@ -96,8 +96,8 @@ class VLLMClient:
         except (OSError, http.client.HTTPException) as error:
             fault = getattr(error, "reason", error)
             late = isinstance(fault, TimeoutError)
-            said = f"no answer within {seconds:g} seconds" if late else f"{type(fault).__name__}: {fault}"
-            raise _RetryableError(said) from None
+            reason = f"no answer within {seconds:g} seconds" if late else f"{type(fault).__name__}: {fault}"
+            raise _RetryableError(reason) from None
         if status != 200:
             message, hint = error_text(data), ""
             if status >= 500 and status != 501:

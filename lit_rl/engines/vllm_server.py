@@ -67,7 +67,7 @@ class VLLMServer(Engine):
         merge_adapters: see :class:`lit_rl.engines.VLLM`.
 
     Attributes:
-        arrivals: how often weights have arrived.
+        num_weight_updates: how often weights have arrived.
         bytes_sent: size of the tensors of the last arrival; on the first rank.
     """
 
@@ -92,7 +92,7 @@ class VLLMServer(Engine):
         self.max_requests = max_requests
         self.in_rounds = in_rounds
         self.merge_adapters = merge_adapters
-        self.arrivals = self.bytes_sent = 0
+        self.num_weight_updates = self.bytes_sent = 0
         self._run = ""
         self._label = ""
         self._holds: tuple[int, int] | None = None
@@ -134,8 +134,8 @@ class VLLMServer(Engine):
             self._run = gather_over_ranks(uuid.uuid4().hex[:8])[0]
         if self._holds == (id(policy), policy.version):
             return
-        self.arrivals += 1
-        before, self._label = self._label, f"{self._run}-{self.arrivals}-{policy.version}"
+        self.num_weight_updates += 1
+        before, self._label = self._label, f"{self._run}-{self.num_weight_updates}-{policy.version}"
         alone = sends_adapter_only(policy, self.merge_adapters)
         with_base = not alone or self._base != id(policy)
         self._base = None  # until all servers have it

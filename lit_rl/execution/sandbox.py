@@ -298,9 +298,11 @@ class Sandbox(ProgramRunner):
         good.pack()
         works = repeats = is_over_content = False
         try:
-            _, said = next(self._outcomes(slot, [good]))
-            if isinstance(said, str) or not said.passed:
-                return self._retry_later(item, said if isinstance(said, str) else f"{said.verdict}: {said.stderr}")
+            _, result = next(self._outcomes(slot, [good]))
+            if isinstance(result, str) or not result.passed:
+                return self._retry_later(
+                    item, result if isinstance(result, str) else f"{result.verdict}: {result.stderr}"
+                )
             works = True
             _, outcome = next(self._outcomes(slot, [item]))
             if isinstance(outcome, Outcome):
@@ -335,12 +337,12 @@ class Sandbox(ProgramRunner):
                 expected += 1
                 yield items[number], outcome
 
-    def _retry_later(self, item: PendingProgram, said: str) -> None:
+    def _retry_later(self, item: PendingProgram, result: str) -> None:
         """Try a program again after a pause because a known good one failed too; in the end, give up."""
         if item.faults == len(_PAUSES):
             item.fail(
                 f"this machine cannot run programs at present: a known good one failed {item.faults + 1} times in "
-                f"{sum(_PAUSES):.0f} seconds ({said.strip()[-700:]}); give the job more memory, or the sandbox fewer "
+                f"{sum(_PAUSES):.0f} seconds ({result.strip()[-700:]}); give the job more memory, or the sandbox fewer "
                 "workers, and resume"
             )
             return

@@ -60,9 +60,9 @@ def _compare_logits(model: Any) -> None:
     except UnsupportedModelError:
         raise
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UnsupportedModelError(
-            f"{name} cannot be sampled and trained here, a probe of a few tokens failed with: {said}; use another "
+            f"{name} cannot be sampled and trained here, a probe of a few tokens failed with: {reason}; use another "
             "model, or name the layers in lora.target_modules if its adapters are in the way"
         ) from error
     for what, logits in (("training on padded rows", trained), ("sampling from a cache after left pads", sampled)):

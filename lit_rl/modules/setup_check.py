@@ -33,8 +33,8 @@ def check_setup(module: Any, stage: str) -> None:
         if fault := find(module, stage):
             raise UsageError(fault)
     for find in CHECKS_THAT_WARN:
-        if doubt := find(module, stage):
-            rank_zero_warn(doubt)
+        if warning := find(module, stage):
+            rank_zero_warn(warning)
 
 
 def _nothing_to_do(module: Any, stage: str) -> str:

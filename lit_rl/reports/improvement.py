@@ -128,12 +128,12 @@ def learning_verdict(run: Run) -> str:
     found = validation_changes(run)
     if not found:
         return f"nothing that shows learning was recorded. Cost: {', '.join(run_cost(run))}"
-    told = [found[0], *(one for one in found[1:] if one.by_tenths)]
-    sentences = "; ".join(one.sentence(run.clock) for one in told)
+    certain = [found[0], *(one for one in found[1:] if one.by_tenths)]
+    sentences = "; ".join(one.sentence(run.clock) for one in certain)
     verdict = {"rose": "learned: ", "fell": "got worse: "}.get(found[0].direction, "no sign of learning: ")
-    if not found[0].num_problems or len(told) > 1 or len(found[0].curve) == 1:  # the numbers alone do not tell
+    if not found[0].num_problems or len(certain) > 1 or len(found[0].curve) == 1:  # the numbers alone do not tell
         verdict = ""
-    late = "; --validate_first true measures before training" if len(told) > 1 else ""
+    late = "; --validate_first true measures before training" if len(certain) > 1 else ""
     return f"{verdict}{sentences}{late}. Cost: {', '.join(run_cost(run))}"
 
 

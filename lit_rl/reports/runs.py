@@ -114,10 +114,10 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
         if recorded.curves:
             clock = recorded.clock
         if curves:
-            kind, said = recorded.start, recorded.diagnoses
+            kind, diagnoses = recorded.start, recorded.diagnoses
             said_itself = kind.get("settings")
             settings = read_settings(folder) or settings_of(said_itself if isinstance(said_itself, Mapping) else {})
-            runs.append(Run(folder.name, folder, clock, kind, curves, said, settings))
+            runs.append(Run(folder.name, folder, clock, kind, curves, diagnoses, settings))
     if not runs:
         raise UsageError(f"{', '.join(folders)} has no records yet: try again after the first rollout")
     names = run_labels([run.folder.resolve() for run in runs])

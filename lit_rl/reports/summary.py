@@ -43,18 +43,18 @@ def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
     """
     means = Means()
     judgements, completions = rollout.judgements, rollout.completions
-    _add_verdicts(means, judgements)
+    _add_verdict_metrics(means, judgements)
     tasks: dict[str, list[int]] = defaultdict(list)
     for row, judgement in enumerate(judgements):
         if "mixture_task" in judgement.problem.fields:
             tasks[judgement.problem.fields["mixture_task"]].append(row)
     for name, rows in tasks.items():
-        _add_verdicts(means, [judgements[row] for row in rows], f"task/{name}/")
+        _add_verdict_metrics(means, [judgements[row] for row in rows], f"task/{name}/")
         if rewards is not None:
             valid = rewards.valid[rows]
             means.add_sum(f"task/{name}/reward/mean", rewards.rewards[rows][valid].sum(), valid.sum())
     if rollout.max_turns > 1:
-        _add_turns(means, rollout)
+        _add_turn_metrics(means, rollout)
     means.add_sum("completion/length", completions.lengths.sum(), len(completions))
     means.add_sum("completion/truncated_fraction", completions.truncated.sum(), len(completions))
     texts = [judgement for judgement in judgements if may_hold_program(judgement.problem)]
@@ -162,7 +162,7 @@ class ProblemCounts(Metric):
         return counts
 
 
-def _add_verdicts(means: Means, judgements: Sequence[Judgement], of: str = "") -> None:
+def _add_verdict_metrics(means: Means, judgements: Sequence[Judgement], of: str = "") -> None:
     verdicts = [judgement.outcome.verdict for judgement in judgements_of_programs(judgements)]
     for verdict in Verdict:
         means.add_sum(f"{of}verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
@@ -170,7 +170,7 @@ def _add_verdicts(means: Means, judgements: Sequence[Judgement], of: str = "") -
     means.add_sum(f"{of}execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
 
 
-def _add_turns(means: Means, rollout: Rollout) -> None:
+def _add_turn_metrics(means: Means, rollout: Rollout) -> None:
     passed = []
     for number in range(1, rollout.max_turns + 1):
         verdicts = [judgement.outcome.verdict for judgement in judgements_of_programs(rollout.after_turn(number))]

@@ -243,16 +243,16 @@ class TokenCredit:
     ) -> None:
         # Only tokens that can be flagged: bytes of their own, in the mask. A trimmed batch keeps the spans of
         # its padding, so there can be more spans than flags.
-        said = mask[start:]
-        spans = ByteSpans.of(token_bytes)[: len(said)]
-        own = _flag_positions(said[: len(spans)] & (spans.ends > spans.starts))
+        chosen = mask[start:]
+        spans = ByteSpans.of(token_bytes)[: len(chosen)]
+        own = _flag_positions(chosen[: len(spans)] & (spans.ends > spans.starts))
         self._tokens = own + start
         self._starts, self._ends = spans.starts.index_select(0, own), spans.ends.index_select(0, own)
         self._length = len(mask)
-        self._on_all_ranks = _flag_positions(said) + start
-        self._turns = turns or [(start, int(self._on_all_ranks[-1]) + 1 if len(self._on_all_ranks) else start)]
+        self._columns = _flag_positions(chosen) + start
+        self._turns = turns or [(start, int(self._columns[-1]) + 1 if len(self._columns) else start)]
         inside = self.flagged(program.start, program.end) if program and program.end > program.start else own[:0]
-        self.evenly = inside if len(inside) else self._on_all_ranks
+        self.evenly = inside if len(inside) else self._columns
 
     def flagged(self, start: int, end: int) -> Tensor:
         """Columns of the tokens that overlap bytes ``start`` to ``end``; for an empty place the token at its byte."""
@@ -314,8 +314,8 @@ class TokenCredit:
     def _deciding(self, starts: Tensor, needed: Tensor) -> Tensor:
         """[S] the tokens after those that overlap bytes: these may still have gone on. The last for ``ALL_TEXT``."""
         last = self._tokens[self._flagged(starts, needed)[1] - 1]
-        following = torch.searchsorted(self._on_all_ranks, last, right=True).clamp(max=len(self._on_all_ranks) - 1)
-        return self._on_all_ranks[torch.where(needed == ALL_TEXT, len(self._on_all_ranks) - 1, following)]
+        following = torch.searchsorted(self._columns, last, right=True).clamp(max=len(self._columns) - 1)
+        return self._columns[torch.where(needed == ALL_TEXT, len(self._columns) - 1, following)]
 
 
 def _flag_positions(flags: Tensor) -> Tensor:

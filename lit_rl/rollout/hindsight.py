@@ -112,15 +112,15 @@ class Hindsight(TypedArguments):
     def _prompt_with_hint(self, rollout: Rollout, row: int, outcome: Outcome | None, codec: Codec) -> Prompt | None:
         """The prompt that tells more; ``None`` if there is nothing to tell."""
         problem, turn = rollout.completions.problems[row], rollout.completions.turns[row][-1]
-        begun, prompt = problem.continues_program, problem.prompt
+        continues, prompt = problem.continues_program, problem.prompt
         if (solved := self._solution_of(rollout, row)) is not None:
             program = rollout.judgements[solved].program
-            template = self.solution_template or (SOLUTION_BEFORE_A_PROGRAM if begun else SOLUTION)
+            template = self.solution_template or (SOLUTION_BEFORE_A_PROGRAM if continues else SOLUTION)
             prompt = _fill_template(
                 template,
                 prompt,
                 codec,
-                program_prefix=problem.program_prefix if begun else "",
+                program_prefix=problem.program_prefix if continues else "",
                 language=problem.check.language,
                 solution=rollout.completions.turns[solved][-1].text,
                 program="" if program is None else program.source.strip("\n"),
@@ -128,7 +128,7 @@ class Hindsight(TypedArguments):
         if outcome is not None and outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE):
             attempt = Attempt(turn.text, turn.stop_reason, rollout.judgements[row].program, outcome)
             values = feedback_values(problem, attempt)
-            template = self.feedback_template or (FEEDBACK_BEFORE_A_PROGRAM if begun else FEEDBACK)
+            template = self.feedback_template or (FEEDBACK_BEFORE_A_PROGRAM if continues else FEEDBACK)
             prompt = _fill_template(template, prompt, codec, attempt=turn.text, **values)
         return None if prompt is problem.prompt else prompt
 

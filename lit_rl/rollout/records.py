@@ -155,8 +155,8 @@ def find_program(problem: Problem, text: str, in_thought: bool = False) -> Progr
         the program and its place in the text, or ``None`` if there is none.
     """
     entry_point = problem.check.defines or problem.fields.get("entry_point")
-    begun = problem.program_prefix if problem.continues_program else ""
-    wanted = Wanted(problem.check.language, entry_point, begun, in_thought)
+    given_prefix = problem.program_prefix if problem.continues_program else ""
+    wanted = Wanted(problem.check.language, entry_point, given_prefix, in_thought)
     found = problem.check.extract(text, wanted, problem.extraction)
     if found is None:
         return None
@@ -211,14 +211,14 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
     outcomes = [judgement.outcome for judgement in rollout.judgements]
     lost = [outcome for outcome in outcomes if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE]
     if len(lost) > max(largest_share * len(outcomes), 1 if largest_share else 0):
-        said = lost[0].stderr.strip()
-        missing = re.search(r"No module named '(\w+)", said)
+        stderr = lost[0].stderr.strip()
+        missing = re.search(r"No module named '(\w+)", stderr)
         remedy = "See lit-rl docs sandbox, or raise collect.max_failures if this is expected"
         if missing:
             remedy = f"Name it in the sandbox's packages: --model.sandbox.packages '[{missing[1]}]'"
         raise InfrastructureError(
             f"{len(lost)} of {len(outcomes)} programs could not be judged (at most {largest_share:.0%} may fail); "
-            f"the first said: {said or 'nothing'}. {remedy}"
+            f"the first said: {stderr or 'nothing'}. {remedy}"
         )
 
 

@@ -78,20 +78,20 @@ def _describe_failure(program: Program | None, outcome: Outcome, language: str) 
         return f"Your {title} program does not compile:\n{shorten_text(outcome.stderr.strip())}"
     raised = f"{name}: {message}".removesuffix(": ")
     if outcome.verdict is Verdict.SYNTAX_ERROR:
-        said = f"Your program is not valid {title}: {_PLACE_OF_SYNTAX.sub('', raised)}"
+        sentence = f"Your program is not valid {title}: {_PLACE_OF_SYNTAX.sub('', raised)}"
     elif name is None or (name == "SystemExit" and not message):
-        said = "Your program ended before it was done"
+        sentence = "Your program ended before it was done"
     elif name.startswith("SIG"):
-        said = f"Your program was ended by the signal {name}"
+        sentence = f"Your program was ended by the signal {name}"
     else:
-        said = f"Your program raised {raised}"
+        sentence = f"Your program raised {raised}"
     lines = _END_OF_LINE.split(program.source) if program is not None else []
     if program is None or outcome.line is None or not 0 < outcome.line <= len(lines):
-        return said
+        return sentence
     # The policy may never have seen the lines before its own: imports, helpers.
     own = outcome.line - program.prefix_lines
     place = f"Line {own} of your code" if own > 0 else "A line before your code"
-    return f"{said}\n{place}: {shorten_text(lines[outcome.line - 1].strip(), _MAX_LINE_LENGTH)}"
+    return f"{sentence}\n{place}: {shorten_text(lines[outcome.line - 1].strip(), _MAX_LINE_LENGTH)}"
 
 
 def _describe_case(case: FailedCase, verdict: Verdict) -> str:

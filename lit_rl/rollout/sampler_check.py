@@ -115,12 +115,12 @@ def check_gap(
     cause = "likely other weights (stale, another model), another dtype, temperature or filter, or other prompt ids"
     if math.isnan(gap):
         cause = "the policy's own log-probabilities are not finite: start again with a lower learning rate"
-    said = (
+    message = (
         f"sampler and trainer differ by {gap:.2g} nats a token (at most {check.largest_gap:g} is rounding): {cause}; "
         "see lit-rl docs engines#when-sampler-and-trainer-differ"
     )
     if check.stop:
-        raise SamplerMismatchError(said)
+        raise SamplerMismatchError(message)
     if warn:
-        warnings.warn(said, stacklevel=2)
+        warnings.warn(message, stacklevel=2)
     return means, True

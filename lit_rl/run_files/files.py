@@ -131,8 +131,8 @@ class RunWriter:
         """Append that the condition of a rule no longer holds."""
         self._append("rollout", rollout, {"diagnosis": {"rule": rule, "ended": True}})
 
-    def _append(self, clock: str, count: int, said: Mapping[str, Any]) -> None:
-        append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **said})
+    def _append(self, clock: str, count: int, entry: Mapping[str, Any]) -> None:
+        append_line(self.folder / METRICS_FILE, {clock: count, "time": time.time(), **entry})
 
 
 def to_json(item: Mapping[str, Any]) -> str:
@@ -199,12 +199,12 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
             if "start" in item:
                 start = item
                 require_fields("start", start["start"], dict.fromkeys(start["start"], _OF_START))
-            if said := item.get("diagnosis"):  # a condition began to hold, or it ended
-                held = [i for i, one in enumerate(diagnoses) if one.rule == said["rule"] and one.ended is None]
-                if said.get("ended") and held:
+            if entry := item.get("diagnosis"):  # a condition began to hold, or it ended
+                held = [i for i, one in enumerate(diagnoses) if one.rule == entry["rule"] and one.ended is None]
+                if entry.get("ended") and held:
                     diagnoses[held[0]] = diagnoses[held[0]]._replace(ended=item["rollout"])
-                elif not said.get("ended") and not held:
-                    rule, message, details = (str(said[name]) for name in ("rule", "message", "details"))
+                elif not entry.get("ended") and not held:
+                    rule, message, details = (str(entry[name]) for name in ("rule", "message", "details"))
                     diagnoses.append(Diagnosis(int(item["rollout"]), rule, message, details))
             for name, value in item.items():
                 if name not in _NO_METRICS and value is not None:

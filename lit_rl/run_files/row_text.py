@@ -57,7 +57,7 @@ def describe_outcome(row: RecordedRow) -> list[tuple[str, str]]:
         wanted = f" -> wanted {case['expected']}" if case.get("expected") else ""
         got = f", got {case['actual']}" if case.get("actual") else ""
         failed = f"case {case.get('number')}: {case.get('call')}{wanted}{got}"
-    said = [
+    parts = [
         ("failing line", failing),
         ("failed case", failed),
         ("message", outcome.get("exception_message", "")),
@@ -65,7 +65,7 @@ def describe_outcome(row: RecordedRow) -> list[tuple[str, str]]:
         ("printed", outcome.get("stdout", "")),
         ("no reward", row.reason),
     ]
-    return [(heading, text.rstrip()) for heading, text in said if text.strip()]
+    return [(heading, text.rstrip()) for heading, text in parts if text.strip()]
 
 
 def printable(text: str) -> str:

@@ -52,10 +52,10 @@ def test_weights_arrive_before_the_rows_of_their_version_and_only_then(
     held = load_file(tmp_path / "weights" / "model-00000.safetensors")
     assert held.keys() == stub.read[0] == {name.removeprefix("model.") for name in tiny_policy.state_dict()}
     sample(tiny_policy, PROBLEMS, engine=engine, max_tokens=3)
-    assert engine.arrivals == len(stub.read) == 1
+    assert engine.num_weight_updates == len(stub.read) == 1
     tiny_policy.version += 1
     sample(tiny_policy, PROBLEMS, engine=engine, max_tokens=3)
-    assert engine.arrivals == len(stub.read) == 2 and stub.label.endswith("-2-1")
+    assert engine.num_weight_updates == len(stub.read) == 2 and stub.label.endswith("-2-1")
     engine.close()
     assert not (tmp_path / "weights").exists()
 

@@ -140,7 +140,7 @@ def _one(folder: Path, rank: int, ranks: int, port: int, told: dict[str, Any]) -
     if rank == 0:
         np.savez(folder / "weights.npz", **gathered)
     (folder / f"rank{rank}.json").write_text(
-        json.dumps({"arrivals": engine.arrivals, "bytes": engine.bytes_sent, "logged": logged})
+        json.dumps({"arrivals": engine.num_weight_updates, "bytes": engine.bytes_sent, "logged": logged})
     )
     engine.close()
     if torch.distributed.is_initialized():

@@ -224,11 +224,11 @@ def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *
         if raised or repr(value) != repr(expected):
             actual = raised or value_text(value)
             case = FailedCase(number, call_text(public.entry_point, arguments, {}), value_text(expected), actual)
-            said = REPAIR_TEMPLATE.format(case=case.line(), program_prefix=problem.program_prefix)
+            feedback = REPAIR_TEMPLATE.format(case=case.line(), program_prefix=problem.program_prefix)
             return replace(
                 problem,
                 task_id=f"{problem.task_id}/turn_2",
-                prompt=f"{problem.prompt}{attempt}{END_OF_TURN}{said}",
+                prompt=f"{problem.prompt}{attempt}{END_OF_TURN}{feedback}",
                 fields={**problem.fields, "demonstration": attempt if repeats else body},
             )
     return None

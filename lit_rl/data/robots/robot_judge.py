@@ -186,11 +186,11 @@ def _combine_outcomes(tested: Sequence[_Tested], program: RobotProgram | None, s
     shown = decisive.run.outcome
     if decisive.robot_verdict in _BREAK_OFF:
         # As the interpreter would have printed it; the traceback itself stays in the program's process.
-        said = f"{shown.stderr}{shown.exception_type or ''}: {decisive.run.message}".strip(": ")
+        message = f"{shown.stderr}{shown.exception_type or ''}: {decisive.run.message}".strip(": ")
         # The line in the text that was judged, for a line in the source that was run.
         line = 0 if shown.line is None or program is None else shown.line + program.line_offset
         line -= _PREAMBLE.count("\n")
-        shown = replace(shown, line=line if line > 0 else None, module_line=None, stderr=said)
+        shown = replace(shown, line=line if line > 0 else None, module_line=None, stderr=message)
     else:
         shown = replace(shown, line=None, exception_type=None)
     traces: tuple[Any, ...] = tuple(list(map(_plain_event, one.trace)) for one in tested)

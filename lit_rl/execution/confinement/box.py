@@ -221,17 +221,17 @@ def run_boxed(
         "user": nobody(),
         "landlock_version": landlock_version,
     }
-    said = ""
+    fault = ""
     for with_namespaces in (True, False) if namespaces is None else (namespaces,):
         with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as own:
             reason = Path(own, "report")
             job = json.dumps({**settings, "namespaces": with_namespaces, "report": str(reason)})
             process = start_process("confinement.box", [job], log=log.fileno())
             report = _watch_until_end(process, log.fileno(), work_folder, limits)
-            said = reason.read_text(errors="replace") if reason.exists() else ""
-        if not (report.status == NOT_CONFINED and said):
+            fault = reason.read_text(errors="replace") if reason.exists() else ""
+        if not (report.status == NOT_CONFINED and fault):
             return report
-    raise BoxError(f"commands cannot be confined on this machine: {said}")
+    raise BoxError(f"commands cannot be confined on this machine: {fault}")
 
 
 def _watch_until_end(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:

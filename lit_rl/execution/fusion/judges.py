@@ -135,7 +135,7 @@ def _calls_judge(check: CallTests) -> RemoteJudge:
     def judge(run: Run, program: str) -> Outcome:
         seconds = check.timeout_seconds * check.num_limits
         answers, ran = _run_calls(run, program, calls, seconds, check.in_place)
-        return _outcome(answers, answers.of_calls(check), [(index,) for index in range(len(calls))], ran)
+        return _outcome(answers, answers.verdicts_of_calls(check), [(index,) for index in range(len(calls))], ran)
 
     return judge
 
@@ -152,7 +152,7 @@ def _asserts_judge(check: AssertTests) -> RemoteJudge:
 
     def judge(run: Run, program: str) -> Outcome:
         answers, ran = _run_calls(run, program, plan.calls, check.timeout_seconds, in_place=False)
-        return _outcome(answers, answers.of_plan(plan), [one.calls for one in plan.assertions], ran)
+        return _outcome(answers, answers.verdicts_of_plan(plan), [one.calls for one in plan.assertions], ran)
 
     return judge
 

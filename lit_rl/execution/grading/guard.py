@@ -35,7 +35,7 @@ _DATA_CLASSES = frozenset(
 )
 
 
-class CodeOfTheProgram(RuntimeError):
+class ProgramCodeError(RuntimeError):
     """The tests would run code that the program may have written."""
 
 
@@ -77,7 +77,7 @@ def guard(
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _WATCHED and is_refused(event, arguments):
             note()
-            raise CodeOfTheProgram(f"{event} of what the program may have written: compare its value instead")
+            raise ProgramCodeError(f"{event} of what the program may have written: compare its value instead")
 
     sys.addaudithook(hook)
 

@@ -15,7 +15,7 @@ from lit_rl.execution.judging.asserts.assert_plan import Assertion, AssertPlan, 
 from lit_rl.execution.judging.graded import judge_graded
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, outcome_of, read_error, verdict_of_child, verdict_of_error
+from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, read_error, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.program_messages import Description, whole_lines
@@ -57,7 +57,7 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         answers = _read_answers(client, program, child, report, len(plan.calls))
         if answers.compares_large(plan):
             return None
-        cases = answers.of_plan(plan)
+        cases = answers.verdicts_of_plan(plan)
         if answers.failed_over_an_object(plan, cases):
             return None
         outcome = _outcome(answers, cases, [one.calls for one in plan.assertions], child, report)
@@ -73,7 +73,7 @@ def judge_python_calls(client: ZygoteClient, program: str, check: CallTests) -> 
     with _start_child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, check.num_limits)
         answers = _read_answers(client, program, child, report, len(calls))
-        cases = answers.of_calls(check)
+        cases = answers.verdicts_of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
         return outcome if outcome.passed else replace(outcome, failed_case=failed_call(answers, cases, calls, check))
 
@@ -126,7 +126,7 @@ def _outcome(
 ) -> Outcome:
     verdict, error = answers.overall(cases, made)
     if verdict is Verdict.EXCEPTION and not error:
-        error = ended_early(report.children[0].status)
+        error = describe_exit(report.children[0].status)
     return outcome_of(verdict, cases, child, report, error)
 
 
@@ -217,7 +217,7 @@ class Answers:
         """The verdict on a program that ended before the first call, determined once for all calls."""
         return self._judge_error(self.start_error) if self.start_error else None
 
-    def of_plan(self, plan: AssertPlan) -> list[Verdict]:
+    def verdicts_of_plan(self, plan: AssertPlan) -> list[Verdict]:
         """One verdict per assert."""
 
         def holds(assertion: Assertion) -> bool:
@@ -238,7 +238,7 @@ class Answers:
                 return False
         return False
 
-    def of_calls(self, check: CallTests) -> list[Verdict]:
+    def verdicts_of_calls(self, check: CallTests) -> list[Verdict]:
         """One verdict per case."""
 
         def holds(index: int, expected: Any) -> bool:

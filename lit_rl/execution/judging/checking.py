@@ -19,7 +19,7 @@ from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.runtimes import run_job
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, read_error, verdict_of_child
+from lit_rl.execution.judging.verdicts import describe_exit, read_error, verdict_of_child
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.program_messages import Description
@@ -145,21 +145,21 @@ def _accepted_texts(accepted: str | tuple[str, ...]) -> tuple[str, ...]:
     return (accepted,) if isinstance(accepted, str) else accepted
 
 
-def _parse_ruling(ended: Verdict | None, status: int, error: Description | None, said: str) -> Ruling:
+def _parse_ruling(ended: Verdict | None, status: int, error: Description | None, text: str) -> Ruling:
     """The ruling of a checker that has ended."""
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
     if ended in (Verdict.TIMED_OUT, Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         fault = f"it ended as {ended}"
     elif code < 0:
-        fault = f"it ended with {ended_early(status)['types'][0]}"
+        fault = f"it ended with {describe_exit(status)['types'][0]}"
     elif error is not None and error["types"] and error["types"][0] != "SystemExit":
         fault = f"it ended with {error['types'][0]}"
-    elif code == _POINTS and (found := _POINTS_LINE.match(said)):
-        return Ruling(float(found[1]), said)
+    elif code == _POINTS and (found := _POINTS_LINE.match(text)):
+        return Ruling(float(found[1]), text)
     elif code == _RIGHT or code in _WRONG:
-        return Ruling(float(code == _RIGHT), said)
+        return Ruling(float(code == _RIGHT), text)
     elif code == _POINTS:
         fault = "it ended with exit code 7, but its first line is not 'points NUMBER'"
     else:
         fault = f"it ended with exit code {code}{', a failure of its own' if code == _FAILED else ''}"
-    return Ruling(0.0, said, fault)
+    return Ruling(0.0, text, fault)

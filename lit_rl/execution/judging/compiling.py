@@ -176,12 +176,12 @@ class Compiler:
 def failure_text(language: Language, diagnostics: str, settings: ZygoteSettings) -> CompilerFailed:
     """The error for tools that fail on a known good program, which is no program's fault."""
     spec, remedy = LANGUAGES[language], "repair the toolchain, or free memory and disk"
-    said = " ".join(diagnostics.split())
-    said = said if len(said) <= 500 else f"{said[:250]} ... {said[-250:]}"
+    text = " ".join(diagnostics.split())
+    text = text if len(text) <= 500 else f"{text[:250]} ... {text[-250:]}"
     # Tier 0 alone shows programs, which root runs as another user, the machine's own folders.
     if settings.tier == 0 and os.geteuid() == 0 and (closed := _closed_to_others(tool_files(language))):
         remedy = f"parts of it are in {closed}, which only root may enter: install Debian's package {spec.package}"
-    return CompilerFailed(f"{spec.command} fails on a known good program here: {remedy}; it said: {said}")
+    return CompilerFailed(f"{spec.command} fails on a known good program here: {remedy}; it said: {text}")
 
 
 def _closed_to_others(tools: Toolchain) -> Path | None:

@@ -81,7 +81,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         ended = verdict_of_end(client, language, built.binary, run)
         answers = Answers(read_whole(child.answers), len(check.cases), ended, _verdict_of_error, _parse_answer)
         wanted = replace(check, cases=tuple((args, json.loads(json.dumps(expected))) for args, expected in check.cases))
-        cases = answers.of_calls(wanted)
+        cases = answers.verdicts_of_calls(wanted)
         verdict, error = answers.overall(cases, [(index,) for index in range(len(cases))])
         outcome = outcome_of_end(verdict, language, source, child, report, cases)
         if outcome.passed:

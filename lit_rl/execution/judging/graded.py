@@ -19,7 +19,7 @@ from lit_rl.execution.judging.asserts.evidence import statements
 from lit_rl.execution.judging.asserts.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_child, verdict_of_error
+from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import read_result
 from lit_rl.execution.wire.value_text import lines_of, shorten_text
@@ -149,7 +149,7 @@ def _outcome(
     if (report.timed_out and result is None) or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         verdict = ended or Verdict.TIMED_OUT
     elif result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values
-        verdict, error = Verdict.EXCEPTION, ended_early(report.children[0].status)
+        verdict, error = Verdict.EXCEPTION, describe_exit(report.children[0].status)
     elif result["kind"] == "passed":
         verdict = Verdict.PASSED
     elif result["kind"] in ("failed", "error"):  # of the tests
@@ -158,7 +158,7 @@ def _outcome(
         short = result["kind"] == "error" and name == "MemoryError"
         verdict = Verdict.OUT_OF_MEMORY if short else Verdict.WRONG_ANSWER
     elif result["error"] is None:
-        verdict, error = ended or Verdict.EXCEPTION, ended_early(status)
+        verdict, error = ended or Verdict.EXCEPTION, describe_exit(status)
     else:
         error, added = result["error"], str(result["message"])
         verdict = verdict_of_error(client, program, error, status)

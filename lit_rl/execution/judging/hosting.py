@@ -33,7 +33,7 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
-from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_child, verdict_of_error
+from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child, verdict_of_error
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import MAX_CALL_LENGTH, not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
@@ -209,7 +209,7 @@ class _Session:
             verdict = Verdict.PASSED if self._ended else Verdict.EXCEPTION
         error = self._error
         if verdict is Verdict.EXCEPTION and error is None:
-            error = ended_early(report.children[0].status)
+            error = describe_exit(report.children[0].status)
         message = str((error or {}).get("message", ""))
         outcome = outcome_of(verdict, [], child, report, error)
         return HostedRun(verdict, outcome, message, self._num_calls)

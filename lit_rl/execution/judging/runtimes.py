@@ -15,7 +15,7 @@ from lit_rl.execution.judging.compiling import Compiled, Files, environment_of, 
 from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
-from lit_rl.execution.judging.verdicts import ended_early, outcome_of, verdict_of_child
+from lit_rl.execution.judging.verdicts import describe_exit, outcome_of, verdict_of_child
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
 from lit_rl.execution.wire.printable import printable, printable_name
 from lit_rl.execution.wire.program_messages import MAX_MESSAGE_LENGTH
@@ -158,9 +158,9 @@ def verdict_of_end(
     runner, child, report = ended
     verdict = verdict_of_child(runner, child, report)
     if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks and _parser_verdict(client, language, artefact):
-        said = _parser_verdict(client, language, LANGUAGES[language].good.encode())
-        if said:
-            raise failure_text(language, said, client.settings)
+        fault = _parser_verdict(client, language, LANGUAGES[language].good.encode())
+        if fault:
+            raise failure_text(language, fault, client.settings)
         return Verdict.SYNTAX_ERROR
     return verdict
 
@@ -182,7 +182,7 @@ def outcome_of_end(
     outcome = replace(outcome, stderr=stderr)
     if verdict in (Verdict.PASSED, Verdict.WRONG_ANSWER):
         return outcome
-    name = ended_early(report.children[0].status)["types"][0] if report.children[0].status else None
+    name = describe_exit(report.children[0].status)["types"][0] if report.children[0].status else None
     error = re.search(spec.error, stderr, re.MULTILINE)
     if error and error["type"]:
         name = printable_name(error["type"])

@@ -24,7 +24,7 @@ from lit_rl.execution.judging.supervising.child_files import Child, read_ends, r
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.supervising.watching import Row
 from lit_rl.execution.judging.verdicts import (
-    ended_early,
+    describe_exit,
     outcome_of,
     read_error,
     verdict_of_child,
@@ -109,7 +109,7 @@ def _case(client: ZygoteClient, program: str, check: StdioTests, row: Row, stdin
         error = None
         if ended is Verdict.EXCEPTION:
             status = report.children[0].status
-            error = read_error(read_whole(child.channel)[:65536]) or ended_early(status)
+            error = read_error(read_whole(child.channel)[:65536]) or describe_exit(status)
             ended = verdict_of_error(client, program, error, status)
         outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
         return _checker_outcome(client, check, stdin, expected, child, ended, outcome)

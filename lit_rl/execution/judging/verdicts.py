@@ -33,7 +33,7 @@ def verdict_of_child(client: ZygoteClient, child: Child, report: JobReport, inde
     return Verdict.EXCEPTION if spent.status and not (index and spent.status == signal.SIGKILL) else None
 
 
-def ended_early(status: int) -> Description:
+def describe_exit(status: int) -> Description:
     """A description for a process that ended without a message: its signal, or a plain exit."""
     number = status & 0x7F
     name = signal.Signals(number).name if number in signal.Signals._value2member_map_ else "SystemExit"

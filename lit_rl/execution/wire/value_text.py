@@ -88,23 +88,23 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, str | bytes | bytearray):
         yield repr(_without_middle(value))
     elif isinstance(value, FieldTuple):
-        yield from _items(f"{value._type_name}(", value._asdict().items(), ")", depth, _field)
+        yield from _items_text(f"{value._type_name}(", value._asdict().items(), ")", depth, _field_text)
     else:
-        yield from _container(value, depth)
+        yield from _container_text(value, depth)
 
 
-def _container(value: Any, depth: int) -> Iterator[str]:
+def _container_text(value: Any, depth: int) -> Iterator[str]:
     for kind, opening, closing in _SEQUENCES:
         if isinstance(value, kind):
             if kind is tuple and len(value) == 1:
                 closing = ",)"
-            yield from _items(opening, value, closing, depth, _pieces)
+            yield from _items_text(opening, value, closing, depth, _pieces)
             return
     if isinstance(value, set | frozenset):
-        yield from _set(value, depth)
+        yield from _set_text(value, depth)
     elif isinstance(value, dict):
         name = "" if type(value) is dict else type(value).__name__
-        yield from _items(f"{name}({{" if name else "{", value.items(), "})" if name else "}", depth, _pair)
+        yield from _items_text(f"{name}({{" if name else "{", value.items(), "})" if name else "}", depth, _pair_text)
     elif type(value).__module__ == "numpy":
         yield "array("
         yield from _pieces(value.tolist(), depth - 1)
@@ -115,7 +115,7 @@ def _container(value: Any, depth: int) -> Iterator[str]:
         yield f"<{value.type_name if isinstance(value, Opaque) else type(value).__name__} object>"
 
 
-def _items(
+def _items_text(
     opening: str, items: Any, closing: str, depth: int, write: Callable[[Any, int], Iterator[str]]
 ) -> Iterator[str]:
     yield opening
@@ -126,18 +126,18 @@ def _items(
     yield closing
 
 
-def _pair(pair: tuple[Any, Any], depth: int) -> Iterator[str]:
+def _pair_text(pair: tuple[Any, Any], depth: int) -> Iterator[str]:
     yield from _pieces(pair[0], depth)
     yield ": "
     yield from _pieces(pair[1], depth)
 
 
-def _field(pair: tuple[str, Any], depth: int) -> Iterator[str]:
+def _field_text(pair: tuple[str, Any], depth: int) -> Iterator[str]:
     yield f"{pair[0]}="
     yield from _pieces(pair[1], depth)
 
 
-def _set(value: Collection[Any], depth: int) -> Iterator[str]:
+def _set_text(value: Collection[Any], depth: int) -> Iterator[str]:
     """The items in a fixed order: a set of texts iterates differently in each process."""
     name = type(value).__name__
     if len(value) > _MAX_SET:

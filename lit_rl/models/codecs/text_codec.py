@@ -78,9 +78,9 @@ def _find_frame(
         messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": message}]
         longer = render(tokenizer, messages, arguments)
         rest = compared(longer).removeprefix(compared(so_far)).lstrip()
-        said = compared(answer).strip()
-        between, found, _ = rest.removeprefix(said).partition(message)
-        if not (compared(longer).startswith(compared(so_far)) and rest.startswith(said) and found):
+        answer_text = compared(answer).strip()
+        between, found, _ = rest.removeprefix(answer_text).partition(message)
+        if not (compared(longer).startswith(compared(so_far)) and rest.startswith(answer_text) and found):
             return None
         frames.append((between, longer.rpartition(message)[2]))
         so_far = longer
@@ -99,13 +99,13 @@ def _without_thoughts(text: str) -> str:
 
 def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:
     """A conversation as its chat template writes it, up to where the policy continues."""
-    begun = messages[-1]["role"] == "assistant"
+    continues = messages[-1]["role"] == "assistant"
     try:
         text: str = tokenizer.apply_chat_template(
             [dict(message) for message in messages],
             tokenize=False,
-            add_generation_prompt=not begun,
-            continue_final_message=begun,
+            add_generation_prompt=not continues,
+            continue_final_message=continues,
             **(arguments or {}),
         )
     except TemplateError as error:
@@ -178,8 +178,8 @@ class TextCodec(Codec):
         """
         if isinstance(prompt, str):
             return tuple(self._tokenize(prompt, begins=True))
-        said: list[Message] = [{**message, "content": self.escape_text(message["content"])} for message in prompt]
-        return tuple(self._tokenize(render(self.tokenizer, said, self.template_arguments)))
+        escaped: list[Message] = [{**message, "content": self.escape_text(message["content"])} for message in prompt]
+        return tuple(self._tokenize(render(self.tokenizer, escaped, self.template_arguments)))
 
     def escape_text(self, text: str) -> str:
         return self._spelled.sub(f"{_OPEN}\\g<0>{_CLOSE}", text)

@@ -94,21 +94,23 @@ def one_line_load_errors(kind: str, source: str, key: str) -> Iterator[None]:
 def _load_failure(kind: str, source: str, key: str, error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     plainly = next((text for words, text in _PLAINLY.items() if words in str(error)), None)
-    said = plainly or (lines[0][:200].rstrip(".") if lines else type(error).__name__)
+    reason = plainly or (lines[0][:200].rstrip(".") if lines else type(error).__name__)
     if Path(source).exists():
         if kind == "tokenizer" and Path(source).is_dir() and not has_tokenizer(Path(source)):
             if key == MODEL_KEY and not (Path(source) / "config.json").exists():
                 return f"{source} holds no model ({key}): give a folder, such as lit-rl export RUN FOLDER writes"
             return f"{source} holds no tokenizer ({key}): give {TOKENIZER_KEY} the folder or hub id of one"
         if plainly is None and not isinstance(error, LitRLError):  # whose messages say what to do
-            said += "; fetch or export it again if files are missing or cut"
-        return f"the {kind} in {source} ({key}) cannot be read: {said}"
+            reason += "; fetch or export it again if files are missing or cut"
+        return f"the {kind} in {source} ({key}) cannot be read: {reason}"
     if not can_use_hub():
         return (
             f"{source} ({key}) is neither a folder here nor in the cache, and the hub cannot be reached: give a local "
             "folder, or download it where there is a network and set HF_HUB_OFFLINE=1 here"
         )
-    return f"the {kind} {source} ({key}) cannot be loaded from the hub: {said}; give a hub id that exists, or a folder"
+    return (
+        f"the {kind} {source} ({key}) cannot be loaded from the hub: {reason}; give a hub id that exists, or a folder"
+    )
 
 
 def without_retries(source: str) -> AbstractContextManager[None]:

@@ -150,8 +150,10 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
         with one_line_errors(config.model_type, spec.attention):
             return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
     except (ArithmeticError, AttributeError, IndexError, RuntimeError, TypeError) as error:
-        said = " ".join(str(error).split())
-        raise UsageError(f"{CONFIG_KEY}: {fields['model_type']} cannot be built: {said}; correct its sizes") from error
+        reason = " ".join(str(error).split())
+        raise UsageError(
+            f"{CONFIG_KEY}: {fields['model_type']} cannot be built: {reason}; correct its sizes"
+        ) from error
 
 
 def _require_known(given: Mapping[str, Any], config: Any) -> None:

@@ -50,9 +50,9 @@ def causes_of_truncation(last: LastRollout, settings: RunSettings) -> str:
     counts = Counter(token for ids in written for token in ids & settings.special_tokens.keys())
     for token, count in counts.most_common(1):
         if count > len(cut) / 2:
-            said = f"{settings.special_tokens[token]}, which {count / len(cut):.0%} of these hold and which is no EOS"
+            cause = f"{settings.special_tokens[token]}, which {count / len(cut):.0%} of these hold and which is no EOS"
             todo = "look at eos_token_id in the model's generation_config.json and at the tokenizer's eos_token"
-            return f"likely {said}, ends what the policy writes: {todo} (`{settings.show}`), or {limit}"
+            return f"likely {cause}, ends what the policy writes: {todo} (`{settings.show}`), or {limit}"
     return f"likely {limit}, or {endless}"
 
 
@@ -65,9 +65,9 @@ def _advice_for_verdict(verdict: Verdict, alike: Sequence[Judgement], rollout: R
         )
     if verdict is Verdict.WRONG_ANSWER:
         lines = Counter(one.outcome.failed_case.line() for one in alike if one.outcome.failed_case)
-        said = f" ({lines.most_common(1)[0][0]})" if lines else ""
+        example = f" ({lines.most_common(1)[0][0]})" if lines else ""
         return (
-            f"programs run and give other answers than the tests expect{said}; likely the problems are too hard "
+            f"programs run and give other answers than the tests expect{example}; likely the problems are too hard "
             f"({show}), or the tests are wrong ({check_data})"
         )
     if verdict is Verdict.EXCEPTION:

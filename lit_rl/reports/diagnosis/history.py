@@ -120,7 +120,7 @@ class MetricHistory:
     Attributes:
         rollout: number of the last one, from 1.
         recent: metrics of the last rollouts, oldest first.
-        begun: metrics of the first rollout.
+        first_metrics: metrics of the first rollout.
         latest: by metric its last value, however long ago.
         first: by metric its level in the first ``patience`` rollouts.
         best: by metric the largest of its levels so far, without the present one.
@@ -134,7 +134,7 @@ class MetricHistory:
         self.patience = patience
         self.rollout = 0
         self.recent: deque[dict[str, float]] = deque(maxlen=patience)
-        self.begun: dict[str, float] = {}
+        self.first_metrics: dict[str, float] = {}
         self.latest: dict[str, float] = {}
         self.first: dict[str, MeanWithError] = {}
         self.best: dict[str, MeanWithError] = {}
@@ -150,7 +150,7 @@ class MetricHistory:
             self.first = levels | self.first
             self.best |= {name: max(level, self.best.get(name, level)) for name, level in levels.items()}
         self.rollout = rollout
-        self.begun = self.begun or dict(metrics)
+        self.first_metrics = self.first_metrics or dict(metrics)
         self.recent.append(dict(metrics))
         self.latest |= metrics
         self.lowest |= {name: min(value, self.lowest.get(name, inf)) for name, value in metrics.items()}
@@ -198,8 +198,8 @@ class MetricHistory:
     @property
     def first_reward(self) -> MeanWithError:
         """Mean reward of the first rollout; its error counts groups, since rows of a group are alike."""
-        spread = self.begun.get("reward/std", inf) / sqrt(max(1.0, self.begun.get(GROUPS, 1.0)))
-        return MeanWithError(self.begun.get(REWARD, 0.0), spread)
+        spread = self.first_metrics.get("reward/std", inf) / sqrt(max(1.0, self.first_metrics.get(GROUPS, 1.0)))
+        return MeanWithError(self.first_metrics.get(REWARD, 0.0), spread)
 
     @property
     def has_earned(self) -> bool:

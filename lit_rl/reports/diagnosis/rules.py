@@ -83,8 +83,8 @@ def sandbox(metrics: MetricHistory, last: LastRollout, settings: RunSettings) ->
     for verdict, (largest, message) in _LIMITS.items():
         share = metrics.mean(f"verdict/{verdict}_fraction")
         if share > largest:
-            said = message.format(fit=settings.fit, show=settings.show, check_data=settings.check_data)
-            return f"{share:.0%} of the programs {said}"
+            ending = message.format(fit=settings.fit, show=settings.show, check_data=settings.check_data)
+            return f"{share:.0%} of the programs {ending}"
     return ""
 
 
@@ -129,7 +129,7 @@ def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings
         )
     if gap < 0.05 or settings.filtered or settings.staleness:  # otherwise there is always a gap
         return ""
-    began = metrics.begun.get(_GAP, gap)
+    began = metrics.first_metrics.get(_GAP, gap)
     dropout = f", dropout ({', '.join(settings.dropout)})" if settings.dropout else ""
     cause = _cause_of_gap(last) or (
         f"they agreed in the first rollout ({began:.2g} nats), so likely {reach}, whatever version it reports"
@@ -146,25 +146,25 @@ def sampler_gap(metrics: MetricHistory, last: LastRollout, settings: RunSettings
 def _cause_of_gap(last: LastRollout) -> str:
     """Look for the cause in the sampler's numbers and the trainer's; empty if none explains nine tenths of the gap."""
     rows = last.rollout.completions
-    said, mask = rows.sampler_logprobs.double(), rows.completion_mask
-    if mask.sum() > 1 and not said[mask].std():
-        return f"constant: the engine reports {float(said[mask][0]):.3g} for every token"
+    sampler, mask = rows.sampler_logprobs.double(), rows.completion_mask
+    if mask.sum() > 1 and not sampler[mask].std():
+        return f"constant: the engine reports {float(sampler[mask][0]):.3g} for every token"
     if last.logprobs is None:
         return ""
-    own = last.logprobs.to(said)
+    own = last.logprobs.to(sampler)
     mask = mask & ~own.isnan()
 
     def gap(values: Tensor, others: Tensor, mask: Tensor) -> float:
         return float((values - others)[mask].abs().mean()) if mask.any() else inf
 
     both, unpadded = mask[:, 1:] & mask[:, :-1], mask & rows.prompt_mask.all(-1, keepdim=True)
-    explained = 0.1 * gap(own, said, mask)
+    explained = 0.1 * gap(own, sampler, mask)
     tried = {
-        "the engine reports logarithms to base 2": gap(own / log(2), said, mask),
-        "the engine reports logarithms to base 10": gap(own / log(10), said, mask),
-        "shifted by one: the engine reports those of the token after": gap(own[:, 1:], said[:, :-1], both),
-        "shifted by one: the engine reports those of the token before": gap(own[:, :-1], said[:, 1:], both),
-        "positions: rows without padding agree; check attention mask and position ids": gap(own, said, unpadded),
+        "the engine reports logarithms to base 2": gap(own / log(2), sampler, mask),
+        "the engine reports logarithms to base 10": gap(own / log(10), sampler, mask),
+        "shifted by one: the engine reports those of the token after": gap(own[:, 1:], sampler[:, :-1], both),
+        "shifted by one: the engine reports those of the token before": gap(own[:, :-1], sampler[:, 1:], both),
+        "positions: rows without padding agree; check attention mask and position ids": gap(own, sampler, unpadded),
     }
     return next((cause for cause, left in tried.items() if left < explained), "")
 

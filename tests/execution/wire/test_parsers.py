@@ -114,7 +114,7 @@ def test_what_is_valid_is_read_by_some_parser():
 @given(content=st.lists(ANY_LINE, max_size=5).map(b"\n".join), end=st.sampled_from([b"", b"\n"]))
 def test_answers_of_any_content_are_verdicts_of_the_program(content, end):
     check = CallTests((((1,), object), ((2,), [1, (2.5, "a")])), "f")
-    cases = Answers(content + end, 2, None, lambda error: Verdict.EXCEPTION).of_calls(check)
+    cases = Answers(content + end, 2, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(check)
     assert len(cases) == 2 and Verdict.INFRASTRUCTURE_FAILURE not in cases
 
 
@@ -137,7 +137,7 @@ LIST = b'["l"%s]'
 content = b"{}\\n" + eval(sys.argv[1]) + b"\\n"
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 check = CallTests(tuple(((i,), i) for i in range(100)), "f")
-verdicts = Answers(content, 100, None, lambda error: Verdict.EXCEPTION).of_calls(check)
+verdicts = Answers(content, 100, None, lambda error: Verdict.EXCEPTION).verdicts_of_calls(check)
 assert "passed" not in verdicts, verdicts
 line = content.split(b"\\n", 2)[1]
 for read in (program_messages.read_description, program_messages.read_hosted, program_messages.read_result):
