@@ -61,13 +61,13 @@ def rows_in(path: Path) -> list[RecordedRow]:
 def sampled_rows(module: SFT) -> list[int]:
     """Numbers of the rows that are sampled, batch by batch, from now on."""
     seen: list[int] = []
-    write = module.collector._write_checkpoint
+    write = module.collector._sample
 
     def count(problems: Any, sampling: Sampling, key: Any) -> Any:
         seen.append(len(problems) * sampling.num_samples)
         return write(problems, sampling, key)
 
-    module.collector._write_checkpoint = count  # type: ignore[method-assign]
+    module.collector._sample = count  # type: ignore[method-assign]
     return seen
 
 
