@@ -120,6 +120,8 @@ def test_copying_writes_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_wheel_alone_finds_its_configurations(wheel: Path, from_wheel: Callable[[str], list[str]]) -> None:
-    printed = from_wheel("from lit_rl.cli.shipped_configs import files\nprint(*files().values(), sep='\\n')")
+    printed = from_wheel(
+        "from lit_rl.cli.shipped_configs import config_files\nprint(*config_files().values(), sep='\\n')"
+    )
     found = {Path(line).relative_to(wheel / "lit_rl").as_posix() for line in printed}
     assert {"configs/basics_grpo.yaml", "configs/strategy/fsdp2.yaml", "configs/slurm/fit.sbatch"} <= found

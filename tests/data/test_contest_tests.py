@@ -98,7 +98,7 @@ def test_a_tuple_is_taken_for_the_list_that_json_stores_at_any_depth():
 def passes(value, stored):
     check = contest_check(normalise_tests({"fn_name": "f", **stored}), 6.0, in_class=False)
     answers = Answers(f"{{}}\n{plain.dumps(value)}\n".encode(), 1, None, lambda _: Verdict.EXCEPTION)
-    return answers.of_calls(check)[0] is Verdict.PASSED
+    return answers.verdicts_of_calls(check)[0] is Verdict.PASSED
 
 
 # What the row stores, values that the judges of APPS and TACO accept for its first test, and values that they refuse.

@@ -361,7 +361,7 @@ def test_a_built_in_function_is_none_of_the_program(sandbox):
     assert "the program defines no isNaN" in outcome.stderr, outcome
 
 
-LARGE_MODEL_PARAMETERS = [2**64, math.nan, -math.inf, 0, None, [0, 0]]
+LARGE = [2**64, math.nan, -math.inf, 0, None, [0, 0]]
 # Of single languages: programs, cases of ``f``, and their verdicts.
 PARTICULARS = {
     "javascript": [
@@ -374,7 +374,7 @@ PARTICULARS = {
         ("export const f = (x) => x;", [((1,), 1)], ["passed"]),
         ("export default function f(x) { return x; }", [((1,), 1)], ["passed"]),
         ("const f = (x) => new Map([[1, x]]);", [((2,), {1: 2})], ["passed"]),
-        ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];", [((), LARGE_MODEL_PARAMETERS)], ["passed"]),
+        ("const f = () => [2n ** 64n, NaN, -Infinity, -0, undefined, new Uint8Array(2)];", [((), LARGE)], ["passed"]),
     ],
     "c": [("int f(int x) { return x; }", [((2**31,), 2**31), ((1.5,), 1), ((-1,), -1), ((), 0), (("1",), 1)], ["exception", "exception", "passed", "exception", "exception"]), ("int f(int *x) { return 0; }", [((1,), 0)], []), ("int f(char **x) { return 0; }", [(("",), 0)], [])],
     # Numbers that the type does not hold are refused. One function is called: neither overloaded nor generic.

@@ -16,7 +16,7 @@ from lit_rl.types import Completions, Problem
 class Longer(Hindsight):
     """Puts two letters of the problem before its prompt; shows nothing to rows whose first id is divisible by 3."""
 
-    def view(self, rollout: Rollout, codec: Any, runner: Any) -> tuple[Completions, Tensor]:
+    def teacher_inputs(self, rollout: Rollout, codec: Any, runner: Any) -> tuple[Completions, Tensor]:
         rows = rollout.completions
         letters = [65 + int("".join(filter(str.isdigit, problem.task_id))) % 20 for problem in rows.problems]
         first = torch.tensor(letters)[:, None]

@@ -21,7 +21,7 @@ def test_a_few_rounds_find_no_fault():
     assert not found.verdicts["wrong: passed"] and any(name.startswith("wrong: ") for name in found.verdicts)
 
 
-LARGE_MODEL_PARAMETERS = {
+LARGE = {
     "newlines": "b'\\n' * (15 << 20)",
     "nested lists": "b'[' * (15 << 20) + b'\\n'",
     "empty lists": "b'{}\\n[\"l\"' + b',[\"l\"]' * 2_600_000 + b']\\n'",
@@ -32,11 +32,7 @@ LARGE_MODEL_PARAMETERS = {
 
 def test_a_supervisor_stays_small_whatever_a_program_writes_where_its_values_go():
     program = "import os\ndata = {}\nwhile data: data = data[os.write(4, data):]\nos._exit(0)\n"
-    batch = [
-        (program.format(data), check)
-        for data in LARGE_MODEL_PARAMETERS.values()
-        for check in (garbage.CALLS, garbage.LITERAL)
-    ]
+    batch = [(program.format(data), check) for data in LARGE.values() for check in (garbage.CALLS, garbage.LITERAL)]
     with Sandbox(1) as sandbox:
         batch = [
             item for pair in zip(batch, [(garbage.RIGHT, garbage.CALLS)] * len(batch), strict=True) for item in pair
