@@ -51,6 +51,13 @@ LETTERS = 64
             "cannot be divided into 2 replicas",
         ),
         (["--config", str(ROOT / "configs/scaling/qwen2.5_coder_7b_grpo.yaml"), "--gpus", "0"], "expected at least 1"),
+        (
+            [
+                *("--config", str(ROOT / "configs/scaling/qwen2.5_coder_32b_grpo.yaml")),
+                *("--model.policy.quantization", "4bit"),
+            ],
+            "4 bits are not spread over ranks",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_one_line(
@@ -85,11 +92,13 @@ LARGE = {
 """Runs above 1 GB: the model, letters of a prompt, tokens of a completion."""
 
 
-def small_run(kind: str, config: dict[str, Any] = SMALL, max_tokens: int = 64, max_rows: int | None = None) -> Any:
+def small_run(
+    kind: str, config: dict[str, Any] = SMALL, max_tokens: int = 64, max_rows: int | None = None, **policy_options: Any
+) -> Any:
     """A module of three rollouts of 16 rows on all ranks together, in micro-batches of eight."""
     adapted = kind in ("lora", "ppo")
     config = config | {"max_position_embeddings": 4096}
-    policy = CausalLM(config=config, tokenizer=TOKENIZER, lora=LoRA(rank=8) if adapted else None)
+    policy = CausalLM(config=config, tokenizer=TOKENIZER, lora=LoRA(rank=8) if adapted else None, **policy_options)
     options: dict[str, Any] = {
         "sampling": Sampling(num_samples=4, max_tokens=max_tokens),
         "rewards": [EvenBytes()],
@@ -224,12 +233,63 @@ def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
     assert 3 < gathers <= 4  # forward, backward and the engine gather, the backward scatters; the root stays whole
 
 
+def test_what_waits_on_the_cpu_is_counted_there() -> None:
+    """On two ranks each copies its share whenever it receives the other's, and its share of the gradients back."""
+    counts = []
+    for offload in (False, True):
+        module, strategy = small_run("two ranks"), FSDP2Strategy(offload=offload)
+        counts.append(trace(module, strategy, replace(job_of(module, strategy, 2, 2), prompt_tokens=48)))
+    plain, offloaded = counts
+    share = 4 * PARAMETERS / 2
+    assert plain.on_cpu == plain.copied == 0
+    assert plain.updating["weights"] > share and plain.updating["moments"] > 2 * share
+    assert offloaded.updating["weights"] < 1000 and not {"moments", "gradients"} & offloaded.updating.keys()
+    assert not {"moments", "gradients"} & offloaded.sampling.keys()
+    assert 4 * share < offloaded.on_cpu < 4.5 * share  # with what Adam needs for one weight at a time
+    assert offloaded.received == plain.received
+    assert offloaded.copied == pytest.approx(plain.received[0], rel=0.01)
+    gained = sum(plain.updating.values()) - sum(offloaded.updating.values())
+    assert (
+        3 * share - 2 * 4 * 2048 * 128 < gained < 4 * share + 1000
+    )  # the outer unit's share is there twice as it arrives
+
+
+def test_inputs_of_layers_that_wait_on_the_cpu_are_counted_there() -> None:
+    counts = []
+    for way in (True, "offload"):
+        module = small_run("full", share_prompts=False, gradient_checkpointing=way)
+        counts.append(trace(module, "auto", replace(job_of(module, "auto", 4, 1), prompt_tokens=48)))
+    kept, offloaded = counts
+    inputs = 4 * 8 * (48 + 64) * 128 * 4  # layers, rows of a micro-batch, their tokens, float32
+    assert (kept.on_cpu, offloaded.on_cpu) == (0, inputs)
+    assert offloaded.copied == 2 * 2 * inputs  # two micro-batches, there and back
+    gained = sum(kept.updating.values()) - sum(offloaded.updating.values())
+    assert 0 < gained <= inputs
+
+
+def test_a_base_in_4_bits_is_whole_one_layer_at_a_time() -> None:
+    wide = SMALL | {"hidden_size": 512, "intermediate_size": 1536, "tie_word_embeddings": False}
+    counts = []
+    for way in (None, "4bit"):
+        module = small_run("lora", wide, dtype="bfloat16", quantization=way)
+        counts.append(trace(module, "auto", replace(job_of(module, "auto", 4, 1), prompt_tokens=48)))
+    plain, packed = counts
+    linear = 4 * (2 * 512**2 + 2 * 512 * 256 + 3 * 512 * 1536)  # all but embeddings, output matrix, biases and norms
+    assert (packed.parameters, packed.trained, packed.whole) == (plain.parameters, plain.trained, plain.whole)
+    assert packed.whole == 2 * packed.parameters
+    saved = plain.updating["weights"] - packed.updating["weights"]
+    assert saved == linear * (2 - 1 / 2 - 1 / 64 - 4 / (64 * 256))
+    gained = sum(plain.updating.values()) - sum(packed.updating.values())
+    assert saved - 2 * 512 * 1536 * 1.01 <= gained <= saved  # the largest is whole during its product
+
+
 def test_what_is_more_than_the_device_has_is_said() -> None:
     job = Job(num_ranks=4, num_shards=2)
     traced = Trace(8_000_000_000, 40_000_000, 16e9, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
     small, large = report(job, traced, "l40s"), report(job, traced, "h100")
     assert "does not fit: 60.0 GB of 44.6" in small and "does not fit" not in large
-    assert "2 ranks, 2 replicas" in large and "5.0 GB inside its node, 7.0 GB from other nodes" in large
+    assert "2 ranks, 2 replicas" in large and "5.0 GB from its own node, 7.0 GB from other nodes" in large
+    assert "CPU:" not in large and "CPU: 9.0 GB wait" in report(job, replace(traced, on_cpu=9e9, copied=8e9), "h100")
     assert claimed_by(VLLM(memory_share=0.5), 80e9, traced) == 40e9
     assert claimed_by(VLLM(cache_gigabytes=2), 80e9, traced) == 2 * 2**30 + 16e9
     assert "does not fit" in report(job, traced, "h100", engine=40e9)

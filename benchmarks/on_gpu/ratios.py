@@ -13,7 +13,7 @@ from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import Update
 from lit_rl.modules.minibatches import all_microbatches, deal, microbatches_of
-from lit_rl.training.ranks import compute_again, layers_of
+from lit_rl.training.ranks import compute_again
 from lit_rl.types import Completions, Problem, StopReason
 from on_gpu.measuring import Row, forget
 from on_gpu.policies import GROUP, loaded, policy_of, requests_of, shapes
@@ -86,8 +86,7 @@ def ratio_part(given: argparse.Namespace) -> Iterator[Row]:
         whole = microbatches_of(completions, torch.arange(rows), rows // 4, None, policy.shares_prompts)
         for way in ("bfloat16", "bfloat16, activations computed again", "float32"):
             if way.endswith("again"):
-                for layer in layers_of(policy.model):
-                    compute_again(layer)
+                compute_again(policy.model)
             if way == "float32":
                 policy.float()
             said = {"shape": shape, "precision": way}

@@ -66,8 +66,15 @@ def report(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
         lines += [f"does not fit: {most / _GIGA:.1f} GB of {usable / _GIGA:.1f}", ""]
     near, far = traced.received
     lines += [
-        f"received by a rank in a rollout: {near / _GIGA:.1f} GB inside its node, {far / _GIGA:.1f} GB from other "
-        "nodes",
-        f"operations of a rank in a rollout, without sampling: {traced.flops / 1e15:,.2f} PFLOP",
+        "each rank in one rollout:",
+        f"  weights and gradients received: {near / _GIGA:.1f} GB from its own node, {far / _GIGA:.1f} GB from other nodes",
+        *([] if not traced.copied else [_on_cpu(traced)]),
+        f"  passes over given tokens: {traced.flops / 1e15:,.2f} PFLOP",
+        "not counted: arithmetic and waits of sampling, adapters sent to vLLM, scratch memory of kernels and of NCCL, "
+        "the CPU's memory for programs",
     ]
     return "\n".join(lines)
+
+
+def _on_cpu(traced: Trace) -> str:
+    return f"  CPU: {traced.on_cpu / _GIGA:.1f} GB wait in its memory, {traced.copied / _GIGA:.1f} GB copied to and from it"

@@ -29,7 +29,7 @@ from lit_rl.functional import linear_head
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.training.live_bytes import LiveBytes
+from lit_rl.training.live_bytes import HOST, REST, LiveBytes
 from lit_rl.training.precision import masters_of, take_gradients
 from lit_rl.training.ranks import evaluating, shard, sums_of_gradients, tensors_outside_units, unsharded
 from lit_rl.training.strategy import FSDP2Strategy
@@ -83,6 +83,8 @@ class Trace:
         sampling: bytes by kind while all rows are sampled in this process; else what is held between updates.
         flops: operations of a rollout's passes, with and without gradients.
         received: bytes that collectives of these passes bring from ranks of the same node, and from other nodes.
+        copied: bytes that go from CPU to device and back in a rollout, where weights or activations wait on the CPU.
+        on_cpu: most bytes that wait there.
     """
 
     parameters: int
@@ -92,16 +94,19 @@ class Trace:
     sampling: dict[str, float]
     flops: float
     received: tuple[float, float]
+    copied: float = 0.0
+    on_cpu: float = 0.0
 
 
 def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
     """Return the ranks and rows of a run."""
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
-    if not counted or not isinstance(module.policy, CausalLM) or module.policy.quantization is not None:
+    if not counted or not isinstance(module.policy, CausalLM):
         raise UsageError(
-            f"plan covers GRPO, REINFORCE and PPO on a CausalLM without quantization, got {type(module).__name__}: "
-            "give such a configuration"
+            f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__}: give such a configuration"
         )
+    if module.policy.quantization is not None and isinstance(strategy, FSDP2Strategy):
+        raise UsageError("weights in 4 bits are not spread over ranks: plan them with --trainer.strategy ddp or auto")
     replicas = strategy.replicas if isinstance(strategy, FSDP2Strategy) else gpus
     if gpus % replicas:
         raise UsageError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
@@ -143,9 +148,10 @@ def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) 
     try:
         with _ranks(job.num_ranks):
             fake = FakeTensorMode(allow_non_fake_inputs=True)
-            _load(module, strategy, job, fake)
+            parameters, whole = _load(module, strategy, job, fake)
             with _WithoutMemory(fake), _blocks(on_cpu):
-                return _Step(module, job, strategy, on_cpu).count()
+                counts = _Step(module, job, strategy, on_cpu).count()
+            return Trace(parameters, whole=whole, **counts)
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
             f"torch {torch.__version__} has no {error} without memory, which this model needs: update torch, or plan a "
@@ -177,10 +183,17 @@ def _ranks(number: int) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
-    """Build all weights as fake tensors, tied ones once, and spread them."""
+def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> tuple[int, float]:
+    """Build all weights as fake tensors, tied ones once, and spread them.
+
+    Returns:
+        The policy's parameters, adapters not counted, and their bytes in the policy's dtype.
+    """
     with torch.device("meta"):
         module.load_weights()
+        sizes = [(p.numel(), p.nbytes) for name, p in module.policy.named_parameters() if ".lora_" not in name]
+        if module.policy.quantization is not None:
+            _pack(module.policy.model)
         module.logprobs.load_reference()
     for part in _parts(module):  # what a model can do is tried on weights, which are not there
         if hasattr(part, "shares_prompts"):
@@ -204,8 +217,47 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
                     mesh,
                     param_dtype=strategy.param_dtype,
                     reduce_dtype=strategy.reduce_dtype,
-                    activation_checkpointing=strategy.activation_checkpointing,
+                    offload=strategy.offload,
                 )
+    return sum(number for number, _ in sizes), float(sum(size for _, size in sizes))
+
+
+class _FourBits(nn.Module):
+    """The bytes of a frozen linear layer in NF4, as bitsandbytes keeps it with scales of its scales (QLoRA)."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.shape, number = linear.weight.shape, linear.weight.numel()
+        self.weight = nn.Parameter(torch.empty(-(-number // 2), dtype=torch.uint8), requires_grad=False)
+        self.register_buffer("scales", torch.empty(-(-number // 64), dtype=torch.uint8))
+        self.register_buffer("scales_of_scales", torch.empty(-(-number // (64 * 256)), dtype=torch.float32))
+        self.bias = linear.bias
+
+    def forward(self, states: Tensor) -> Tensor:
+        product: Tensor = _WholeInside.apply(states, self.weight, self.shape)  # type: ignore[no-untyped-call]
+        return product if self.bias is None else product + self.bias
+
+
+class _WholeInside(torch.autograd.Function):
+    """A product with a weight that is whole during the product alone, forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, _: Tensor, shape: torch.Size) -> Tensor:
+        ctx.shape = shape
+        return states @ states.new_empty(shape).t()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return gradient @ gradient.new_empty(ctx.shape), None, None
+
+
+def _pack(model: Any) -> None:
+    """Put frozen linear layers in 4 bits, all but the output matrix."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.Linear and child is not model.get_output_embeddings():
+                if not child.weight.requires_grad:
+                    setattr(parent, name, _FourBits(child))
 
 
 def _parts(module: Any) -> list[Any]:
@@ -218,27 +270,30 @@ class _Step:
     def __init__(self, module: Any, job: Job, strategy: Any, on_cpu: bool) -> None:
         self.module, self.job, self.is_sharded = module, job, isinstance(strategy, FSDP2Strategy)
         self.whole_gradients = self.is_sharded and strategy.whole_gradients
+        self.offload = self.is_sharded and strategy.offload
         made = module.configure_optimizers()
         self.optimizer: Any = made["optimizer"] if isinstance(made, dict) else made
         for group in self.optimizer.param_groups:
-            if not on_cpu and group.get("foreach", True) is None and not group.get("fused"):
+            if not on_cpu and not self.offload and group.get("foreach", True) is None and not group.get("fused"):
                 group["foreach"] = True
         self.masters = list(masters_of(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
 
-    def count(self) -> Trace:
+    def count(self) -> dict[str, Any]:
         job, module = self.job, self.module
+        weights, gradients, moments = (HOST,) * 3 if self.offload else ("weights", "gradients", "moments")
         micro = rows_of(job, job.microbatch_rows)
         with evaluating(module), LiveBytes() as live:
-            live.label(module.parameters(), "weights")
+            live.label(module.parameters(), weights)
             live.label(module.buffers(), "weights")
             live.label(self.masters, "masters")
-            for parameter in self.trained:
-                parameter.grad = torch.empty_like(parameter)
+            with live.making(gradients):
+                for parameter in self.trained:
+                    parameter.grad = torch.empty_like(parameter)
             take_gradients(self.optimizer)
             self.step(live)
             for state in self.optimizer.state.values():
-                live.label((v for v in state.values() if isinstance(v, Tensor)), "moments")
+                live.label((v for v in state.values() if isinstance(v, Tensor)), moments)
             sampling, of_engine = self.sampling(live)
             live.restart()
             live.flops, live.received = 0, Counter()
@@ -252,7 +307,7 @@ class _Step:
                 if times > 0:
                     live.flops, live.received = 0, Counter()
                     with sums_of_gradients(module, is_last, whole=self.whole_gradients):
-                        losses = self.learn(micro, live)
+                        losses = self.learn(micro, live, gradients)
                     flops, received = flops + live.flops * times, received + _times(live.received, times)
             if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss; beside masters all at once
                 moved = sum(p.nbytes for group in self.optimizer.param_groups for p in group["params"])
@@ -262,17 +317,17 @@ class _Step:
             updating = _in_floats(live.peak)
         if not self.is_sharded and job.num_ranks > 1:  # DDP sums gradients in buckets of their own
             updating["gradients"] += sum(p.nbytes for p in self.trained)
+        copied = received.pop(HOST, 0)
         near = sum(n for ranks, n in received.items() if len({rank // job.ranks_per_node for rank in ranks}) == 1)
-        sizes = {name: p for name, p in module.policy.named_parameters() if ".lora_" not in name}
-        return Trace(
-            parameters=sum(p.numel() for p in sizes.values()),
-            trained=sum(p.numel() for p in self.trained),
-            whole=float(sum(p.numel() * p.element_size() for p in sizes.values())),
-            updating=updating,
-            sampling=sampling,
-            flops=flops,
-            received=(near, received.total() - near),
-        )
+        return {
+            "trained": sum(p.numel() for p in self.trained),
+            "updating": updating,
+            "sampling": sampling,
+            "flops": flops,
+            "received": (near, received.total() - near),
+            "copied": copied,
+            "on_cpu": live.most_on_cpu,
+        }
 
     def sampling(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
         """Bytes by kind while all rows are sampled, and what a rank receives to have whole weights for the engine."""
@@ -305,25 +360,26 @@ class _Step:
         if hasattr(module, "values"):
             module.values(completions)
 
-    def learn(self, micro: Experience, live: LiveBytes) -> int:
+    def learn(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
         """Go forward and backward; the number of losses."""
         module, losses = self.module, 0
         for loss, _ in module.minibatch_losses(micro, module.denominator(micro)):
             loss.backward()
             losses += 1
-            live.label((p.grad for p in self.trained), "gradients")
+            live.label((p.grad for p in self.trained), gradients)
             take_gradients(self.optimizer)
             live.label((p.grad for p in self.masters), "gradients")
         return losses
 
     def step(self, live: LiveBytes) -> None:
         """As ``PolicyModule.optimizer_step`` does, without reading a number."""
-        for group in self.optimizer.param_groups:
-            norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
-            if (limit := self.module.clip_norm(group["name"])) is not None:
-                nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        with live.making(HOST if self.offload else REST):
+            for group in self.optimizer.param_groups:
+                norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
+                if (limit := self.module.clip_norm(group["name"])) is not None:
+                    nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
 
 
 def rows_of(job: Job, number: int) -> Experience:
@@ -370,4 +426,4 @@ def _times(received: Counter[Any], number: int) -> Counter[Any]:
 
 
 def _in_floats(kinds: Counter[str]) -> dict[str, float]:
-    return {kind: float(size) for kind, size in kinds.items() if size}
+    return {kind: float(size) for kind, size in kinds.items() if size and kind != HOST}
