@@ -249,9 +249,7 @@ def test_what_waits_on_the_cpu_is_counted_there() -> None:
     assert offloaded.received == plain.received
     assert offloaded.copied == pytest.approx(plain.received[0], rel=0.01)
     gained = sum(plain.updating.values()) - sum(offloaded.updating.values())
-    assert (
-        3 * share - 2 * 4 * 2048 * 128 < gained < 4 * share + 1000
-    )  # the outer unit's share is there twice as it arrives
+    assert 3 * share - 2 * 4 * 2048 * 128 < gained < 4 * share + 1000  # an outer share arrives
 
 
 def test_inputs_of_layers_that_wait_on_the_cpu_are_counted_there() -> None:
@@ -288,8 +286,13 @@ def test_what_is_more_than_the_device_has_is_said() -> None:
     traced = Trace(8_000_000_000, 40_000_000, 16e9, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
     small, large = report(job, traced, "l40s"), report(job, traced, "h100")
     assert "does not fit: 60.0 GB of 44.6" in small and "does not fit" not in large
-    assert "2 ranks, 2 replicas" in large and "5.0 GB from its own node, 7.0 GB from other nodes" in large
-    assert "CPU:" not in large and "CPU: 9.0 GB wait" in report(job, replace(traced, on_cpu=9e9, copied=8e9), "h100")
+    assert (
+        "2 ranks, 2 replicas" in large
+        and "receives 5.0 GB of weights and gradients from its node and 7.0 from others" in large
+    )
+    assert "CPU" not in large and "copies 8.0 GB between GPU and CPU, where 9.0 GB wait" in report(
+        job, replace(traced, on_cpu=9e9, copied=8e9), "h100"
+    )
     assert claimed_by(VLLM(memory_share=0.5), 80e9, traced) == 40e9
     assert claimed_by(VLLM(cache_gigabytes=2), 80e9, traced) == 2 * 2**30 + 16e9
     assert "does not fit" in report(job, traced, "h100", engine=40e9)

@@ -65,16 +65,13 @@ def report(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
     if most > usable:
         lines += [f"does not fit: {most / _GIGA:.1f} GB of {usable / _GIGA:.1f}", ""]
     near, far = traced.received
+    between = f"  copies {traced.copied / _GIGA:.1f} GB between GPU and CPU, where {traced.on_cpu / _GIGA:.1f} GB wait"
     lines += [
-        "each rank in one rollout:",
-        f"  weights and gradients received: {near / _GIGA:.1f} GB from its own node, {far / _GIGA:.1f} GB from other nodes",
-        *([] if not traced.copied else [_on_cpu(traced)]),
-        f"  passes over given tokens: {traced.flops / 1e15:,.2f} PFLOP",
-        "not counted: arithmetic and waits of sampling, adapters sent to vLLM, scratch memory of kernels and of NCCL, "
-        "the CPU's memory for programs",
+        "in one rollout each rank",
+        f"  receives {near / _GIGA:.1f} GB of weights and gradients from its node and {far / _GIGA:.1f} from others",
+        *([between] if traced.copied else []),
+        f"  computes {traced.flops / 1e15:,.2f} PFLOP in passes over given tokens",
+        "not counted: arithmetic and waits of sampling, adapters sent to vLLM, scratch memory of kernels and of NCCL,",
+        "programs",
     ]
     return "\n".join(lines)
-
-
-def _on_cpu(traced: Trace) -> str:
-    return f"  CPU: {traced.on_cpu / _GIGA:.1f} GB wait in its memory, {traced.copied / _GIGA:.1f} GB copied to and from it"

@@ -173,9 +173,6 @@ def _blocks(on_cpu: bool) -> Iterator[None]:
 @contextmanager
 def _ranks(number: int) -> Iterator[None]:
     """A process group of this many ranks, of which only this one exists."""
-    if number == 1:
-        yield
-        return
     dist.init_process_group("fake", rank=0, world_size=number, store=FakeStore())
     try:
         yield
@@ -253,11 +250,11 @@ class _WholeInside(torch.autograd.Function):
 
 def _pack(model: Any) -> None:
     """Put frozen linear layers in 4 bits, all but the output matrix."""
+    output = model.get_output_embeddings()
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear and child is not model.get_output_embeddings():
-                if not child.weight.requires_grad:
-                    setattr(parent, name, _FourBits(child))
+            if type(child) is nn.Linear and child is not output and not child.weight.requires_grad:
+                setattr(parent, name, _FourBits(child))
 
 
 def _parts(module: Any) -> list[Any]:
