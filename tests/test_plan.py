@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -164,28 +165,43 @@ def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: 
     assert traced == pytest.approx(updated, rel=0.1)
 
 
+SCALING = sorted((ROOT / "configs/scaling").glob("*.yaml"))
+NUMBER = re.compile(r"-?[\d,]*\d(?:\.\d+)?")
+
+
+def plan_beside(config: Path) -> tuple[list[str], str]:
+    """The command in the first comment of a configuration, and what it printed."""
+    lines = [line[2:] for line in config.read_text().split("\nseed_everything")[0].splitlines()]
+    start = next(number for number, line in enumerate(lines) if line.startswith("lit-rl plan"))
+    return lines[start].split()[1:], "\n".join(lines[start + 1 :]) + "\n"
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number.replace(",", "")) for number in NUMBER.findall(text)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ("qwen2.5_coder_7b_grpo", "7.62B parameters, 7,615.6M learn; 8 x h100, weights spread over 8 ranks"),
-        ("qwen2.5_coder_7b_grpo_lora", "7.62B parameters, 80.7M learn; 1 x h100"),
-        ("qwen2.5_coder_7b_ppo", "7.62B parameters, 161.5M learn; 8 x h100"),
-        ("qwen3_8b_grpo", "8.19B parameters, 8,190.7M learn; 8 x h100, weights spread over 8 ranks"),
-        (
-            "qwen2.5_coder_32b_grpo",
-            "32.76B parameters, 268.4M learn; 16 x h100, weights spread over 8 ranks, 2",
-        ),
-    ],
-)
-def test_configurations_to_start_from_are_traced_without_their_memory(
-    config: str, said: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("config", SCALING, ids=lambda path: path.stem)
+def test_the_plan_beside_a_configuration_is_what_the_command_prints_without_its_memory(
+    config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = getrusage(RUSAGE_SELF).ru_maxrss  # of tests that ran in this process earlier
-    main(["plan", "--config", str(ROOT / f"configs/scaling/{config}.yaml"), "--prompt_tokens", "1024"])
+    command, beside = plan_beside(config)
+    main(command)
     printed = capsys.readouterr().out
-    assert printed.startswith(said) and "does not fit" not in printed
+    assert NUMBER.sub("", printed).split() == NUMBER.sub("", beside).split() and "does not fit" not in printed
+    assert numbers(printed) == pytest.approx(numbers(beside), rel=0.05, abs=0.1)
     assert getrusage(RUSAGE_SELF).ru_maxrss <= max(before, 8e9 / 1024)
+
+
+def test_the_page_has_the_plans_that_are_beside_the_configurations() -> None:
+    page = (ROOT / "docs/scaling.md").read_text()
+    for config in SCALING:
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{config.stem}`")]
+        _, beside = plan_beside(config)
+        named = {line.split()[0]: numbers(line) for line in beside.splitlines() if line}
+        expected = [*named["total"], *named["receives"], *named["computes"]]
+        assert numbers("|".join(row.split("|")[2:])) == expected, config.stem
 
 
 PARAMETERS = 2048 * 128 + 128 + 4 * (2 * 128**2 + 2 * 128 * 64 + 128 + 2 * 64 + 3 * 128 * 384 + 2 * 128)

@@ -45,6 +45,7 @@ def report(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
     """Return the plan as text."""
     replicas = f", {job.num_ranks // job.num_shards} replicas" if 1 < job.num_shards < job.num_ranks else ""
     weights = f"weights spread over {job.num_shards} ranks{replicas}" if job.num_shards > 1 else "whole weights on each"
+    weights += ", in the CPU's memory" * job.weights_wait
     memory = options.GPU_BYTES[name]
     usable = (memory - _DRIVER_BYTES) * (1 - _FRAGMENTED)
     updating, sampling = ({**kinds, "engine": engine} for kinds in (traced.updating, traced.sampling))

@@ -44,6 +44,7 @@ class Job:
         num_ranks: accelerators.
         ranks_per_node: of one node.
         num_shards: ranks over which one copy of the weights is spread; 1 for a whole copy on each rank.
+        weights_wait: these weights, and the optimizer, wait in the CPU's memory.
         num_problems: of a rollout, on one rank.
         group_size: completions of each problem.
         prompt_tokens: of a prompt.
@@ -54,6 +55,7 @@ class Job:
     num_ranks: int = 1
     ranks_per_node: int = 1
     num_shards: int = 1
+    weights_wait: bool = False
     num_problems: int = 8
     group_size: int = 8
     prompt_tokens: int = 256
@@ -115,6 +117,7 @@ def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node
         num_ranks=gpus,
         ranks_per_node=min(gpus, gpus_per_node),
         num_shards=gpus // replicas,
+        weights_wait=isinstance(strategy, FSDP2Strategy) and strategy.offload,
         num_problems=batch_size,
         group_size=module.sampling.num_samples,
         completion_tokens=module.sampling.max_tokens,
