@@ -72,7 +72,6 @@ def report(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
         f"  receives {near / _GIGA:.1f} GB of weights and gradients from its node and {far / _GIGA:.1f} from others",
         *([between] if traced.copied else []),
         f"  computes {traced.flops / 1e15:,.2f} PFLOP in passes over given tokens",
-        "not counted: arithmetic and waits of sampling, adapters sent to vLLM, scratch memory of kernels and of NCCL,",
-        "programs",
+        "not counted: operations and waits of sampling, what vLLM is sent, programs, buffers of kernels and of NCCL",
     ]
     return "\n".join(lines)

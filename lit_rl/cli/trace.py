@@ -151,10 +151,9 @@ def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) 
     try:
         with _ranks(job.num_ranks):
             fake = FakeTensorMode(allow_non_fake_inputs=True)
-            parameters, whole = _load(module, strategy, job, fake)
+            sizes = _load(module, strategy, job, fake)
             with _WithoutMemory(fake), _blocks(on_cpu):
-                counts = _Step(module, job, strategy, on_cpu).count()
-            return Trace(parameters, whole=whole, **counts)
+                return _Step(module, job, strategy, on_cpu).count(*sizes)
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
             f"torch {torch.__version__} has no {error} without memory, which this model needs: update torch, or plan a "
@@ -279,7 +278,7 @@ class _Step:
         self.masters = list(masters_of(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
 
-    def count(self) -> dict[str, Any]:
+    def count(self, parameters: int, whole: float) -> Trace:
         job, module = self.job, self.module
         weights, gradients, moments = (HOST,) * 3 if self.offload else ("weights", "gradients", "moments")
         micro = rows_of(job, job.microbatch_rows)
@@ -319,15 +318,17 @@ class _Step:
             updating["gradients"] += sum(p.nbytes for p in self.trained)
         copied = received.pop(HOST, 0)
         near = sum(n for ranks, n in received.items() if len({rank // job.ranks_per_node for rank in ranks}) == 1)
-        return {
-            "trained": sum(p.numel() for p in self.trained),
-            "updating": updating,
-            "sampling": sampling,
-            "flops": flops,
-            "received": (near, received.total() - near),
-            "copied": copied,
-            "on_cpu": live.most_on_cpu,
-        }
+        return Trace(
+            parameters=parameters,
+            trained=sum(p.numel() for p in self.trained),
+            whole=whole,
+            updating=updating,
+            sampling=sampling,
+            flops=flops,
+            received=(near, received.total() - near),
+            copied=copied,
+            on_cpu=live.most_on_cpu,
+        )
 
     def sampling(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
         """Bytes by kind while all rows are sampled, and what a rank receives to have whole weights for the engine."""
