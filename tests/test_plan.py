@@ -263,7 +263,7 @@ def test_what_waits_on_the_cpu_is_counted_there() -> None:
     assert offloaded.updating["weights"] < 1000 and not {"moments", "gradients"} & offloaded.updating.keys()
     assert not {"moments", "gradients"} & offloaded.sampling.keys()
     of_largest = 4 * 2048 * 128 / 2
-    assert of_largest < offloaded.on_cpu - 4 * share < 2.01 * of_largest  # that Adam needs for a weight at a time
+    assert 1.9 * of_largest < offloaded.on_cpu - 4 * share < 2.01 * of_largest  # that Adam needs for a weight at a time
     assert offloaded.received == plain.received
     assert offloaded.copied == pytest.approx(plain.received[0], rel=0.01)
     gained = sum(plain.updating.values()) - sum(offloaded.updating.values())
