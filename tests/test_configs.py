@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import yaml
 from support.slow_cases import slow_but
 
 from lit_rl.cli.main import Cli
@@ -51,3 +53,25 @@ def test_the_real_model_learns_mbpp_by_a_second_configuration() -> None:
         assert (type(cli.datamodule).__name__, cli.datamodule.form) == ("MBPP", "instruct")
         assert cli.model.sampling.max_tokens == cli.model.evaluate.sampling["greedy"].max_tokens == 160
         assert cli.model.policy.source == "runs/real/smollm2"
+
+
+def test_all_configurations_that_shard_say_what_the_strategy_file_says() -> None:
+    def settings(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = yaml.safe_load((ROOT / f"configs/{name}.yaml").read_text())
+        return found
+
+    file = settings("strategy/fsdp2")
+    of_file = file["trainer"]["strategy"]["init_args"]
+    sharded = 0
+    for config in (ROOT / "configs" / "scaling").glob("*.yaml"):
+        found = settings(f"scaling/{config.stem}")
+        policy = found["model"]["init_args"]["policy"]["init_args"]
+        assert (
+            policy["gradient_checkpointing"]
+            == file["model"]["init_args"]["policy"]["init_args"]["gradient_checkpointing"]
+        )
+        if isinstance(strategy := found["trainer"].get("strategy", "auto"), dict):
+            sharded += 1
+            nodes = found["trainer"].get("num_nodes", 1)
+            assert {"offload": False, "replicas": 1} | strategy["init_args"] == of_file | {"replicas": nodes}
+    assert sharded == 3

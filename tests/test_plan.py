@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -15,6 +16,7 @@ from support.ranks import on_ranks
 from support.small_runs import EvenBytes, fit
 from torch.profiler import ProfilerActivity, profile
 
+from lit_rl.cli.live_bytes import HOST, REST, LiveBytes
 from lit_rl.cli.main import main
 from lit_rl.cli.plan import plan_text, vllm_bytes
 from lit_rl.cli.trace import Job, Trace, job_from, trace_update
@@ -51,6 +53,13 @@ LETTERS = 64
             "cannot be divided into 2 replicas",
         ),
         (["--config", str(ROOT / "configs/scaling/qwen2.5_coder_7b_grpo.yaml"), "--gpus", "0"], "expected at least 1"),
+        (
+            [
+                *("--config", str(ROOT / "configs/scaling/qwen2.5_coder_32b_grpo.yaml")),
+                *("--model.policy.quantization", "4bit"),
+            ],
+            "4 bits are not spread over ranks",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_one_line(
@@ -85,11 +94,13 @@ LARGE_MODEL_PARAMETERS = {
 """Runs above 1 GB: the model, letters of a prompt, tokens of a completion."""
 
 
-def small_run(kind: str, config: dict[str, Any] = SMALL, max_tokens: int = 64, max_rows: int | None = None) -> Any:
+def small_run(
+    kind: str, config: dict[str, Any] = SMALL, max_tokens: int = 64, max_rows: int | None = None, **policy_options: Any
+) -> Any:
     """A module of three rollouts of 16 rows on all ranks together, in micro-batches of eight."""
     adapted = kind in ("lora", "ppo")
     config = config | {"max_position_embeddings": 4096}
-    policy = CausalLM(config=config, tokenizer=TOKENIZER, lora=LoRA(rank=8) if adapted else None)
+    policy = CausalLM(config=config, tokenizer=TOKENIZER, lora=LoRA(rank=8) if adapted else None, **policy_options)
     options: dict[str, Any] = {
         "sampling": Sampling(num_samples=4, max_tokens=max_tokens),
         "rewards": [EvenBytes()],
@@ -155,28 +166,43 @@ def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: 
     assert traced == pytest.approx(updated, rel=0.1)
 
 
+SCALING = sorted((ROOT / "configs/scaling").glob("*.yaml"))
+NUMBER = re.compile(r"-?[\d,]*\d(?:\.\d+)?")
+
+
+def plan_beside(config: Path) -> tuple[list[str], str]:
+    """The command in the first comment of a configuration, and what it printed."""
+    lines = [line[2:] for line in config.read_text().split("\nseed_everything")[0].splitlines()]
+    start = next(number for number, line in enumerate(lines) if line.startswith("lit-rl plan"))
+    return lines[start].split()[1:], "\n".join(lines[start + 1 :]) + "\n"
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number.replace(",", "")) for number in NUMBER.findall(text)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ("qwen2.5_coder_7b_grpo", "7.62B parameters, 7,615.6M learn; 8 x h100, weights spread over 8 ranks"),
-        ("qwen2.5_coder_7b_grpo_lora", "7.62B parameters, 80.7M learn; 1 x h100"),
-        ("qwen2.5_coder_7b_ppo", "7.62B parameters, 161.5M learn; 8 x h100"),
-        ("qwen3_8b_grpo", "8.19B parameters, 8,190.7M learn; 8 x h100, weights spread over 8 ranks"),
-        (
-            "qwen2.5_coder_32b_grpo",
-            "32.76B parameters, 268.4M learn; 16 x h100, weights spread over 8 ranks, 2",
-        ),
-    ],
-)
-def test_configurations_to_start_from_are_traced_without_their_memory(
-    config: str, said: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("config", SCALING, ids=lambda path: path.stem)
+def test_the_plan_beside_a_configuration_is_what_the_command_prints_without_its_memory(
+    config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = getrusage(RUSAGE_SELF).ru_maxrss  # of tests that ran in this process earlier
-    main(["plan", "--config", str(ROOT / f"configs/scaling/{config}.yaml"), "--prompt_tokens", "1024"])
+    command, beside = plan_beside(config)
+    main(command)
     printed = capsys.readouterr().out
-    assert printed.startswith(said) and "does not fit" not in printed
+    assert NUMBER.sub("", printed).split() == NUMBER.sub("", beside).split() and "does not fit" not in printed
+    assert numbers(printed) == pytest.approx(numbers(beside), rel=0.05, abs=0.1)
     assert getrusage(RUSAGE_SELF).ru_maxrss <= max(before, 8e9 / 1024)
+
+
+def test_the_page_has_the_plans_that_are_beside_the_configurations() -> None:
+    page = (ROOT / "docs/scaling.md").read_text()
+    for config in SCALING:
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{config.stem}`")]
+        _, beside = plan_beside(config)
+        named = {line.split()[0]: numbers(line) for line in beside.splitlines() if line}
+        expected = [*named["total"], *named["receives"], *named["computes"]]
+        assert numbers("|".join(row.split("|")[2:])) == expected, config.stem
 
 
 PARAMETERS = 2048 * 128 + 128 + 4 * (2 * 128**2 + 2 * 128 * 64 + 128 + 2 * 64 + 3 * 128 * 384 + 2 * 128)
@@ -224,12 +250,80 @@ def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
     assert 3 < gathers <= 4  # forward, backward and the engine gather, the backward scatters; the root stays whole
 
 
+def test_what_waits_on_the_cpu_is_counted_there() -> None:
+    """On two ranks each copies its share whenever it receives the other's, and its share of the gradients back."""
+    counts = []
+    for offload in (False, True):
+        module, strategy = small_run("two ranks"), FSDP2Strategy(offload=offload)
+        counts.append(trace_update(module, strategy, replace(job_from(module, strategy, 2, 2), prompt_tokens=48)))
+    plain, offloaded = counts
+    share = 4 * PARAMETERS / 2
+    assert plain.on_cpu == plain.copied == 0
+    assert plain.updating["weights"] > share and plain.updating["moments"] > 2 * share
+    assert offloaded.updating["weights"] < 1000 and not {"moments", "gradients"} & offloaded.updating.keys()
+    assert not {"moments", "gradients"} & offloaded.sampling.keys()
+    of_largest = 4 * 2048 * 128 / 2
+    assert 1.9 * of_largest < offloaded.on_cpu - 4 * share < 2.01 * of_largest  # that Adam needs for a weight at a time
+    assert offloaded.received == plain.received
+    assert offloaded.copied == pytest.approx(plain.received[0], rel=0.01)
+    gained = sum(plain.updating.values()) - sum(offloaded.updating.values())
+    assert gained == pytest.approx(4 * share, rel=1e-3)
+
+
+def test_the_peak_is_that_of_the_device_alone() -> None:
+    with LiveBytes() as live:
+        first = torch.ones(100)
+        del first
+        with live.making(HOST):
+            second = torch.ones(1000)
+        assert (live.total, live.peak, live.most_on_cpu) == (0, {REST: 400}, 4000)
+        third = second.to("cpu", non_blocking=True)
+        assert live.total == live.peak[REST] == third.nbytes == 4000 == live.now[HOST]
+        fourth = third.to("cpu", non_blocking=False)
+        assert (live.total, live.now[HOST], live.received) == (4000, 8000, {HOST: 4000 + fourth.nbytes})
+
+
+def test_inputs_of_layers_that_wait_on_the_cpu_are_counted_there() -> None:
+    counts = []
+    for way in (True, "offload"):
+        module = small_run("full", share_prompts=False, gradient_checkpointing=way)
+        counts.append(trace_update(module, "auto", replace(job_from(module, "auto", 4, 1), prompt_tokens=48)))
+    kept, offloaded = counts
+    inputs = 4 * 8 * (48 + 64) * 128 * 4  # layers, rows of a micro-batch, their tokens, float32
+    assert (kept.on_cpu, offloaded.on_cpu) == (0, inputs)
+    assert offloaded.copied == 2 * 2 * inputs  # two micro-batches, there and back
+    gained = sum(kept.updating.values()) - sum(offloaded.updating.values())
+    assert 0 < gained <= inputs
+
+
+def test_a_base_in_4_bits_is_whole_one_layer_at_a_time() -> None:
+    wide = SMALL | {"hidden_size": 512, "intermediate_size": 1536, "tie_word_embeddings": False}
+    counts = []
+    for way in (None, "4bit"):
+        module = small_run("lora", wide, dtype="bfloat16", quantization=way)
+        counts.append(trace_update(module, "auto", replace(job_from(module, "auto", 4, 1), prompt_tokens=48)))
+    plain, packed = counts
+    linear = 4 * (2 * 512**2 + 2 * 512 * 256 + 3 * 512 * 1536)  # all but embeddings, output matrix, biases and norms
+    assert (packed.parameters, packed.trained, packed.whole) == (plain.parameters, plain.trained, plain.whole)
+    assert packed.whole == 2 * packed.parameters
+    saved = plain.updating["weights"] - packed.updating["weights"]
+    assert saved == linear * (2 - 1 / 2 - 1 / 64 - 4 / (64 * 256))
+    gained = sum(plain.updating.values()) - sum(packed.updating.values())
+    assert saved - 2 * 512 * 1536 * 1.01 <= gained <= saved  # the largest is whole during its product
+
+
 def test_what_is_more_than_the_device_has_is_said() -> None:
     job = Job(num_ranks=4, num_shards=2)
     traced = Trace(8_000_000_000, 40_000_000, 16e9, {"weights": 60e9}, {"weights": 16e9}, 3e15, (5e9, 7e9))
     small, large = plan_text(job, traced, "l40s"), plan_text(job, traced, "h100")
     assert "does not fit: 60.0 GB of 44.6" in small and "does not fit" not in large
-    assert "2 ranks, 2 replicas" in large and "5.0 GB inside its node, 7.0 GB from other nodes" in large
+    assert (
+        "2 ranks, 2 replicas" in large
+        and "receives 5.0 GB of weights and gradients from its node and 7.0 from others" in large
+    )
+    assert "CPU" not in large and "copies 8.0 GB between GPU and CPU, where 9.0 GB wait" in plan_text(
+        job, replace(traced, on_cpu=9e9, copied=8e9), "h100"
+    )
     assert vllm_bytes(VLLM(memory_share=0.5), 80e9, traced) == 40e9
     assert vllm_bytes(VLLM(cache_gigabytes=2), 80e9, traced) == 2 * 2**30 + 16e9
     assert "does not fit" in plan_text(job, traced, "h100", engine=40e9)

@@ -13,7 +13,7 @@ from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import UpdateConfig
 from lit_rl.modules.minibatches import all_microbatches, make_minibatches, microbatches_of
-from lit_rl.training.ranks import layers_of, recompute_activations
+from lit_rl.training.ranks import recompute_activations
 from lit_rl.types import Completions, Problem, StopReason
 from on_gpu.measuring import Row, forget
 from on_gpu.policies import GROUP, loaded, policy_of, requests_of, shapes
@@ -86,8 +86,7 @@ def ratio_part(given: argparse.Namespace) -> Iterator[Row]:
         whole = microbatches_of(completions, torch.arange(rows), rows // 4, None, policy.shares_prompts)
         for way in ("bfloat16", "bfloat16, activations computed again", "float32"):
             if way.endswith("again"):
-                for layer in layers_of(policy.model):
-                    recompute_activations(layer)
+                recompute_activations(policy.model)
             if way == "float32":
                 policy.float()
             said = {"shape": shape, "precision": way}

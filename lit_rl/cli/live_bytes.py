@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,8 @@ from torch.utils.flop_counter import flop_registry
 
 REST = "activations"
 """Kind of all that nothing else was said about: what a pass keeps, and what it needs on its way."""
+HOST = "on the CPU"
+"""Kind of what waits in the CPU's memory for a device, which is the CPU here, too; it is no part of ``total``."""
 GATHERED = "gathered"
 """Kind of storages that FSDP2 fills and empties: whole weights of a unit."""
 _FUSED = torch.ops.aten._fused_sdp_choice.default
@@ -37,19 +40,22 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
     Scratch memory inside an operation is not seen.
 
     Attributes:
-        total: bytes that live now; ``now`` has them by kind.
+        total: bytes that live now on the device; ``now`` has them by kind.
         peak: most bytes that lived together since :meth:`restart`, by kind.
         flops: operations of matrix products and attention. (``FlopCounterMode`` would keep activations alive that
             checkpointing computed again.)
-        received: bytes that collectives brought to this rank, by the ranks of their group.
+        received: bytes that collectives brought to this rank, by the ranks of their group; by ``HOST`` those that FSDP2
+            and ``save_on_cpu`` copied between device and CPU.
+        most_on_cpu: most bytes that waited in the CPU's memory.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # of torch
         self.now: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()
-        self.received: Counter[tuple[int, ...]] = Counter()
-        self.total = self._most = self.flops = 0
+        self.received: Counter[tuple[int, ...] | str] = Counter()
+        self.total = self._most = self.flops = self.most_on_cpu = 0
+        self._new = REST
         self._known: dict[int, tuple[Any, str, int]] = {}
 
     def restart(self) -> None:
@@ -64,12 +70,28 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
                 self._track_storage(storage, kind)
                 reference, before, size = self._known[storage._cdata]
                 self._known[storage._cdata] = (reference, kind, size)
-                self.now[before] -= size
-                self.now[kind] += size
+                self._change_bytes(before, -size)
+                self._change_bytes(kind, size)
+
+    @contextmanager
+    def making(self, kind: str) -> Iterator[None]:
+        """Inside, new tensors are of a kind."""
+        before, self._new = self._new, kind
+        try:
+            yield
+        finally:
+            self._new = before
+
+    def kind(self, tensor: Tensor) -> str:
+        """Return the kind of a tensor."""
+        return self._known.get(_local_tensor(tensor).untyped_storage()._cdata, (None, REST, 0))[1]
 
     def __enter__(self) -> LiveBytes:
-        """Follow storages that are resized, too."""
-        self._resize = torch.UntypedStorage.resize_
+        """Follow storages that are resized, and copy where there would be a copy between device and CPU.
+
+        FSDP2 and ``save_on_cpu`` copy with ``non_blocking``, the latter into pinned memory; nothing else here does.
+        """
+        self._resize, self._to, self._empty = torch.UntypedStorage.resize_, Tensor.to, torch.empty
 
         def resize(storage: Any, size: int) -> Any:
             result = self._resize(storage, size)
@@ -80,13 +102,31 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
             self._change_bytes(GATHERED, size)
             return result
 
+        def to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            moved: Tensor = self._to(tensor, *args, **kwargs)
+            if "non_blocking" not in kwargs:
+                return moved
+            with self.making(REST if self.kind(tensor) == HOST else HOST):
+                self.received[HOST] += moved.nbytes
+                return moved.clone()
+
+        def empty(*args: Any, **kwargs: Any) -> Tensor:
+            if "pin_memory" not in kwargs or "device" in kwargs:  # with a device those of torch's decompositions
+                return self._empty(*args, **kwargs)
+            with self.making(HOST):
+                made = self._empty(*args, **kwargs)
+                self.received[HOST] += made.nbytes
+                return made
+
         torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign, assignment]
+        Tensor.to, torch.empty = to, empty  # type: ignore[method-assign, assignment]
         super().__enter__()  # type: ignore[no-untyped-call]  # of torch
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        """Leave storages alone again."""
-        torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
+        """Leave torch alone again."""
+        torch.UntypedStorage.resize_, torch.empty = self._resize, self._empty  # type: ignore[method-assign]
+        del Tensor.to  # inherited
         super().__exit__(*exception)  # type: ignore[no-untyped-call]  # of torch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -100,7 +140,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
             self._count_collective(func._opname, tree_leaves(args))
         for value in tree_leaves(result):
             if isinstance(value, Tensor):
-                self._track_storage(_local_tensor(value).untyped_storage(), REST)
+                self._track_storage(_local_tensor(value).untyped_storage(), self._new)
         return result
 
     def _count_collective(self, name: str, leaves: Sequence[Any]) -> None:
@@ -125,6 +165,9 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
 
     def _change_bytes(self, kind: str, size: int) -> None:
         self.now[kind] += size
+        if kind == HOST:
+            self.most_on_cpu = max(self.most_on_cpu, self.now[HOST])
+            return
         self.total += size
         if self.total > self._most:
             self._most, self.peak = self.total, Counter(self.now)

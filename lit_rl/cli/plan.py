@@ -45,6 +45,7 @@ def plan_text(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
     """Return the plan as text."""
     replicas = f", {job.num_ranks // job.num_shards} replicas" if 1 < job.num_shards < job.num_ranks else ""
     weights = f"weights spread over {job.num_shards} ranks{replicas}" if job.num_shards > 1 else "whole weights on each"
+    weights += ", in the CPU's memory" * job.weights_wait
     memory = options.GPU_BYTES[name]
     usable = (memory - _DRIVER_BYTES) * (1 - _FRAGMENTED)
     updating, sampling = ({**kinds, "engine": engine} for kinds in (traced.updating, traced.sampling))
@@ -65,9 +66,12 @@ def plan_text(job: Job, traced: Trace, name: str, engine: float = 0.0) -> str:
     if most > usable:
         lines += [f"does not fit: {most / _GIGA:.1f} GB of {usable / _GIGA:.1f}", ""]
     near, far = traced.received
+    between = f"  copies {traced.copied / _GIGA:.1f} GB between GPU and CPU, where {traced.on_cpu / _GIGA:.1f} GB wait"
     lines += [
-        f"received by a rank in a rollout: {near / _GIGA:.1f} GB inside its node, {far / _GIGA:.1f} GB from other "
-        "nodes",
-        f"operations of a rank in a rollout, without sampling: {traced.flops / 1e15:,.2f} PFLOP",
+        "in one rollout each rank",
+        f"  receives {near / _GIGA:.1f} GB of weights and gradients from its node and {far / _GIGA:.1f} from others",
+        *([between] if traced.copied else []),
+        f"  computes {traced.flops / 1e15:,.2f} PFLOP in passes over given tokens",
+        "not counted: operations and waits of sampling, what vLLM is sent, programs, buffers of kernels and of NCCL",
     ]
     return "\n".join(lines)

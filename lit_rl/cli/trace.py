@@ -23,7 +23,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lit_rl.cli.live_bytes import LiveBytes
+from lit_rl.cli.live_bytes import HOST, REST, LiveBytes
 from lit_rl.engines.in_process import InProcess
 from lit_rl.errors import UsageError
 from lit_rl.math import linear_head
@@ -44,6 +44,7 @@ class Job:
         num_ranks: accelerators.
         ranks_per_node: of one node.
         num_shards: ranks over which one copy of the weights is spread; 1 for a whole copy on each rank.
+        weights_wait: these weights, and the optimizer, wait in the CPU's memory.
         num_problems: of a rollout, on one rank.
         group_size: completions of each problem.
         prompt_tokens: of a prompt.
@@ -54,6 +55,7 @@ class Job:
     num_ranks: int = 1
     ranks_per_node: int = 1
     num_shards: int = 1
+    weights_wait: bool = False
     num_problems: int = 8
     group_size: int = 8
     prompt_tokens: int = 256
@@ -83,6 +85,8 @@ class Trace:
         sampling: bytes by kind while all rows are sampled in this process; else what is held between updates.
         flops: operations of a rollout's passes, with and without gradients.
         received: bytes that collectives of these passes bring from ranks of the same node, and from other nodes.
+        copied: bytes that go from CPU to device and back in a rollout, where weights or activations wait on the CPU.
+        on_cpu: most bytes that wait there.
     """
 
     parameters: int
@@ -92,16 +96,19 @@ class Trace:
     sampling: dict[str, float]
     flops: float
     received: tuple[float, float]
+    copied: float = 0.0
+    on_cpu: float = 0.0
 
 
 def job_from(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
     """Return the ranks and rows of a run."""
     counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
-    if not counted or not isinstance(module.policy, CausalLM) or module.policy.quantization is not None:
+    if not counted or not isinstance(module.policy, CausalLM):
         raise UsageError(
-            f"plan covers GRPO, REINFORCE and PPO on a CausalLM without quantization, got {type(module).__name__}: "
-            "give such a configuration"
+            f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__}: give such a configuration"
         )
+    if module.policy.quantization is not None and isinstance(strategy, FSDP2Strategy):
+        raise UsageError("weights in 4 bits are not spread over ranks: plan them with --trainer.strategy ddp or auto")
     replicas = strategy.replicas if isinstance(strategy, FSDP2Strategy) else gpus
     if gpus % replicas:
         raise UsageError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
@@ -110,6 +117,7 @@ def job_from(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_no
         num_ranks=gpus,
         ranks_per_node=min(gpus, gpus_per_node),
         num_shards=gpus // replicas,
+        weights_wait=isinstance(strategy, FSDP2Strategy) and strategy.offload,
         num_problems=batch_size,
         group_size=module.sampling.num_samples,
         completion_tokens=module.sampling.max_tokens,
@@ -143,9 +151,9 @@ def trace_update(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = 
     try:
         with _fake_process_group(job.num_ranks):
             fake = FakeTensorMode(allow_non_fake_inputs=True)
-            _load_fake_weights(module, strategy, job, fake)
+            sizes = _load_fake_weights(module, strategy, job, fake)
             with _WithoutMemory(fake), _device_sized_blocks(on_cpu):
-                return _Step(module, job, strategy, on_cpu).count()
+                return _Step(module, job, strategy, on_cpu).count(*sizes)
     except (UnsupportedOperatorException, DataDependentOutputException, DynamicOutputShapeException) as error:
         raise UsageError(
             f"torch {torch.__version__} cannot run {error} on fake tensors (without memory), which this model needs: "
@@ -167,9 +175,6 @@ def _device_sized_blocks(on_cpu: bool) -> Iterator[None]:
 @contextmanager
 def _fake_process_group(number: int) -> Iterator[None]:
     """A process group of this many ranks, of which only this one exists."""
-    if number == 1:
-        yield
-        return
     dist.init_process_group("fake", rank=0, world_size=number, store=FakeStore())
     try:
         yield
@@ -177,10 +182,17 @@ def _fake_process_group(number: int) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _load_fake_weights(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
-    """Build all weights as fake tensors, tied ones once, and spread them."""
+def _load_fake_weights(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> tuple[int, float]:
+    """Build all weights as fake tensors, tied ones once, and spread them.
+
+    Returns:
+        The policy's parameters, adapters not counted, and their bytes in the policy's dtype.
+    """
     with torch.device("meta"):
         module.load_weights()
+        sizes = [(p.numel(), p.nbytes) for name, p in module.policy.named_parameters() if ".lora_" not in name]
+        if module.policy.quantization is not None:
+            _pack(module.policy.model)
         module.logprobs.load_reference()
     for part in _trained_parts(module):  # what a model can do is tried on weights, which are not there
         if hasattr(part, "shares_prompts"):
@@ -204,8 +216,47 @@ def _load_fake_weights(module: Any, strategy: Any, job: Job, fake: FakeTensorMod
                     mesh,
                     param_dtype=strategy.param_dtype,
                     reduce_dtype=strategy.reduce_dtype,
-                    activation_checkpointing=strategy.activation_checkpointing,
+                    offload=strategy.offload,
                 )
+    return sum(number for number, _ in sizes), float(sum(size for _, size in sizes))
+
+
+class _FourBits(nn.Module):
+    """The bytes of a frozen linear layer in NF4, as bitsandbytes keeps it with scales of its scales (QLoRA)."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.shape, number = linear.weight.shape, linear.weight.numel()
+        self.weight = nn.Parameter(torch.empty(-(-number // 2), dtype=torch.uint8), requires_grad=False)
+        self.register_buffer("scales", torch.empty(-(-number // 64), dtype=torch.uint8))
+        self.register_buffer("scales_of_scales", torch.empty(-(-number // (64 * 256)), dtype=torch.float32))
+        self.bias = linear.bias
+
+    def forward(self, states: Tensor) -> Tensor:
+        product: Tensor = _WholeInside.apply(states, self.weight, self.shape)  # type: ignore[no-untyped-call]
+        return product if self.bias is None else product + self.bias
+
+
+class _WholeInside(torch.autograd.Function):
+    """A product with a weight that is whole during the product alone, forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, _: Tensor, shape: torch.Size) -> Tensor:
+        ctx.shape = shape
+        return states @ states.new_empty(shape).t()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return gradient @ gradient.new_empty(ctx.shape), None, None
+
+
+def _pack(model: Any) -> None:
+    """Put frozen linear layers in 4 bits, all but the output matrix."""
+    output = model.get_output_embeddings()
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.Linear and child is not output and not child.weight.requires_grad:
+                setattr(parent, name, _FourBits(child))
 
 
 def _trained_parts(module: Any) -> list[Any]:
@@ -218,27 +269,30 @@ class _Step:
     def __init__(self, module: Any, job: Job, strategy: Any, on_cpu: bool) -> None:
         self.module, self.job, self.is_sharded = module, job, isinstance(strategy, FSDP2Strategy)
         self.whole_gradients = self.is_sharded and strategy.whole_gradients
+        self.offload = self.is_sharded and strategy.offload
         made = module.configure_optimizers()
         self.optimizer: Any = made["optimizer"] if isinstance(made, dict) else made
         for group in self.optimizer.param_groups:
-            if not on_cpu and group.get("foreach", True) is None and not group.get("fused"):
+            if not on_cpu and not self.offload and group.get("foreach", True) is None and not group.get("fused"):
                 group["foreach"] = True
         self.masters = list(masters_of(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
 
-    def count(self) -> Trace:
+    def count(self, parameters: int, whole: float) -> Trace:
         job, module = self.job, self.module
+        weights, gradients, moments = (HOST,) * 3 if self.offload else ("weights", "gradients", "moments")
         micro = longest_rows(job, job.microbatch_rows)
         with eval_mode(module), LiveBytes() as live:
-            live.label(module.parameters(), "weights")
+            live.label(module.parameters(), weights)
             live.label(module.buffers(), "weights")
             live.label(self.masters, "masters")
-            for parameter in self.trained:
-                parameter.grad = torch.empty_like(parameter)
+            with live.making(gradients):
+                for parameter in self.trained:
+                    parameter.grad = torch.empty_like(parameter)
             add_gradients_to_masters(self.optimizer)
             self.step(live)
             for state in self.optimizer.state.values():
-                live.label((v for v in state.values() if isinstance(v, Tensor)), "moments")
+                live.label((v for v in state.values() if isinstance(v, Tensor)), moments)
             sampling, of_engine = self.sampling(live)
             live.restart()
             live.flops, live.received = 0, Counter()
@@ -252,7 +306,7 @@ class _Step:
                 if times > 0:
                     live.flops, live.received = 0, Counter()
                     with sums_of_gradients(module, is_last, whole=self.whole_gradients):
-                        losses = self.learn(micro, live)
+                        losses = self.learn(micro, live, gradients)
                     flops, received = flops + live.flops * times, received + _multiply_counts(live.received, times)
             if not self.is_sharded and job.num_ranks > 1:  # in the last pass for each loss; beside masters all at once
                 moved = sum(p.nbytes for group in self.optimizer.param_groups for p in group["params"])
@@ -262,16 +316,18 @@ class _Step:
             updating = _to_floats(live.peak)
         if not self.is_sharded and job.num_ranks > 1:  # DDP sums gradients in buckets of their own
             updating["gradients"] += sum(p.nbytes for p in self.trained)
+        copied = received.pop(HOST, 0)
         near = sum(n for ranks, n in received.items() if len({rank // job.ranks_per_node for rank in ranks}) == 1)
-        sizes = {name: p for name, p in module.policy.named_parameters() if ".lora_" not in name}
         return Trace(
-            parameters=sum(p.numel() for p in sizes.values()),
+            parameters=parameters,
             trained=sum(p.numel() for p in self.trained),
-            whole=float(sum(p.numel() * p.element_size() for p in sizes.values())),
+            whole=whole,
             updating=updating,
             sampling=sampling,
             flops=flops,
             received=(near, received.total() - near),
+            copied=copied,
+            on_cpu=live.most_on_cpu,
         )
 
     def sampling(self, live: LiveBytes) -> tuple[dict[str, float], Counter[Any]]:
@@ -305,25 +361,26 @@ class _Step:
         if hasattr(module, "values"):
             module.values(completions)
 
-    def learn(self, micro: Experience, live: LiveBytes) -> int:
+    def learn(self, micro: Experience, live: LiveBytes, gradients: str) -> int:
         """Go forward and backward; the number of losses."""
         module, losses = self.module, 0
         for loss, _ in module.minibatch_losses(micro, module.denominator(micro)):
             loss.backward()
             losses += 1
-            live.label((p.grad for p in self.trained), "gradients")
+            live.label((p.grad for p in self.trained), gradients)
             add_gradients_to_masters(self.optimizer)
             live.label((p.grad for p in self.masters), "gradients")
         return losses
 
     def step(self, live: LiveBytes) -> None:
         """As ``PolicyModule.optimizer_step`` does, without reading a number."""
-        for group in self.optimizer.param_groups:
-            norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
-            if (limit := self.module.clip_norm(group["name"])) is not None:
-                nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        with live.making(HOST if self.offload else REST):
+            for group in self.optimizer.param_groups:
+                norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
+                if (limit := self.module.clip_norm(group["name"])) is not None:
+                    nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
 
 
 def longest_rows(job: Job, number: int) -> Experience:
@@ -370,4 +427,4 @@ def _multiply_counts(received: Counter[Any], number: int) -> Counter[Any]:
 
 
 def _to_floats(kinds: Counter[str]) -> dict[str, float]:
-    return {kind: float(size) for kind, size in kinds.items() if size}
+    return {kind: float(size) for kind, size in kinds.items() if size and kind != HOST}

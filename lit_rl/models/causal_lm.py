@@ -37,7 +37,7 @@ from lit_rl.models.probe import can_decode_from_shared_prompts, check_sampling_a
 from lit_rl.models.reference import BaseReference, FrozenCopy, FrozenScorer, frozen_copy
 from lit_rl.signature_check import PositiveInt
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import layers_of, recompute_activations
+from lit_rl.training.ranks import recompute_activations
 from lit_rl.types import Completions
 
 
@@ -65,7 +65,8 @@ class CausalLM(Policy):
             numbers are the same up to rounding. ``false`` computes each row's prompt, as do sharded weights and models
             that cannot share.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
-        gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
+        gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them;
+            ``offload`` also keeps the inputs of the layers, which are left, in the CPU's memory.
         probe: compare, after loading, the log-probabilities of sampling with those of training on a few tokens; see
             :mod:`lit_rl.models.probe`. It costs about ten short forward passes.
     """
@@ -85,7 +86,7 @@ class CausalLM(Policy):
         chunk_tokens: PositiveInt | None = None,
         share_prompts: bool = True,
         quantization: Literal["4bit"] | None = None,
-        gradient_checkpointing: bool = False,
+        gradient_checkpointing: bool | Literal["offload"] = False,
         probe: bool = True,
     ) -> None:
         super().__init__()
@@ -104,8 +105,8 @@ class CausalLM(Policy):
             raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
         if model is None and tokenizer is None:
             raise UsageError("a model from scratch needs tokenizer: the hub id or folder of one")
-        if quantization is not None and (model is None or lora is None):
-            raise UsageError("quantization freezes the model under new adapters: give both model and lora")
+        if quantization is not None and lora is None:
+            raise UsageError("quantization freezes the base under new adapters: give lora")
         if chat_template is not None and "{" not in chat_template:  # each prompt would become a file's name
             raise ArgumentError(
                 "CausalLM.chat_template", "a Jinja template", short_repr(chat_template), "give its text"
@@ -137,8 +138,7 @@ class CausalLM(Policy):
         self.load_tokenizer()
         self.model = load_model(self.model_spec(), self.tokenizer)
         if self.gradient_checkpointing:
-            for layer in layers_of(self.model):
-                recompute_activations(layer)
+            recompute_activations(self.model, offload=self.gradient_checkpointing == "offload")
         if not next(self.model.parameters()).is_meta:
             (check_sampling_agrees if self.probe else check_projection)(self.model)
             if self.share_prompts:

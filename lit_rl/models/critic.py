@@ -24,6 +24,7 @@ from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import check_sampling_agrees
 from lit_rl.signature_check import TypedArguments
+from lit_rl.training.ranks import recompute_activations
 from lit_rl.types import Completions
 
 
@@ -71,6 +72,8 @@ class ValueHead(nn.Linear):
 class SeparateCritic(Critic):
     """A critic with its own language model, which starts as a copy of ``model`` or of the policy's base.
 
+    Activations are computed again if those of the policy are (``gradient_checkpointing``).
+
     Args:
         model: hub id or folder; ``None`` for that of the policy.
         lora: train low-rank adapters of the trunk instead of all of it.
@@ -100,6 +103,8 @@ class SeparateCritic(Critic):
         if not next(model.parameters()).is_meta:
             check_sampling_agrees(model)
             self.shares_prompts = policy.share_prompts and can_share_prompts(model)
+        if policy.gradient_checkpointing:
+            recompute_activations(model, offload=policy.gradient_checkpointing == "offload")
         self.trunk = nn.ModuleDict({"model": model})
         # Training starts where the policy starts, also for a policy whose weights were changed after loading.
         output = model.get_output_embeddings().weight

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
@@ -21,7 +22,7 @@ from lit_rl.models.decoding import Decoding
 from lit_rl.models.reference import FrozenScorer
 from lit_rl.models.sampling import RunningBatch, StreamKey, requests_of
 from lit_rl.signature_check import TypedArguments, typed_arguments
-from lit_rl.training.ranks import eval_mode
+from lit_rl.training.ranks import device_of, eval_mode
 from lit_rl.types import Completions, Generation, Problem, Sampling
 
 
@@ -54,11 +55,11 @@ class Policy(nn.Module, TypedArguments, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Device of the weights."""
+        """Device that computes with the weights; those of ``fsdp2`` may wait on the CPU (``offload``)."""
         first = next(self.parameters(), None)
         if first is None:
             raise UsageError(f"{type(self).__name__} has no weights yet: call its load() first")
-        return first.device
+        return device_of(first.device_mesh) if isinstance(first, DTensor) else first.device
 
     @abstractmethod
     def decoding(self) -> Decoding:

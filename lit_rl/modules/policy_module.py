@@ -152,7 +152,9 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def configure_threads(self, saved: int | None = None) -> None:
         """Give torch the number of threads for what is loaded, or that of a checkpoint, until the run ends."""
         self._threads.close()
-        of_run = threads_of_run(self, self.trainer.strategy.root_device, saved)
+        strategy: Any = self.trainer.strategy
+        steps_on = torch.device("cpu") if getattr(strategy, "offload", False) else strategy.root_device
+        of_run = threads_of_run(self, steps_on, saved)
         self.num_threads = self._threads.enter_context(of_run)
 
     def filter_problems(self, problems: list[Problem], task: str, split: Split) -> list[Problem]:

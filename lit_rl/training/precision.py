@@ -79,13 +79,16 @@ def _keep_masters_in_state(optimizer: Optimizer, masters: dict[nn.Parameter, nn.
     def save(_: Optimizer, state: dict[str, Any]) -> None:
         state[_KEY] = [master.detach() for master in masters.values()]
 
+    load_rest = optimizer.load_state_dict
+
     @torch.no_grad()
-    def load(_: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+    def load(state: dict[str, Any]) -> None:
         saved: list[Tensor] = state.get(_KEY, list(masters))
         for master, value in zip(masters.values(), saved, strict=True):
             master.copy_(value)
-        return {key: value for key, value in state.items() if key != _KEY}
+        load_rest({key: value for key, value in state.items() if key != _KEY})
 
     optimizer.register_step_post_hook(write_back)
     optimizer.register_state_dict_post_hook(save)
-    optimizer.register_load_state_dict_pre_hook(load)
+    # No hook, since bitsandbytes calls none before it loads.
+    optimizer.load_state_dict = load  # type: ignore[method-assign, assignment]

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.autograd.graph import save_on_cpu
 from torch.distributed._composable.checkpoint_activation import checkpoint
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 Gathered = TypeVar("Gathered")
@@ -232,7 +233,7 @@ def shard(
     *,
     param_dtype: torch.dtype | None = None,
     reduce_dtype: torch.dtype | None = None,
-    activation_checkpointing: bool = False,
+    offload: bool = False,
 ) -> None:
     """Spread the parameters of a policy or critic over the ranks; calling it again does nothing.
 
@@ -244,7 +245,7 @@ def shard(
         mesh: all ranks, to spread over: [ranks], or [replicas, ranks of each] for several whole copies.
         param_dtype: of gathered parameters; shares and optimizer keep the weights' own.
         reduce_dtype: of gradients while they are summed.
-        activation_checkpointing: compute each layer's activations again in the backward pass.
+        offload: keep the shares of weights and gradients, and with them the optimizer, in the CPU's memory.
     """
     if isinstance(part, FSDPModule):
         return
@@ -254,6 +255,7 @@ def shard(
     missing = max_over_ranks(int(any(t.is_meta for t in part.parameters())), torch.device(mesh.device_type))
     filled: dict[int, tuple[Tensor, Tensor]] = {}
     reference = getattr(part, REFERENCE_NAME, None)
+    home = CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda") if offload else OffloadPolicy()
     # A frozen reference is a unit apart from its policy: they are never needed at the same time.
     for root in [part] if reference is None else [reference, part]:
         layers = layers_of(root)
@@ -262,21 +264,40 @@ def shard(
                 continue
             if missing:
                 broadcast_from_rank_0(unit, mesh, filled)
-            if activation_checkpointing and unit is not root:
-                recompute_activations(unit)
             # The input of a whole part is completions, which must stay what they are.
             policy = MixedPrecisionPolicy(param_dtype, reduce_dtype, cast_forward_inputs=unit is not root)
-            fully_shard(unit, mesh=mesh, mp_policy=policy)
+            fully_shard(unit, mesh=mesh, mp_policy=policy, offload_policy=home)
 
 
-def recompute_activations(layer: nn.Module) -> None:
-    """Compute a layer's activations again in the backward pass, in train and in eval mode alike.
+def recompute_activations(model: nn.Module, *, offload: bool = False) -> None:
+    """Compute the activations of each layer again in the backward pass, in train and in eval mode alike.
 
-    The checkpointing of transformers acts only in train mode, and updates run in eval mode. Calling this twice does
-    nothing more.
+    The checkpointing of transformers acts only in train mode, and updates run in eval mode.
+
+    Args:
+        model: has layers; calling this twice does nothing more.
+        offload: keep what is left, the inputs of the layers, in the CPU's memory.
     """
-    if checkpoint.state(layer) is None:
+    inputs, entered = save_on_cpu(pin_memory=True), list[bool]()
+
+    def enter(layer: nn.Module, _: Any) -> None:
+        entered.append(checkpoint.state(layer).enable_hook)  # not while a layer is computed again
+        if entered[-1]:
+            inputs.__enter__()
+
+    def leave(*_: Any) -> None:
+        if entered.pop():
+            inputs.__exit__()
+
+    for layer in layers_of(model):
+        if checkpoint.state(layer) is not None:
+            continue
+        # Around the hooks of checkpoint, which saves the inputs in one of them.
+        if offload:
+            layer.register_forward_pre_hook(enter)
         checkpoint(layer)
+        if offload:
+            layer.register_forward_hook(leave, always_call=True)
 
 
 def layers_of(part: nn.Module) -> list[nn.Module]:
@@ -293,7 +314,7 @@ def broadcast_from_rank_0(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, t
     This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
     on the meta device and calling ``reset_parameters`` gets both silently wrong.)
     """
-    device = torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
+    device = device_of(mesh)
     own = list(tensors_outside_units(unit))
     kinds = [[(name, tensor.shape, tensor.dtype) for _, name, tensor in own]]
     mine = kinds[0]
@@ -328,6 +349,11 @@ def modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
     for child in root.children():
         if not isinstance(child, FSDPModule):
             yield from modules_outside_units(child)
+
+
+def device_of(mesh: DeviceMesh) -> torch.device:
+    """Device on which this rank computes with weights that are spread over a mesh, wherever the shares wait."""
+    return torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
 
 
 @contextmanager

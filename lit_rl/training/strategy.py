@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
@@ -44,7 +45,8 @@ class FSDP2Strategy(ModelParallelStrategy):
         param_dtype: dtype of gathered weights, such as ``bfloat16``; ``None`` for the weights' own. The shares and
             the optimizer keep the weights' dtype (float32 masters).
         reduce_dtype: dtype in which gradients are summed; ``None`` for that of the gathered weights.
-        activation_checkpointing: compute the activations of each layer again instead of keeping them.
+        offload: keep shares, gradients and optimizer state in the CPU's memory, where the optimizer then steps; the
+            device holds the layers that it computes with.
         replicas: how many whole copies of the weights there are (HSDP). Each is spread over ``ranks / replicas``
             neighbouring ranks. With one replica per node, layers are gathered inside a node, and only the summed
             gradients of each rank's share travel between nodes. 1 spreads the weights over all ranks.
@@ -62,7 +64,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         self,
         param_dtype: str | None = None,
         reduce_dtype: str | None = "float32",
-        activation_checkpointing: bool = False,
+        offload: bool = False,
         replicas: PositiveInt = 1,
         load_on_rank_zero: bool = False,
         whole_gradients: bool = False,
@@ -73,7 +75,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         self.param_dtype = None if param_dtype is None else torch_dtype(param_dtype)
         # Without mixed precision the gradients' own dtype may be wider (float64) and must not be narrowed.
         self.reduce_dtype = None if param_dtype is None or reduce_dtype is None else torch_dtype(reduce_dtype)
-        self.activation_checkpointing = activation_checkpointing
+        self.offload = offload
         self.replicas = replicas
         self.shard_mesh: DeviceMesh | None = None
         self.load_on_rank_zero = load_on_rank_zero
@@ -110,7 +112,7 @@ class FSDP2Strategy(ModelParallelStrategy):
     def setup(self, trainer: pl.Trainer) -> None:
         module: Any = self.lightning_module
         parts = {name: part for name, part in module.named_children() if any(True for _ in part.parameters())}
-        fresh = {name: part for name, part in parts.items() if not hasattr(part, "unshard")}
+        fresh = {name: part for name, part in parts.items() if not isinstance(part, FSDPModule)}
         total = sum(p.numel() for part in parts.values() for p in part.parameters())
         shared = any(getattr(part, "shares_prompts", False) for part in fresh.values())
         units = sum(len(layers_of(part)) + 1 for part in parts.values())
@@ -121,7 +123,7 @@ class FSDP2Strategy(ModelParallelStrategy):
                 self.shard_mesh,
                 param_dtype=self.param_dtype,
                 reduce_dtype=self.reduce_dtype,
-                activation_checkpointing=self.activation_checkpointing,
+                offload=self.offload,
             )
         if fresh:
             dtype = "their own dtype" if self.param_dtype is None else str(self.param_dtype).removeprefix("torch.")
@@ -132,10 +134,26 @@ class FSDP2Strategy(ModelParallelStrategy):
                 f"rank{'s' if self.world_size > 1 else ''}"
                 + (f" in {self.replicas} replicas" if self.replicas > 1 else "")
                 + f"; rank 0 holds {own:,}; gathered in {dtype}"
-                + (", activations computed twice" if self.activation_checkpointing else "")
+                + (", shares and optimizer on the CPU" if self.offload else "")
                 + (", a prompt once for each completion" if shared else "")
             )
         super().setup(trainer)
+
+    def model_to_device(self) -> None:
+        """Move what is not sharded; with ``offload`` the shares stay on the CPU."""
+        module: Any = self.lightning_module
+        if not self.offload:
+            super().model_to_device()
+            return
+        for part in module.children():
+            if not isinstance(part, FSDPModule):
+                part.to(self.root_device)
+        module._device = self.root_device
+
+    def _get_process_group_backend(self) -> str:
+        """Name a backend for shares on the CPU besides that of the device: norms of gradients are summed there."""
+        on_both = "cpu:gloo,cuda:nccl" if self.offload and self.root_device.type == "cuda" else None
+        return self._process_group_backend or on_both or super()._get_process_group_backend()
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 

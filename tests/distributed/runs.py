@@ -86,8 +86,8 @@ def build(cls: Any, actor: CausalLM, **kwargs: Any) -> RolloutModule:
 
 def strategy(name: Any) -> Any:
     """A strategy that gives up soon: a rank that waits is an error here."""
-    if name == "fsdp2":
-        return FSDP2Strategy(timeout_minutes=0.3)
+    if name in ("fsdp2", "offload"):
+        return FSDP2Strategy(timeout_minutes=0.3, offload=name == "offload")
     return DDPStrategy(timeout=timedelta(seconds=20)) if name == "ddp" else name
 
 

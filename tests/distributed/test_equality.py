@@ -15,6 +15,7 @@ from support.ranks import on_ranks
 from support.slow_cases import slow_but
 from support.small_runs import Words
 from support.two_turns import LastTurn
+from torch.overrides import TorchFunctionMode
 
 from lit_rl.models import FSDP2Strategy, SeparateCritic
 from lit_rl.modules import GRPO, PPO, minibatches, rollout_module
@@ -123,17 +124,42 @@ def test_weights_that_only_rank_0_loads_train_like_weights_that_all_load(
     assert difference(expected[0][0], found[1][0]) == 0.0
 
 
-@pytest.mark.slow
-def test_activations_computed_twice_give_the_same_weights(byte_tokenizer: str, tmp_path: Path) -> None:
-    """Also for adapters, which must be the same ones in the second computation."""
+class Moved(TorchFunctionMode):
+    """Bytes that are copied between the CPU and a device, if that is another one; here both are the CPU."""
 
-    def on_two(again: bool) -> Any:
-        module = MODULES["ppo-shared"](byte_tokenizer)
-        trainer = trainer_of(FSDP2Strategy(timeout_minutes=0.3, activation_checkpointing=again), tmp_path, 2)
-        trainer.fit(module, Words(batch_size=1))
-        return whole_weights(module)
+    def __init__(self) -> None:
+        self.bytes = 0
 
-    assert difference(on_ranks(on_two, True)[0], on_ranks(on_two, False)[0]) < 1e-12
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.Tensor.to, torch.Tensor.copy_) and "non_blocking" in (kwargs or {}):
+            self.bytes += args[0].nbytes
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", slow_but(["grpo"], ["grpo", "ppo-shared", "ppo"]))
+def test_weights_and_activations_that_wait_on_the_cpu_learn_the_same_bits(
+    byte_tokenizer: str, tmp_path: Path, kind: str
+) -> None:
+    """Also for adapters, which must be the same ones in the second computation, and a frozen reference."""
+
+    def on_two(weights: bool, activations: Any) -> Any:
+        module = MODULES[kind](byte_tokenizer)
+        module.policy.gradient_checkpointing = activations
+        module.clock.limit = 2
+        trainer = trainer_of(FSDP2Strategy(timeout_minutes=0.3, offload=weights), tmp_path, 2)
+        with Moved() as moved:
+            trainer.fit(module, Words(batch_size=1))
+        shares = sum(p.to_local().nbytes for p in module.parameters())
+        return whole_weights(module), moved.bytes, shares
+
+    ((plain, nothing, shares), _) = on_ranks(on_two, False, False)
+    assert nothing == 0
+    ((again, nothing, _), _) = on_ranks(on_two, False, True)
+    assert nothing == 0 and difference(again, plain) < 1e-12
+    for weights, activations, same, copies in ((True, False, plain, 4), (False, "offload", again, 0)):
+        ((found, moved, _), _) = on_ranks(on_two, weights, activations)
+        assert difference(found, same) == 0.0
+        assert moved > copies * shares  # weights to sample and to learn in two rollouts, and their gradients
 
 
 def test_two_ranks_in_bfloat16_move_their_masters_as_one_process_does(byte_tokenizer: str, tmp_path: Path) -> None:

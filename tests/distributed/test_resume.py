@@ -60,8 +60,9 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     ("strategy", "kind", "every"),
     slow_but(
-        [("fsdp2", "grpo", 2)],
+        [("fsdp2", "grpo", 2), ("offload", "grpo", 2)],
         [
+            *(("offload", "grpo", 2), ("offload", "ppo", 5), ("offload", "grpo-lora", 4)),
             *(("fsdp2", "grpo", 2), ("fsdp2", "grpo", 3), ("fsdp2", "ppo", 5), ("fsdp2", "ppo", 6)),
             *(("fsdp2", "grpo-lora", 4), ("ddp", "ppo-shared", 3)),
         ],

@@ -19,7 +19,7 @@ from lit_rl.data.prompts import chat_messages
 from lit_rl.engines import InProcess
 from lit_rl.errors import ArgumentError
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, LoRA
+from lit_rl.models import CausalLM, LoRA, SeparateCritic
 from lit_rl.models.adapters import REFERENCE
 from lit_rl.modules import GRPO
 from lit_rl.rollout import sample_rows
@@ -276,6 +276,24 @@ def test_activations_are_computed_again_in_updates_and_nothing_else_changes(
     again, twice = run(True)
     assert once == 2 and twice == 4  # the prompts, and their completions
     assert torch.equal(plain, again)
+
+
+def test_a_critic_of_its_own_computes_activations_again_as_its_policy_does(byte_tokenizer: str) -> None:
+    calls = []
+    for way in (False, True, "offload"):
+        policy = loaded(config=TINY_QWEN2, tokenizer=byte_tokenizer, gradient_checkpointing=way)
+        critic = SeparateCritic()
+        critic.load(policy)
+        calls.append(0)
+
+        def count(*_: Any) -> None:
+            calls[-1] += 1
+
+        assert critic.trunk is not None
+        critic.trunk["model"].model.layers[1].mlp.register_forward_pre_hook(count)
+        values, _ = critic(sample(policy, problems("abc")))
+        values.sum().backward()
+    assert calls == [1, 2, 2]
 
 
 def require_frozen_reference(policy: CausalLM) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,20 @@ def test_steps_far_below_a_weights_resolution_add_up(
     share = moved.sum() / ((start.abs() > 0.01) & (start.abs() < 0.03)).sum()
     assert share > 0.5
     assert {p.dtype for p in module.policy.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_moments_in_8_bits_resume_exactly(byte_tokenizer: str, tmp_path: Path, dtype: str) -> None:
+    bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed (extra qlora)")
+
+    def make() -> Any:
+        optimizer = partial(bitsandbytes.optim.AdamW8bit, lr=1e-2, min_8bit_size=0)
+        return SFT(policy(byte_tokenizer, dtype=dtype), max_updates=4, update=Optimization(optimizer=optimizer))
+
+    whole, resumed = whole_and_resumed(make, tmp_path, 2, data=Texts(batch_size=9))
+    assert all(map(torch.equal, optimized(whole), optimized(resumed)))
+    states = resumed.trainer.optimizers[0].state.values()
+    assert {state["state1"].dtype for state in states} == {torch.uint8}
 
 
 @pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed"])

@@ -144,6 +144,8 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
         **dict(spec.config or {}),
     }
     dtype = torch_dtype(spec.dtype)
+    if spec.quantization is not None and not torch.empty(0).is_meta:  # without memory for lit-rl plan
+        raise UsageError("quantization freezes the base of a given model, and this one is from scratch: give model")
     try:
         config = AutoConfig.for_model(**fields)
         _require_known(spec.config or {}, config)
