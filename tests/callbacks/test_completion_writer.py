@@ -217,9 +217,9 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     module = make()
     module.policy.load()
     with pytest.raises(ValueError, match="several turns of another tokenizer"):
-        module.given(changed)
+        module.as_completions(changed)
     with pytest.raises(ValueError, match="share a batch with other demonstrations"):
-        module.given([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
+        module.as_completions([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
     one_turn = [problem for problem in changed if len(problem.fields["row"].turns) == 1]
     completions, _ = module.as_completions(one_turn)
     assert completions.texts == tuple(problem.fields["demonstration"] for problem in one_turn)
