@@ -13,6 +13,8 @@ gradient estimate g, the mean over its rows of sum_t A_t grad log pi(token t). W
     S/N        signal / noise; the mean of n groups has n times as much
     equal      S/N per sampled token, over that of ``terminal``: whoever samples m times as many tokens a group gets 1/m
                as many groups, of other problems. Continuations count, the critic's own rows do not
+    by noise   the same from the noise alone, for rules without bias: they have the signal of ``terminal``, and the
+               estimate of a small signal need not be paid for
     cosine     of the sums over two random halves of the problems, mean over 200 splits
 
 Intervals are percentiles of 2000 resamples of the problems, the same for all rules; a problem is never paired with
@@ -103,10 +105,10 @@ def load_mbpp(given: argparse.Namespace, folder: Path) -> tuple[CausalLM, list[P
 WORKS = {
     "robots": Work(192, 48, 8, Sampling(max_tokens=128), Composite([SimulatorReward()]), "", load_robots),
     "mbpp": Work(
-        256,
-        28,
-        6,
-        Sampling(max_tokens=96, temperature=0.6),
+        160,
+        24,
+        4,
+        Sampling(max_tokens=64, temperature=0.6),
         Composite([TestsReward(0.9), SyntaxReward(0.1)]),
         "lora_B",
         load_mbpp,
@@ -183,14 +185,14 @@ def measures(products: Tensor, tokens: Tensor, weights: Tensor) -> dict[str, Ten
     signal, noise, sampling = (torch.stack(each) for each in zip(*found, strict=True))
     to_first = torch.stack([moments(products[rule, :, :, 0], weights)[0] for rule in range(len(products))])
     spent = (tokens * weights).sum(1)
-    rate, of_sampling = (signal.clamp(min=0) / (each * spent) for each in (noise, sampling))
+    rate = signal.clamp(min=0) / (noise * spent)
     return {
         "signal": signal,
         "noise": noise,
         "sampling": sampling,
         "S/N": signal / noise,
         "equal": rate / rate[0],
-        "equal, sampling": of_sampling / of_sampling[0],
+        "equal by noise": (noise * spent)[0] / (noise * spent),
         "to terminal": to_first / (signal * signal[0]).sqrt(),
         "tokens": spent / spent[0],
     }
