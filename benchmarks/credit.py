@@ -23,7 +23,8 @@ two mean gradients, again from different problems only.
 
 Rules: ``terminal``, ``spans`` and ``tokens`` are those of ``place_rewards``: reward-to-go minus the mean reward of the
 group's other rows. The critic is a linear value head on the policy's own states, fitted by ridge regression to the
-rewards of the first pass; A is GAE of the terminal reward. ``prefixes``: from the end of every line k continuations are
+rewards of the first pass; A is GAE of the terminal reward. At the prompt its first value is the baseline of all tokens,
+which is no credit but another baseline than the other rows. ``prefixes``: from the end of every line k continuations are
 sampled and run (VinePPO, arXiv 2410.01679); A of a line's tokens is the value at its end minus that at its beginning;
 the first value is the mean of the other rows, the last the row's reward. Equal prefixes of a group share theirs.
 
@@ -61,7 +62,17 @@ from lit_rl.rewards.places import place_rewards
 from lit_rl.rollout.records import Judge, find_program
 from lit_rl.types import Completions, Judgement, Problem, Request
 
-RULES = ("terminal", "spans", "tokens", "critic, λ 1", "critic, λ 0.95", "prefixes, k = 1", "prefixes, k = 4")
+RULES = (
+    "terminal",
+    "spans",
+    "tokens",
+    "critic, at the prompt",
+    "critic, λ 1",
+    "critic, λ 0.95",
+    "prefixes, k = 1",
+    "prefixes, k = 4",
+)
+BIASED = ("tokens", "critic, λ 0.95")
 FIRST, CONTINUATIONS, RESAMPLES, SPLITS = 4, 4, 2000, 200
 
 
@@ -229,8 +240,12 @@ def table(folder: Path) -> str:
         row: dict[str, Any] = {"rule": rule}
         for name, values in found.items():
             row[name] = f"{float(values[at]):.3g}"
-            if "/" in name or "equal" in name:
-                low, high = torch.stack([one[name][at] for one in again]).nanquantile(torch.tensor([0.025, 0.975]).double())
+            if name == "equal by noise" and rule in BIASED:
+                row[name] = ""
+            elif "/" in name or "equal" in name:
+                low, high = torch.stack([one[name][at] for one in again]).nanquantile(
+                    torch.tensor([0.025, 0.975]).double()
+                )
                 row[name] += f" [{low:.3g}, {high:.3g}]"
         own = products[at, :, :, at].sum((1, 3))
         rows.append(row | {"cosine": f"{half_cosine(own, generator):.3f}"})
@@ -333,9 +348,14 @@ def advantages(
     out, mask = work.rewards(rows, judged), rows.completion_mask
     if not bool(out.valid.all()):
         raise SystemExit(f"a program could not be judged: {out.reasons}")
-    baseline, at_end, spans = others(out.rewards), place_rewards(out, mask, "terminal"), place_rewards(out, mask, "spans")
+    baseline, at_end, spans = (
+        others(out.rewards),
+        place_rewards(out, mask, "terminal"),
+        place_rewards(out, mask, "spans"),
+    )
     found = [centred(place_rewards(out, mask, rule), mask, baseline) for rule in ("terminal", "spans", "tokens")]
     values, none = (states(policy, rows) @ head) * mask, torch.zeros(len(rows))
+    found += [centred(at_end, mask, values[:, 0])]
     found += [GAE(gae_lambda=each).estimate(at_end, values, mask, none)[0] for each in (1.0, 0.95)]
     ends = [line_ends(rows, row) for row in range(len(rows))]
     of_row = [[tuple(ids[:end].tolist()) for end in of] for ids, of in zip(rows.completion_ids, ends, strict=True)]

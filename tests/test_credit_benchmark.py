@@ -93,9 +93,7 @@ def test_signal_and_noise_are_those_of_enumeration_from_few_problems_with_rows_t
     estimates, chances = zip(*(groups_of_two(credit, rewards) for rewards in TABLES), strict=True)
     signal = torch.stack([exact_gradient(rewards) for rewards in TABLES]).mean(0).square().sum()
     second = torch.stack([c @ e.square().sum(1) for e, c in zip(estimates, chances, strict=True)]).mean()
-    sampling = torch.stack(
-        [c @ (e - c @ e).square().sum(1) for e, c in zip(estimates, chances, strict=True)]
-    ).mean()
+    sampling = torch.stack([c @ (e - c @ e).square().sum(1) for e, c in zip(estimates, chances, strict=True)]).mean()
     ours, naive, all_pairs = [], [], []
     for _ in range(4000):
         kinds = torch.randint(3, (4,), generator=generator).tolist()
