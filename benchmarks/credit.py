@@ -106,11 +106,13 @@ def load_robots(given: argparse.Namespace, folder: Path) -> tuple[CausalLM, list
 
 
 def load_mbpp(given: argparse.Namespace, folder: Path) -> tuple[CausalLM, list[Problem]]:
-    """A model with new adapters in its last ten layers, and MBPP's training problems; a second function ends a row."""
+    """A model with new adapters in its last ten layers, and MBPP's training problems, short references first; a second function ends a row."""
     asked = ASKED | {"stop_strings": [*ASKED["stop_strings"], "\ndef ", "\nassert", "\n#"]}
     data = MBPP(str(given.data / "mbpp" / "mbpp.jsonl.gz"), **asked)
     lora = LoRA(4, 8.0, target_modules=r".*\.layers\.2\d\..*_proj")
-    return CausalLM(given.model, dtype="bfloat16", lora=lora, init_seed=0), data.problems("train")
+    return CausalLM(given.model, dtype="bfloat16", lora=lora, init_seed=0), sorted(
+        data.problems("train"), key=lambda one: len(str(one.reference))
+    )
 
 
 WORKS = {
