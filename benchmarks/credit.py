@@ -4,8 +4,8 @@ r"""What credit is worth: signal and noise of the policy gradient under each rul
     python benchmarks/credit.py mbpp --model FOLDER        # SmolLM2-135M-Instruct on MBPP's training problems
     python benchmarks/credit.py --table                    # what is there so far
 
-A *group* is K rows of one problem; each problem gives two groups, drawn independently. A rule turns the group into the
-gradient estimate g, the mean over its rows of sum_t A_t grad log pi(token t). With P problems i and groups a of each:
+A *group* is K rows of one problem; each problem gives two groups, drawn independently. A rule turns a group into the
+estimate g, the mean over its rows of sum_t A_t grad log pi(token t). With problems i and groups a of each:
 
     signal     mean of g_ia . g_jb over i != j: |E g|^2 without bias, since two problems share no sample
     noise      mean of |g_ia|^2 - signal: E|g - E g|^2 of one group
@@ -13,29 +13,26 @@ gradient estimate g, the mean over its rows of sum_t A_t grad log pi(token t). W
     S/N        signal / noise; the mean of n groups has n times as much
     equal      S/N per sampled token, over that of ``terminal``: whoever samples m times as many tokens a group gets 1/m
                as many groups, of other problems. Continuations count, the critic's own rows do not
-    by noise   the same from the noise alone, for rules without bias: they have the signal of ``terminal``, and the
-               estimate of a small signal need not be paid for
+    by noise   the same from the noise alone, for rules without bias: they share the signal of ``terminal``
     cosine     of the sums over two random halves of the problems, mean over 200 splits
 
 Intervals are percentiles of 2000 resamples of the problems, the same for all rules; a problem is never paired with
-itself, however often it was drawn. A rule that is biased has a signal too: ``to terminal`` is the cosine between the
-two mean gradients, again from different problems only.
+itself, however often it was drawn. ``to terminal`` is the cosine between two mean gradients, from different problems.
 
-Rules: ``terminal``, ``spans`` and ``tokens`` are those of ``place_rewards``: reward-to-go minus the mean reward of the
-group's other rows. The critic is a linear value head on the policy's own states, fitted by ridge regression to the
-rewards of the first pass; A is GAE of the terminal reward. At the prompt its first value is the baseline of all tokens,
-which is no credit but another baseline than the other rows. ``prefixes``: from the end of every line k continuations are
-sampled and run (VinePPO, arXiv 2410.01679); A of a line's tokens is the value at its end minus that at its beginning;
-the first value is the mean of the other rows, the last the row's reward. Equal prefixes of a group share theirs.
+``terminal``, ``spans`` and ``tokens`` are those of ``place_rewards``: reward-to-go minus the mean of the group's other
+rows. The critic is a linear value head on the policy's states, fitted by ridge regression to the rewards of the first
+pass; A is GAE of the terminal reward. ``at the prompt`` takes its first value as the baseline of all tokens: no credit,
+but a baseline without the other rows' noise. ``prefixes``: k continuations from the end of every line are run (VinePPO,
+arXiv 2410.01679); a line's A is the value at its end minus that at its beginning, where the first value is the mean
+of the other rows and the last the row's reward. Equal prefixes of a group share theirs.
 
-Problems are chosen by a first pass of four rows each: those of which some rows passed and some did not. The settings
-stand in ``WORKS`` and were written before the first result. Each measured problem is a file; the same command goes on.
+Problems are those of which, in a first pass of four rows each, some passed and some did not. The settings in ``WORKS``
+were written before the first result. Each measured problem is a file; the same command goes on after the last one.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -62,32 +59,17 @@ from lit_rl.rewards.places import place_rewards
 from lit_rl.rollout.records import Judge, find_program
 from lit_rl.types import Completions, Judgement, Problem, Request
 
-RULES = (
-    "terminal",
-    "spans",
-    "tokens",
-    "critic, at the prompt",
-    "critic, λ 1",
-    "critic, λ 0.95",
-    "prefixes, k = 1",
-    "prefixes, k = 4",
-)
+PLACED, LAMBDAS, CONTINUED = ("terminal", "spans", "tokens"), (1.0, 0.95), (1, 4)
+RULES = (*PLACED, "critic, at the prompt", *(f"critic, λ {each:g}" for each in LAMBDAS))
+RULES = (*RULES, *(f"prefixes, k = {k}" for k in CONTINUED))
 BIASED = ("tokens", "critic, λ 0.95")
-FIRST, CONTINUATIONS, RESAMPLES, SPLITS = 4, 4, 2000, 200
+FIRST, K, RESAMPLES, SPLITS = 4, max(CONTINUED), 2000, 200
+Loaded = tuple[CausalLM, list[Problem]]
 
 
 @dataclass(frozen=True)
 class Work:
-    """A task to measure on.
-
-    Args:
-        candidates: problems of the first pass.
-        measured: most problems that are measured.
-        rows: of a group.
-        sampling: token limit and temperature, in all passes and in the gradient.
-        rewards: of a row.
-        weights: names of the parameters whose gradient is taken.
-    """
+    """A task: problems of the first pass, and most that are measured; rows of a group; weights by a part of their name."""
 
     candidates: int
     measured: int
@@ -95,39 +77,30 @@ class Work:
     sampling: Sampling
     rewards: Composite
     weights: str
-    load: Callable[[argparse.Namespace, Path], tuple[CausalLM, list[Problem]]]
+    load: Callable[[argparse.Namespace, Path], Loaded]
 
 
-def load_robots(given: argparse.Namespace, folder: Path) -> tuple[CausalLM, list[Problem]]:
+def load_robots(_: argparse.Namespace, folder: Path) -> Loaded:
     """The policy of docs/experiments.md's longer programs after its imitation; training problems of two errands."""
     if not (folder / "start").exists():
         places.prepare(folder)
     return CausalLM(str(folder / "start")), places.task(0).problems("train")
 
 
-def load_mbpp(given: argparse.Namespace, folder: Path) -> tuple[CausalLM, list[Problem]]:
-    """A model with new adapters in its last ten layers, and MBPP's training problems, short references first; a second function ends a row."""
+def load_mbpp(given: argparse.Namespace, _: Path) -> Loaded:
+    """A model with adapters in its last ten layers; training problems, short references first; one function a row."""
     asked = ASKED | {"stop_strings": [*ASKED["stop_strings"], "\ndef ", "\nassert", "\n#"]}
-    data = MBPP(str(given.data / "mbpp" / "mbpp.jsonl.gz"), **asked)
+    problems = MBPP(str(given.data / "mbpp" / "mbpp.jsonl.gz"), **asked).problems("train")
     lora = LoRA(4, 8.0, target_modules=r".*\.layers\.2\d\..*_proj")
-    return CausalLM(given.model, dtype="bfloat16", lora=lora, init_seed=0), sorted(
-        data.problems("train"), key=lambda one: len(str(one.reference))
-    )
+    policy = CausalLM(given.model, dtype="bfloat16", lora=lora, init_seed=0)
+    return policy, sorted(problems, key=lambda one: len(str(one.reference)))
 
 
+OF_MBPP = (Sampling(max_tokens=64, temperature=0.6), Composite([TestsReward(0.9), SyntaxReward(0.1)]))
 WORKS = {
     "robots": Work(192, 48, 8, Sampling(max_tokens=128), Composite([SimulatorReward()]), "", load_robots),
-    "mbpp": Work(
-        160,
-        24,
-        4,
-        Sampling(max_tokens=64, temperature=0.6),
-        Composite([TestsReward(0.9), SyntaxReward(0.1)]),
-        "lora_B",
-        load_mbpp,
-    ),
+    "mbpp": Work(160, 24, 4, *OF_MBPP, "lora_B", load_mbpp),
 }
-
 
 # -- rules: from rewards to advantages ---------------------------------------------------------------------------------
 
@@ -143,12 +116,7 @@ def centred(placed: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
 
 
 def by_lines(ends: Sequence[int], known: Sequence[float], width: int) -> Tensor:
-    """[width] differences of the values between which a line stands.
-
-    Args:
-        ends: column after the last token of each line; of the last line the row's length.
-        known: values at the beginning of the row and at each of the ends, the last of them the reward.
-    """
+    """[width] value at the end of a line minus that at its beginning; of one row with its lines' ends as columns."""
     advantages = torch.zeros(width)
     for (start, end), (before, after) in zip(pairwise([0, *ends]), pairwise(known), strict=True):
         advantages[start:end] = after - before
@@ -172,87 +140,60 @@ def line_ends(completions: Completions, row: int) -> list[int]:
 
 
 def moments(products: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Signal, noise and the sampling's part of it.
-
-    Args:
-        products: [P, 2, P, 2] inner products of the estimates of P problems with two groups each.
-        weights: [P] how often each problem was drawn.
-    """
-    between, own = products.mean((1, 3)), torch.diagonal(products.flatten(0, 1).flatten(1)).unflatten(0, (-1, 2))
-    pairs = torch.outer(weights, weights).fill_diagonal_(0)
-    signal = (pairs * between).sum() / pairs.sum()
-    share = weights / weights.sum()
-    within = torch.diagonal(products[:, 0, :, 1])
-    return signal, (share * own.mean(1)).sum() - signal, (share * (own.sum(1) / 2 - within)).sum()
+    """Signal, noise and sampling; of inner products [P, 2, P, 2] and how often each problem was drawn [P]."""
+    own = torch.diagonal(products.flatten(0, 1).flatten(1)).unflatten(0, (-1, 2))
+    pairs, share = torch.outer(weights, weights).fill_diagonal_(0), weights / weights.sum()
+    signal = (pairs * products.mean((1, 3))).sum() / pairs.sum()
+    within = own.mean(1) - torch.diagonal(products[:, 0, :, 1])
+    return signal, (share * own.mean(1)).sum() - signal, (share * within).sum()
 
 
 def measures(products: Tensor, tokens: Tensor, weights: Tensor) -> dict[str, Tensor]:
-    """Measures of all rules, [R] each.
-
-    Args:
-        products: [R, P, 2, R, P, 2] inner products of all estimates.
-        tokens: [R, P] sampled for a problem.
-        weights: as of :func:`moments`.
-    """
+    """Measures [R] of all rules; of inner products [R, P, 2, R, P, 2], tokens sampled [R, P] and draws [P]."""
     found = [moments(products[rule, :, :, rule], weights) for rule in range(len(products))]
     signal, noise, sampling = (torch.stack(each) for each in zip(*found, strict=True))
     to_first = torch.stack([moments(products[rule, :, :, 0], weights)[0] for rule in range(len(products))])
     spent = (tokens * weights).sum(1)
-    rate = signal.clamp(min=0) / (noise * spent)
-    return {
-        "signal": signal,
-        "noise": noise,
-        "sampling": sampling,
-        "S/N": signal / noise,
-        "equal": rate / rate[0],
-        "equal by noise": (noise * spent)[0] / (noise * spent),
-        "to terminal": to_first / (signal * signal[0]).sqrt(),
-        "tokens": spent / spent[0],
-    }
+    rate, by_noise = signal.clamp(min=0) / (noise * spent), 1 / (noise * spent)
+    parts = {"signal": signal, "noise": noise, "sampling": sampling, "S/N": signal / noise, "tokens": spent / spent[0]}
+    equal = {"equal": rate / rate[0], "by noise": by_noise / by_noise[0]}
+    return parts | equal | {"to terminal": to_first / (signal * signal[0]).sqrt()}
 
 
-def half_cosine(products: Tensor, generator: torch.Generator) -> float:
-    """Mean cosine of the sums over two halves of the problems; [P, P] inner products of the problems' sums."""
-    found = []
-    for _ in range(SPLITS):
-        a, b = torch.randperm(len(products), generator=generator).tensor_split(2)
-        own = products[a][:, a].sum() * products[b][:, b].sum()
-        found.append(products[a][:, b].sum() / own.sqrt())
-    return float(torch.stack(found).mean())
+def half_cosine(products: Tensor, generator: torch.Generator) -> Tensor:
+    """Mean cosine of the sums over two halves of the problems; of inner products [P, P]."""
+    halves = [torch.randperm(len(products), generator=generator).tensor_split(2) for _ in range(SPLITS)]
+    sums = [(products[a][:, b].sum(), products[a][:, a].sum() * products[b][:, b].sum()) for a, b in halves]
+    return torch.stack([across / own.sqrt() for across, own in sums]).mean()
+
+
+def resampled(products: Tensor, tokens: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+    """[2, R] ends of the 95% intervals of all measures, over resamples of the problems."""
+    number = tokens.shape[1]
+    draws = [torch.randint(number, (number,), generator=generator) for _ in range(RESAMPLES)]
+    again = [measures(products, tokens, torch.bincount(one, minlength=number).double()) for one in draws]
+    ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
+    return {name: torch.stack([one[name] for one in again]).nanquantile(ends, 0) for name in again[0]}
 
 
 def table(folder: Path) -> str:
     """Measures of all rules on a task, with intervals."""
-    files = sorted(folder.glob("problem_*.pt"))
-    cells = [torch.load(path, mmap=True) for path in files]
-    size = cells[0]["gradients"].shape[-1]
-    products: Any = 0.0
+    cells = [torch.load(path, mmap=True) for path in sorted(folder.glob("problem_*.pt"))]
+    size, shape = cells[0]["gradients"].shape[-1], (len(RULES), len(cells), 2)
+    products, generator = torch.zeros(*shape, *shape, dtype=torch.float64), torch.Generator().manual_seed(0)
     for start in range(0, size, 1 << 15):
         block = torch.stack([cell["gradients"][..., start : start + (1 << 15)] for cell in cells], 1).float()
-        flat = block.flatten(0, 2)
-        products = products + (flat @ flat.T).double()
-    shape = (len(RULES), len(cells), 2)
-    products, tokens = products.view(*shape, *shape), torch.stack([cell["tokens"] for cell in cells], 1).double()
-    generator, ones = torch.Generator().manual_seed(0), torch.ones(len(cells), dtype=torch.float64)
-    drawn = [torch.randint(len(cells), (len(cells),), generator=generator) for _ in range(RESAMPLES)]
-    drawn = [torch.bincount(one, minlength=len(cells)).double() for one in drawn]
-    again = [measures(products, tokens, weights) for weights in drawn]
-    found, rows = measures(products, tokens, ones), []
+        products += (block.flatten(0, 2) @ block.flatten(0, 2).T).view(*shape, *shape)
+    tokens = torch.stack([cell["tokens"] for cell in cells], 1).double()
+    found = measures(products, tokens, torch.ones(len(cells), dtype=torch.float64))
+    ends, rows = resampled(products, tokens, generator), []
     for at, rule in enumerate(RULES):
-        row: dict[str, Any] = {"rule": rule}
-        for name, values in found.items():
-            row[name] = f"{float(values[at]):.3g}"
-            if name == "equal by noise" and rule in BIASED:
-                row[name] = ""
-            elif "/" in name or "equal" in name:
-                low, high = torch.stack([one[name][at] for one in again]).nanquantile(
-                    torch.tensor([0.025, 0.975]).double()
-                )
-                row[name] += f" [{low:.3g}, {high:.3g}]"
-        own = products[at, :, :, at].sum((1, 3))
-        rows.append(row | {"cosine": f"{half_cosine(own, generator):.3f}"})
-    facts = {name: sum(cell["facts"][name] for cell in cells) / len(cells) for name in cells[0]["facts"]}
-    facts = {name: round(value, 3) for name, value in facts.items()}
+        row = {"rule": rule} | {name: f"{float(values[at]):.3g}" for name, values in found.items()}
+        for name in ("S/N", "equal", "by noise"):
+            row[name] += " [{:.3g}, {:.3g}]".format(*ends[name][:, at].tolist())
+        row["by noise"] = "" if rule in BIASED else row["by noise"]
+        rows.append(row | {"cosine": f"{half_cosine(products[at, :, :, at].sum((1, 3)), generator):.3f}"})
+    facts = {name: round(sum(cell["facts"][name] for cell in cells) / len(cells), 3) for name in cells[0]["facts"]}
     return f"{folder.name}: {len(cells)} problems, {size:,} weights, {facts}\n\n{as_markdown(rows)}\n"
 
 
@@ -262,43 +203,38 @@ def table(folder: Path) -> str:
 def continued(
     policy: CausalLM, sandbox: Sandbox, work: Work, problem: Problem, prefixes: Sequence[tuple[int, ...]], number: int
 ) -> tuple[Tensor, Tensor]:
-    """Rewards [prefixes, k] of rows that continue these ids, and the tokens that were sampled for each."""
-    prompt, codec, key = policy.codec.prompt(problem), policy.codec, StreamKey(0, "continuations", number)
-    requests = [
-        Request(
-            row=at * CONTINUATIONS + k,
-            prompt_ids=(*prompt, *prefix),
-            stream=key.seed_of(problem.task_id, at, k),
-            max_tokens=work.sampling.max_tokens - len(prefix),
-            stop_strings=problem.stop_strings,
-        )
-        for at, prefix in enumerate(prefixes)
-        for k in range(CONTINUATIONS)
-    ]
+    """Rewards [prefixes, K] of rows that continue these ids, and the tokens that were sampled for each."""
+    prompt, codec, stops = policy.codec.prompt(problem), policy.codec, problem.stop_strings
+    key, most = StreamKey(0, "continuations", number), work.sampling.max_tokens
+    where = [(at, k) for at in range(len(prefixes)) for k in range(K)]
+    streams = [key.seed_of(problem.task_id, at, k) for at, k in where]
+    whole = [(*prompt, *prefixes[at]) for at, _ in where]
+    left = [most - len(prefixes[at]) for at, _ in where]
     answers = []
     with InProcess().session(policy, work.sampling) as session:
-        session.submit(requests)
+        session.submit([Request(i, *one, stops) for i, one in enumerate(zip(whole, streams, left, strict=True))])
         while session.num_unfinished:
             answers += session.step()
     answers.sort(key=lambda one: one.row)
-    ids = [[*prefixes[one.row // CONTINUATIONS], *one.ids] for one in answers]
-    written = [codec.decode(row, one.reason, problem.stop_strings) for row, one in zip(ids, answers, strict=True)]
+    ids = [[*prefixes[at], *one.ids] for (at, _), one in zip(where, answers, strict=True)]
+    written = [codec.decode(row, one.reason, stops) for row, one in zip(ids, answers, strict=True)]
     judge, programs = Judge(sandbox), [find_program(problem, text) for text, _ in written]
     outcomes = [judge.start(problem, program, problem.check) for program in programs]
+    mask = pad_right([[True] * len(row) for row in ids], False, torch.bool)
     completions = Completions.single_turn(
         problems=(problem,) * len(ids),
         prompt_ids=torch.tensor([prompt] * len(ids)),
         prompt_mask=torch.ones(len(ids), len(prompt), dtype=torch.bool),
         completion_ids=pad_right(ids, codec.pad_id, torch.long),
-        completion_mask=pad_right([[True] * len(row) for row in ids], False, torch.bool),
-        sampler_logprobs=pad_right([[0.0] * len(row) for row in ids], 0.0, torch.float32),
+        completion_mask=mask,
+        sampler_logprobs=torch.zeros(mask.shape),
         stop_reasons=[one.reason for one in answers],
         texts=[text for text, _ in written],
         token_bytes=[spans for _, spans in written],
     )
-    judged = [Judgement(problem, *pair) for pair in zip(programs, (one.result() for one in outcomes), strict=True)]
-    rewards, lengths = work.rewards(completions, judged), torch.tensor([len(one.ids) for one in answers])
-    return rewards.rewards.view(-1, CONTINUATIONS), lengths.view(-1, CONTINUATIONS)
+    judged = [Judgement(problem, found, one.result()) for found, one in zip(programs, outcomes, strict=True)]
+    lengths = torch.tensor([len(one.ids) for one in answers])
+    return work.rewards(completions, judged).rewards.view(-1, K), lengths.view(-1, K)
 
 
 def states(policy: CausalLM, completions: Completions) -> Tensor:
@@ -311,76 +247,65 @@ def states(policy: CausalLM, completions: Completions) -> Tensor:
 def first_pass(policy: CausalLM, sandbox: Sandbox, work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
     """Choose problems, and fit the value head; its ridge is the best on a quarter of the problems that is held out."""
     chosen: list[str] = []
-    products: dict[bool, list[Any]] = {False: [0.0, 0.0, 0.0], True: [0.0, 0.0, 0.0]}
+    products: list[list[Any]] = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]  # of fitted and of held-out problems
     sampling = Sampling(FIRST, work.sampling.temperature, max_tokens=work.sampling.max_tokens)
-    passed = 0
     for first in range(0, len(problems), 16):
         batch = problems[first : first + 16]
         rollout = evaluate(policy, batch, sampling=sampling, sandbox=sandbox, batch_size=16, seed=1).rollouts[0]
         rewards = work.rewards(rollout.completions, rollout.judgements).rewards
         for at, problem in enumerate(batch):
             rows = list(range(FIRST * at, FIRST * at + FIRST))
-            count = sum(rollout.judgements[row].outcome.passed for row in rows)
-            passed += count
-            chosen += [problem.task_id] if 0 < count < FIRST else []
+            passed = sum(rollout.judgements[row].outcome.passed for row in rows)
+            chosen += [problem.task_id] if 0 < passed < FIRST else []
             own = rollout.completions.select(rows).trim()
             x = states(policy, own)[own.completion_mask].double()
             y = rewards[rows][:, None].expand_as(own.completion_mask)[own.completion_mask].double()
-            found = products[at % 4 == 3]
-            for index, product in enumerate((x.T @ x, x.T @ y, y @ y)):
-                found[index] = found[index] + product
-        print(f"first pass: {first + len(batch)} problems, {passed} rows passed, {len(chosen)} chosen", flush=True)
+            held = products[at % 4 == 3]
+            held[:] = [before + new for before, new in zip(held, (x.T @ x, x.T @ y, y @ y), strict=True)]
+        print(f"first pass: {first + len(batch)} problems, {len(chosen)} chosen", flush=True)
 
-    def head(parts: Sequence[Any], strength: float) -> Tensor:
-        return torch.linalg.solve(parts[0] + strength * torch.eye(len(parts[0])), parts[1])
+    def head(xx: Tensor, xy: Tensor, strength: float) -> Tensor:
+        return torch.linalg.solve(xx + strength * torch.eye(len(xx)), xy)
 
     def error(strength: float) -> float:
-        w, (xx, xy, yy) = head(products[False], strength), products[True]
+        w, (xx, xy, yy) = head(*products[0][:2], strength), products[1]
         return float(w @ xx @ w - 2 * w @ xy + yy)
 
     best = min((10.0**power for power in range(-2, 8)), key=error)
-    whole = [a + b for a, b in zip(products[False], products[True], strict=True)]
-    return {"chosen": chosen[: work.measured], "head": head(whole, best).float(), "ridge": best}
+    both = [a + b for a, b in zip(*products, strict=True)]
+    return {"chosen": chosen[: work.measured], "head": head(*both[:2], best).float(), "ridge": best}
 
 
 def advantages(
-    policy: CausalLM, work: Work, head: Tensor, rows: Completions, judged: Sequence[Judgement], continue_: Any
+    policy: CausalLM, work: Work, head: Tensor, rows: Completions, judged: Sequence[Judgement], go_on: Any
 ) -> tuple[Tensor, Tensor, dict[str, float]]:
     """[R, n, T] advantages of a group under each rule, [R] sampled tokens, and facts about the group."""
     out, mask = work.rewards(rows, judged), rows.completion_mask
     if not bool(out.valid.all()):
         raise SystemExit(f"a program could not be judged: {out.reasons}")
-    baseline, at_end, spans = (
-        others(out.rewards),
-        place_rewards(out, mask, "terminal"),
-        place_rewards(out, mask, "spans"),
-    )
-    found = [centred(place_rewards(out, mask, rule), mask, baseline) for rule in ("terminal", "spans", "tokens")]
+    placed, baseline = {rule: place_rewards(out, mask, rule) for rule in PLACED}, others(out.rewards)
     values, none = (states(policy, rows) @ head) * mask, torch.zeros(len(rows))
-    found += [centred(at_end, mask, values[:, 0])]
-    found += [GAE(gae_lambda=each).estimate(at_end, values, mask, none)[0] for each in (1.0, 0.95)]
-    ends = [line_ends(rows, row) for row in range(len(rows))]
+    found = [*(centred(one, mask, baseline) for one in placed.values())]
+    found += [centred(placed["terminal"], mask, values[:, 0])]
+    found += [GAE(gae_lambda=each).estimate(placed["terminal"], values, mask, none)[0] for each in LAMBDAS]
+    ends, own = [line_ends(rows, row) for row in range(len(rows))], rows.lengths.sum().double()
     of_row = [[tuple(ids[:end].tolist()) for end in of] for ids, of in zip(rows.completion_ids, ends, strict=True)]
-    prefixes = list(dict.fromkeys(prefix for of in of_row for prefix in of))
-    rewards, lengths = continue_(prefixes) if prefixes else (torch.zeros(0, CONTINUATIONS),) * 2
-    place = {prefix: at for at, prefix in enumerate(prefixes)}
-    own = rows.lengths.sum()
-    spent = [own] * len(found)
-    for k in (1, CONTINUATIONS):
+    place = {prefix: at for at, prefix in enumerate(dict.fromkeys(prefix for of in of_row for prefix in of))}
+    rewards, lengths = go_on(list(place)) if place else (torch.zeros(0, K), torch.zeros(0, K))
+    spent = [own] * len(found) + [own + lengths[:, :k].sum() for k in CONTINUED]
+    for k in CONTINUED:
         means = rewards[:, :k].mean(1).tolist()
-        known = [[means[place[prefix]] for prefix in of] for of in of_row]
-        whole = zip(ends, known, rows.lengths.tolist(), baseline.tolist(), out.rewards.tolist(), strict=True)
-        lines = [by_lines([*of, n], [b, *v, r], mask.shape[1]) for of, v, n, b, r in whole]
-        found.append(torch.stack(lines) * mask)
-        spent.append(own + lengths[:, :k].sum())
+        of_rows = zip(ends, of_row, rows.lengths.tolist(), baseline.tolist(), out.rewards.tolist(), strict=True)
+        lines = [([*of, n], [b, *(means[place[one]] for one in before), r]) for of, before, n, b, r in of_rows]
+        found.append(torch.stack([by_lines(*line, mask.shape[1]) for line in lines]))
     facts = {
         "passed": sum(one.outcome.passed for one in judged) / len(judged),
-        "placed before the end": float(((spans != at_end).any(-1)).float().mean()),
+        "placed before the end": float((placed["spans"] != placed["terminal"]).any(-1).float().mean()),
         "tokens of a row": float(own) / len(rows),
         "line ends of a row": sum(map(len, ends)) / len(rows),
         "explained variance": float(explained_variance(values, out.rewards[:, None].expand_as(values), mask)),
     }
-    return torch.stack(found), torch.stack([torch.as_tensor(one).double() for one in spent]), facts
+    return torch.stack(found), torch.stack(spent), facts
 
 
 def measure(given: argparse.Namespace, name: str) -> None:
@@ -390,43 +315,42 @@ def measure(given: argparse.Namespace, name: str) -> None:
     policy, problems = work.load(given, folder)
     policy.load()
     weights = [weight for key, weight in policy.named_parameters() if weight.requires_grad and work.weights in key]
+    sampling = Sampling(2 * work.rows, work.sampling.temperature, max_tokens=work.sampling.max_tokens)
     with Sandbox(1) as sandbox:
         if not (folder / "first.pt").exists():
             torch.save(first_pass(policy, sandbox, work, problems[: work.candidates]), folder / "first.pt")
         first, by_id = torch.load(folder / "first.pt"), {problem.task_id: problem for problem in problems}
-        sampling = Sampling(2 * work.rows, work.sampling.temperature, max_tokens=work.sampling.max_tokens)
-        for number, task_id in enumerate(first["chosen"]):
-            path, started, problem = folder / f"problem_{number:03d}.pt", time.process_time(), by_id[task_id]
+        for number, problem in enumerate(by_id[task_id] for task_id in first["chosen"]):
+            path = folder / f"problem_{number:03d}.pt"
             if path.exists():
                 continue
             rollout = evaluate(policy, [problem], sampling=sampling, sandbox=sandbox, seed=2).rollouts[0]
-            gradients, tokens, facts = [], [], []
+            cells = []
             for group in range(2):
-                chosen = range(group * work.rows, (group + 1) * work.rows)
-                rows, judged = rollout.completions.select(list(chosen)).trim(), [rollout.judgements[i] for i in chosen]
+                chosen = list(range(group * work.rows, (group + 1) * work.rows))
+                rows, judged = rollout.completions.select(chosen).trim(), [rollout.judgements[i] for i in chosen]
 
-                def go_on(prefixes: Any, group: int = group, problem: Problem = problem) -> tuple[Tensor, Tensor]:
-                    return continued(policy, sandbox, work, problem, prefixes, group)
+                def go_on(found: Any, group: int = group, problem: Problem = problem) -> tuple[Tensor, Tensor]:
+                    return continued(policy, sandbox, work, problem, found, group)
 
-                of_rules, spent, fact = advantages(policy, work, first["head"], rows, judged, go_on)
-                logprobs, _ = policy(rows, work.sampling.temperature)
-                parts = [
-                    torch.autograd.grad(logprobs, weights, one.to(logprobs) / len(rows), retain_graph=True)
-                    for one in of_rules
-                ]
-                flat = [torch.cat([part.flatten() for part in of_rule]).bfloat16() for of_rule in parts]
-                gradients, tokens, facts = [*gradients, torch.stack(flat)], [*tokens, spent], [*facts, fact]
+                of_rules, *others_of = advantages(policy, work, first["head"], rows, judged, go_on)
+                logprobs, gradients = policy(rows, work.sampling.temperature)[0], []
+                for one in of_rules.to(logprobs) / len(rows):
+                    parts = torch.autograd.grad(logprobs, weights, one, retain_graph=True)
+                    gradients.append(torch.cat([part.flatten() for part in parts]).bfloat16())
+                cells.append((torch.stack(gradients), *others_of))
+            gradients, tokens, facts = zip(*cells, strict=True)
             mean = {key: (facts[0][key] + facts[1][key]) / 2 for key in facts[0]}
             cell = {"gradients": torch.stack(gradients, 1), "tokens": sum(tokens), "facts": mean}
             torch.save(cell, path.with_suffix(".part"))
             path.with_suffix(".part").rename(path)
-            print(name, number, task_id, f"{time.process_time() - started:.0f} CPU s", mean, flush=True)
+            print(name, number, problem.task_id, mean, flush=True)
 
 
 def main() -> None:
     """Measure what is not measured yet, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("works", nargs="*", choices=[*WORKS, []], help="tasks to measure")
+    parser.add_argument("works", nargs="*", metavar="TASK", help=", ".join(WORKS))
     parser.add_argument("--model", help="hub id or folder, for mbpp")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the data sets")
     parser.add_argument("--folder", type=Path, default=Path("runs/credit"))
@@ -436,7 +360,7 @@ def main() -> None:
     for name in given.works if not given.table else ():
         measure(given, name)
     for name in WORKS:
-        if (given.folder / name / "first.pt").exists():
+        if list((given.folder / name).glob("problem_*.pt")):
             print(table(given.folder / name))
 
 

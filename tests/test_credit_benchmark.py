@@ -88,7 +88,7 @@ def products_of(found: Tensor) -> Tensor:
 
 
 def test_signal_and_noise_are_those_of_enumeration_from_few_problems_with_rows_that_hang_together(credit: Any) -> None:
-    """Four problems drawn of three kinds, two groups each: the plain |mean|^2 is far off, as are pairs within a problem."""
+    """Four problems of three kinds, two groups each: the plain |mean|^2 is far off, as are pairs within a problem."""
     generator = torch.Generator().manual_seed(0)
     estimates, chances = zip(*(groups_of_two(credit, rewards) for rewards in TABLES), strict=True)
     signal = torch.stack([exact_gradient(rewards) for rewards in TABLES]).mean(0).square().sum()
