@@ -173,7 +173,10 @@ def resampled(products: Tensor, tokens: Tensor, generator: torch.Generator) -> d
     draws = [torch.randint(number, (number,), generator=generator) for _ in range(RESAMPLES)]
     again = [measures(products, tokens, torch.bincount(one, minlength=number).double()) for one in draws]
     ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
-    return {name: torch.stack([one[name] for one in again]).nanquantile(ends, 0) for name in again[0]}
+    return {
+        name: torch.stack([one[name] for one in again]).nanquantile(ends, 0, interpolation="nearest")
+        for name in again[0]
+    }
 
 
 def table(folder: Path) -> str:

@@ -126,3 +126,16 @@ def test_a_rule_that_samples_three_times_as_many_tokens_is_worth_a_third(credit:
     measured = credit.measures(products, tokens, torch.ones(6, dtype=torch.float64))
     assert torch.allclose(measured["equal"], torch.tensor([1.0, 1 / 3]).double())
     assert torch.allclose(measured["to terminal"], torch.ones(2).double())
+
+
+def test_an_interval_has_ends_where_the_first_rule_has_hardly_a_signal(
+    credit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In some resamples its signal is not above 0 and the other's is: there the comparison is infinite."""
+    monkeypatch.setattr(credit, "RESAMPLES", 200)
+    generator = torch.Generator().manual_seed(3)
+    weak = torch.randn(12, 2, 5, generator=generator, dtype=torch.float64) * 3 + 0.4
+    flat = torch.stack([weak, weak * 0.1 + 0.4]).flatten(0, 2)
+    products, tokens = (flat @ flat.T).view(2, 12, 2, 2, 12, 2), torch.ones(2, 12, dtype=torch.float64)
+    low, high = credit.resampled(products, tokens, generator)["equal"][:, 1]
+    assert 1 < low < high == torch.inf
