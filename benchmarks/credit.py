@@ -99,7 +99,7 @@ def load_mbpp(given: argparse.Namespace, _: Path) -> Loaded:
 OF_MBPP = (Sampling(max_tokens=64, temperature=0.6), Composite([TestsReward(0.9), SyntaxReward(0.1)]))
 WORKS = {
     "robots": Work(192, 48, 8, Sampling(max_tokens=128), Composite([SimulatorReward()]), "", load_robots),
-    "mbpp": Work(64, 24, 4, *OF_MBPP, "lora_B", load_mbpp),
+    "mbpp": Work(64, 24, 16, *OF_MBPP, "lora_B", load_mbpp),
 }
 
 # -- rules: from rewards to advantages ---------------------------------------------------------------------------------
