@@ -9,7 +9,6 @@ estimate g, the mean over its rows of sum_t A_t grad log pi(token t). With probl
 
     signal     mean of g_ia . g_jb over i != j: |E g|^2 without bias, since two problems share no sample
     noise      mean of |g_ia|^2 - signal: E|g - E g|^2 of one group
-    sampling   mean of |g_i1 - g_i2|^2 / 2: the part of the noise that does not come from drawing problems
     S/N        signal / noise; the mean of n groups has n times as much
     equal      S/N per sampled token, over that of ``terminal``: whoever samples m times as many tokens a group gets 1/m
                as many groups, of other problems. Continuations count, the critic's own rows do not
@@ -139,23 +138,22 @@ def line_ends(completions: Completions, row: int) -> list[int]:
 # -- measures of many gradients ----------------------------------------------------------------------------------------
 
 
-def moments(products: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Signal, noise and sampling; of inner products [P, 2, P, 2] and how often each problem was drawn [P]."""
+def moments(products: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Signal and noise; of inner products [P, 2, P, 2] and how often each problem was drawn [P]."""
     own = torch.diagonal(products.flatten(0, 1).flatten(1)).unflatten(0, (-1, 2))
     pairs, share = torch.outer(weights, weights).fill_diagonal_(0), weights / weights.sum()
     signal = (pairs * products.mean((1, 3))).sum() / pairs.sum()
-    within = own.mean(1) - torch.diagonal(products[:, 0, :, 1])
-    return signal, (share * own.mean(1)).sum() - signal, (share * within).sum()
+    return signal, (share * own.mean(1)).sum() - signal
 
 
 def measures(products: Tensor, tokens: Tensor, weights: Tensor) -> dict[str, Tensor]:
     """Measures [R] of all rules; of inner products [R, P, 2, R, P, 2], tokens sampled [R, P] and draws [P]."""
     found = [moments(products[rule, :, :, rule], weights) for rule in range(len(products))]
-    signal, noise, sampling = (torch.stack(each) for each in zip(*found, strict=True))
+    signal, noise = (torch.stack(each) for each in zip(*found, strict=True))
     to_first = torch.stack([moments(products[rule, :, :, 0], weights)[0] for rule in range(len(products))])
     spent = (tokens * weights).sum(1)
     rate, by_noise = signal.clamp(min=0) / (noise * spent), 1 / (noise * spent)
-    parts = {"signal": signal, "noise": noise, "sampling": sampling, "S/N": signal / noise, "tokens": spent / spent[0]}
+    parts = {"signal": signal, "noise": noise, "S/N": signal / noise, "tokens": spent / spent[0]}
     equal = {"equal": rate / rate[0], "by noise": by_noise / by_noise[0]}
     return parts | equal | {"to terminal": to_first / (signal * signal[0]).sqrt()}
 
@@ -173,10 +171,8 @@ def resampled(products: Tensor, tokens: Tensor, generator: torch.Generator) -> d
     draws = [torch.randint(number, (number,), generator=generator) for _ in range(RESAMPLES)]
     again = [measures(products, tokens, torch.bincount(one, minlength=number).double()) for one in draws]
     ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
-    return {
-        name: torch.stack([one[name] for one in again]).nanquantile(ends, 0, interpolation="nearest")
-        for name in again[0]
-    }
+    each = {name: torch.stack([one[name] for one in again]) for name in again[0]}
+    return {name: values.nanquantile(ends, 0, interpolation="nearest") for name, values in each.items()}
 
 
 def table(folder: Path) -> str:
@@ -208,33 +204,25 @@ def continued(
 ) -> tuple[Tensor, Tensor]:
     """Rewards [prefixes, K] of rows that continue these ids, and the tokens that were sampled for each."""
     prompt, codec, stops = policy.codec.prompt(problem), policy.codec, problem.stop_strings
-    key, most = StreamKey(0, "continuations", number), work.sampling.max_tokens
-    where = [(at, k) for at in range(len(prefixes)) for k in range(K)]
-    streams = [key.seed_of(problem.task_id, at, k) for at, k in where]
-    whole = [(*prompt, *prefixes[at]) for at, _ in where]
-    left = [most - len(prefixes[at]) for at, _ in where]
-    answers = []
+    stream, most, answers = StreamKey(0, "continuations", number).seed_of, work.sampling.max_tokens, []
     with InProcess().session(policy, work.sampling) as session:
-        session.submit([Request(i, *one, stops) for i, one in enumerate(zip(whole, streams, left, strict=True))])
+        for at, ids in enumerate(prefixes):
+            streams = [stream(problem.task_id, at, k) for k in range(K)]
+            of_prefix = [(at * K + k, (*prompt, *ids), streams[k], most - len(ids), stops) for k in range(K)]
+            session.submit([Request(*one) for one in of_prefix])
         while session.num_unfinished:
             answers += session.step()
     answers.sort(key=lambda one: one.row)
-    ids = [[*prefixes[at], *one.ids] for (at, _), one in zip(where, answers, strict=True)]
+    ids = [[*prefixes[one.row // K], *one.ids] for one in answers]
     written = [codec.decode(row, one.reason, stops) for row, one in zip(ids, answers, strict=True)]
     judge, programs = Judge(sandbox), [find_program(problem, text) for text, _ in written]
     outcomes = [judge.start(problem, program, problem.check) for program in programs]
-    mask = pad_right([[True] * len(row) for row in ids], False, torch.bool)
-    completions = Completions.single_turn(
-        problems=(problem,) * len(ids),
-        prompt_ids=torch.tensor([prompt] * len(ids)),
-        prompt_mask=torch.ones(len(ids), len(prompt), dtype=torch.bool),
-        completion_ids=pad_right(ids, codec.pad_id, torch.long),
-        completion_mask=mask,
-        sampler_logprobs=torch.zeros(mask.shape),
-        stop_reasons=[one.reason for one in answers],
-        texts=[text for text, _ in written],
-        token_bytes=[spans for _, spans in written],
-    )
+    read, mask = torch.tensor([prompt] * len(ids)), pad_right([[True] * len(row) for row in ids], False, torch.bool)
+    texts, spans, reasons = *zip(*written, strict=True), [one.reason for one in answers]
+    said = {"stop_reasons": reasons, "texts": texts, "token_bytes": spans, "sampler_logprobs": torch.zeros(mask.shape)}
+    padded = {"completion_ids": pad_right(ids, codec.pad_id, torch.long), "completion_mask": mask}
+    prompts = {"problems": (problem,) * len(ids), "prompt_ids": read, "prompt_mask": torch.ones_like(read).bool()}
+    completions = Completions.single_turn(**prompts, **padded, **said)
     judged = [Judgement(problem, found, one.result()) for found, one in zip(programs, outcomes, strict=True)]
     lengths = torch.tensor([len(one.ids) for one in answers])
     return work.rewards(completions, judged).rewards.view(-1, K), lengths.view(-1, K)
