@@ -25,8 +25,9 @@ but a baseline without the other rows' noise. ``prefixes``: k continuations from
 arXiv 2410.01679); a line's A is the value at its end minus that at its beginning, where the first value is the mean
 of the other rows and the last the row's reward. Equal prefixes of a group share theirs.
 
-Problems are those of which, in a first pass of four rows each, some passed and some did not. The settings in ``WORKS``
-were written before the first result. Each measured problem is a file; the same command goes on after the last one.
+Problems are those of which, in a first pass of four rows each, some passed and some did not. ``WORKS`` was settled by
+pass rates and speed, before any gradient; ``at the prompt`` was added when 21 of the robots' problems were measured.
+Each measured problem is a file; the same command goes on after the last one.
 """
 
 from __future__ import annotations
