@@ -154,7 +154,7 @@ def test_the_adapter_alone_is_what_peft_reads_on_the_base_that_travels_once(
 def test_a_policy_that_learns_more_than_its_matrices_is_refused_unless_they_are_merged(byte_tokenizer: str) -> None:
     policy = loaded(byte_tokenizer, lora=True)
     policy.model.base_model.model.model.norm.weight.requires_grad_()
-    with pytest.raises(ValueError, match=r"policy learns base_model.model.model.norm.weight too: set merge_adapters"):
+    with pytest.raises(ValueError, match=r"policy also trains base_model.model.model.norm.weight: set merge_adapters"):
         require_copyable(policy, "VLLM", merge=False)
     assert require_copyable(policy, "VLLM", merge=True) is policy
 
