@@ -122,7 +122,7 @@ def test_filters_are_refused_where_probabilities_are_compared(
     make_module: Callable[..., RolloutModule], objective: Objective, filters: dict[str, Any]
 ) -> None:
     sampling = Sampling(num_samples=4, max_tokens=6, **filters)
-    with pytest.raises(ValueError, match="compares the sampler's probabilities with the policy's, got top_k="):
+    with pytest.raises(ValueError, match="compares the sampler's probabilities with the policy's, but top_k="):
         make_module(objective=objective, sampling=sampling)
     make_module(objective=objective, sampling=Sampling(num_samples=4, max_tokens=6))
     make_module(sampling=sampling)

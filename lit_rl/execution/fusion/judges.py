@@ -78,10 +78,10 @@ def _say(text):
         os.write(_out, b"{{\\"types\\": [\\"OutputLimit\\"], \\"stage\\": \\"run\\"}}\\n")
         os._exit(0)
     os.write(_out, data)
-_describe = _module.describe
-_module.describe = lambda error: {{**_describe(error), "message": ""}}
+_describe = _module.describe_exception
+_module.describe_exception = lambda error: {{**_describe(error), "message": ""}}
 _module._line = _say
-_module._calls_judge(json.loads(sys.stdin.read()))
+_module._calls(json.loads(sys.stdin.read()))
 os._exit(0)
 """
 
