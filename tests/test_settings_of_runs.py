@@ -60,7 +60,7 @@ def set_up(**given: Any) -> Any:
     trainer: dict[str, Any] = {"world_size": 2, "max_epochs": -1, "max_steps": -1, "limit_train_batches": 1.0}
     trainer |= {"limit_val_batches": 1.0, "callbacks": [ExecutionEvaluation(), Checkpointing("x")], "datamodule": None}
     trainer |= {"precision_plugin": SimpleNamespace(precision="32-true")}
-    own = {"clock": Clock("rollout"), "sampling": Sampling(), "sampler": SimpleNamespace(sandbox=None)}
+    own = {"clock": Clock("rollout"), "sampling": Sampling(), "collector": SimpleNamespace(sandbox=None)}
     module = {key: given.pop(key) for key in own if key in given}
     return SimpleNamespace(**own | module, samples_to_train=True, trainer=SimpleNamespace(**trainer | given))
 
