@@ -63,7 +63,7 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
         parameters: its parameters, in order; without them only calls are read.
 
     Example:
-        >>> shown_examples("double(2) ➞ 4 or so\ndouble(3) should return 6.", "double")
+        >>> find_examples("double(2) ➞ 4 or so\ndouble(3) should return 6.", "double")
         [Example(arguments=(3,), expected=6)]
     """
     found: dict[str, Example] = {}

@@ -39,7 +39,7 @@ class ArgumentType:
         keys: shape of the keys of dictionaries.
 
     Example:
-        >>> shape = Shape()
+        >>> shape = ArgumentType()
         >>> shape.observe([(1, 2), (3, 4)])
         >>> shape.restore([[5, 6], []])
         [(5, 6), ()]

@@ -81,7 +81,7 @@ def chat_messages(*turns: str, system: str | None = None) -> tuple[Message, ...]
     """Messages for a chat template: turns of user and assistant in alternation, the user first.
 
     Example:
-        >>> chat("2 + 2?")
+        >>> chat_messages("2 + 2?")
         ({'role': 'user', 'content': '2 + 2?'},)
     """
     messages = [] if system is None else [{"role": "system", "content": system}]

@@ -163,7 +163,7 @@ def end_columns(mask: Tensor) -> Tensor:
         [N] int64; 0 for a row where nothing counts.
 
     Example:
-        >>> ends(torch.tensor([[True, False, True, False], [False, False, False, False]]))
+        >>> end_columns(torch.tensor([[True, False, True, False], [False, False, False, False]]))
         tensor([3, 0])
     """
     after = mask.flip(-1).cumsum(-1) == 0
@@ -268,7 +268,7 @@ def to_table(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, colum
         contiguous and in order.
 
     Example:
-        >>> lay_out(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([7, 4, 7]))
+        >>> to_table(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([7, 4, 7]))
         tensor([[2., 0.],
                 [1., 3.]])
     """
@@ -287,7 +287,7 @@ def from_table(table: Tensor, group_ids: Tensor) -> Tensor:
 
     Example:
         >>> ids = torch.tensor([7, 4, 7])
-        >>> pick_up(lay_out(torch.tensor([1.0, 2.0, 3.0]), ids), ids)
+        >>> from_table(to_table(torch.tensor([1.0, 2.0, 3.0]), ids), ids)
         tensor([1., 2., 3.])
     """
     group, column, _ = _table_cells(group_ids)

@@ -169,7 +169,7 @@ def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
     means = Means()
     add_times(means, progress.end(), progress)
     found = means.local()
-    assert found["sandbox/queue_seconds"] == 2.0 and progress.judged == 2
+    assert found["sandbox/queue_seconds"] == 2.0 and progress.num_judged == 2
     assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0
     assert found["memory/peak_gigabytes"] > 0.01
 

@@ -113,7 +113,7 @@ def cut_to_length(text: str, max_chars: int) -> str:
     """The first ``max_chars`` characters, and a mark where more was left out.
 
     Example:
-        >>> cut("abcdef", 4)
+        >>> cut_to_length("abcdef", 4)
         'abcd...more...'
     """
     return text if len(text) <= max_chars else text[:max_chars] + MORE

@@ -44,7 +44,7 @@ def prepare_program(text: str) -> RobotProgram:
     is missing; cut at the first later line that starts in column 0; double-quoted strings in lower case.
 
     Example:
-        >>> prepare('    go_to("Kitchen")\nthat is all')
+        >>> prepare_program('    go_to("Kitchen")\nthat is all')
         RobotProgram(source='def task_program():\n    go_to("kitchen")', line_offset=-1)
     """
     start, end = code_span(text)

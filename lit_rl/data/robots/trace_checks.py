@@ -38,9 +38,9 @@ def check_holds(check: Any, trace: _Trace) -> bool:
 
     Example:
         >>> trace = [["GoTo", "kitchen", None], ["Say", "dinner is ready", None]]
-        >>> holds(["act_at_first", "trace", "kitchen", ["Say", "ready"]], trace)
+        >>> check_holds(["act_at_first", "trace", "kitchen", ["Say", "ready"]], trace)
         True
-        >>> holds(["exists", ["after_first", "trace", ["GoTo", "cellar"]], ["Say", "ready"]], trace)
+        >>> check_holds(["exists", ["after_first", "trace", ["GoTo", "cellar"]], ["Say", "ready"]], trace)
         True
     """
     return _formula(check)(trace)

@@ -32,7 +32,7 @@ def shorten_text(text: str, longest: int = MAX_SHOWN_LENGTH) -> str:
     """A printable text; of one that is longer, the beginning and the end.
 
     Example:
-        >>> shortened("0123456789" * 3, 15)
+        >>> shorten_text("0123456789" * 3, 15)
         '01234 ... 56789'
     """
     if len(text) > longest:
