@@ -480,10 +480,10 @@ class Experience:
     Args:
         completions: what was sampled.
         rewards: [N] reward of each completion, before any KL.
-        row_mask: [N] bool; False for rows that leave the loss (infrastructure failures, degenerate groups).
+        row_mask: [N] bool; False for rows that leave the loss (no reward, or cut under ``mask_truncated``).
         advantages: [N, T]; zero outside the mask.
-        old_logprobs: [N, T] nats under the weights that sampled: by the training forward, or of the sampler for rows
-            that older weights sampled; ``None`` where nothing reads them.
+        old_logprobs: [N, T] nats before the first update: by the training forward, or of the sampler for stale rows
+            without a correction; ``None`` where nothing reads them.
         ref_logprobs: [N, T] nats under the reference.
         token_rewards: [N, T] credit plus KL penalty (actor-critic).
         old_values: [N, T] critic's values before the update, reward units.

@@ -88,7 +88,7 @@ class CallTests(Check):
     Args:
         cases: ``((args, expected), ...)``: a tuple of positional arguments and the expected value, both plain
             data (None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict); in languages other
-            than Python, what JSON holds: a tuple is a list there, and a key of a dict a text; C takes neither.
+            than Python, what JSON holds: tuples become lists, and keys of dicts texts; C takes no lists and no dicts.
         entry_point: name of the function, or ``Class.method`` (the instance is built without arguments; not in C and
             Go).
         timeout_seconds: CPU seconds for one case.
@@ -98,8 +98,8 @@ class CallTests(Check):
         in_list: a list with the expected value as its only item will do too.
         in_place: compare the expected value with the first argument after the call, not with the result.
         as_evalplus: compare as EvalPlus does, whatever else is set: equal, or of the same type with numbers that differ
-            by at most ``tolerance`` and 1e-7 of the expected one. A tolerance of 0 is 1e-6 for an expected float, or a
-            flat list or tuple of nothing but floats.
+            by at most ``tolerance`` and 1e-7 of the expected one. If ``tolerance`` is 0, 1e-6 is used for an expected
+            float, or a flat list or tuple of nothing but floats.
         language: what the program is written in.
         shared_timeout: give the program and all cases together the seconds of one.
     """

@@ -42,7 +42,7 @@ class Tokens:
 
     Args:
         logprobs: [n, T] nats of the sampled tokens under the policy. Carries the gradient.
-        old_logprobs: [n, T] nats under the weights that sampled, by the training forward.
+        old_logprobs: [n, T] nats before the first update, by the training forward; see ``Experience.old_logprobs``.
         sampler_logprobs: [n, T] nats that the sampler itself reported; see :attr:`Loss.reads_sampler_logprobs`.
         advantages: [n, T] or [n, 1]. No gradient.
         mask: [n, T] bool, tokens that count.

@@ -66,7 +66,7 @@ class CausalLM(Policy):
             that cannot share.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
         gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them;
-            ``offload`` also keeps the inputs of the layers, which are left, in the CPU's memory.
+            ``offload`` also moves what remains, the layers' inputs, to the CPU's memory.
         probe: compare, after loading, the log-probabilities of sampling with those of training on a few tokens; see
             :mod:`lit_rl.models.probe`. It costs about ten short forward passes.
     """

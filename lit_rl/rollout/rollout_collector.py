@@ -51,7 +51,7 @@ class RolloutConfig:
         environment: answers the policy between turns; by default each problem gets one turn.
         sampler_check: comparison of the policy with an engine that holds its own weights; ``None`` for none.
         staleness: 1 samples the next rollout while the programs of this one run, before training on this one: for slow
-            programs. It needs a correction in the objective. 0 is on-policy.
+            programs. Off-policy: ``objective.correction: auto`` then weights the losses. 0 is on-policy.
         max_resamples: replace groups in which all programs passed, or none did, by groups of other training problems,
             at most this many times per rollout (DAPO's dynamic sampling); 0 keeps them.
         max_failures: largest share of infrastructure failures among a rollout's programs; a single one is always
