@@ -72,7 +72,7 @@ def apply_run_dir(config: Any) -> None:
     if given is None:
         return
     if not given:
-        raise ArgumentError("run_dir", "a folder", "an empty text")
+        raise ArgumentError("run_dir", "a folder", "an empty string")
     path = Path(given)
     trainer["default_root_dir"] = str(path)
     if trainer.get("logger") in (None, True):

@@ -31,7 +31,7 @@ class CompletionFile(TaskDataModule):
     Args:
         path: what :class:`lit_rl.callbacks.CompletionWriter` wrote.
         keep: ``passed``: completions whose last program passed; ``all``: every one.
-        name: in metric names when there are several validation tasks.
+        name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
     Source:

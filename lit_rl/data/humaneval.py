@@ -52,7 +52,7 @@ class HumanEval(SplitTask):
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: solved examples in the prompt, 0 to 3; no benchmark contains them.
         timeout_seconds: CPU seconds for a program and its tests.
-        name: in metric names when there are several validation tasks.
+        name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
     Source:

@@ -83,7 +83,7 @@ class MBPP(TaskDataModule):
         shown_tests: largest number of asserts in the prompt; the paper shows all 3, EvalPlus 1.
         timeout_seconds: CPU seconds for a program and its tests.
         hub_subset: the hub data set's configuration.
-        name: in metric names when there are several validation tasks.
+        name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
     Source:

@@ -38,7 +38,7 @@ class OpenCodeInstruct(TaskDataModule):
         shown_tests: asserts in the prompt at most.
         timeout_seconds: CPU seconds for a program and its tests.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
-        name: in metric names when there are several validation tasks.
+        name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
     Source:

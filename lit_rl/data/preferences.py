@@ -125,7 +125,7 @@ class PreferencePairs(TaskDataModule):
     Args:
         path: file of training pairs.
         validation_path: file of validation pairs, optional.
-        name: in metric names when there are several validation tasks.
+        name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
     """
 

@@ -42,7 +42,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     Args:
         batch_size: training problems per rollout on one rank.
         validation_batch_size: problems per validation batch on one rank.
-        seed: seed of the order of training problems; that of Lightning's ``seed_everything`` unless set, else 0.
+        seed: seed of the order of training problems; by default ``seed_everything``'s, without one 0.
         max_train_problems: at most this many training problems, the first ones.
         max_validation_problems: at most this many problems of the validation split, and of the test split.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are

@@ -66,7 +66,7 @@ class TranslatedTask(SplitTask):
             only measured on these.
         form: ``completion`` for base models, ``instruct`` for chat models.
         timeout_seconds: CPU seconds for a program and its tests.
-        name: in metric names when there are several validation tasks; by default the class's and the language.
+        name: the task's name in metrics if there are several validation tasks; by default the class's and the language.
         **options: of :class:`TaskDataModule`.
     """
 

@@ -133,8 +133,10 @@ class CallTests(Check):
             require_serialisable(case[0], f"{where}: an argument")
             require_serialisable(case[1], f"{where}: the expected value")
             if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
-                kind = "JSON (in arguments, integers below 2**53 and finite numbers)"
-                raise ArgumentError(where, f"{kind} in {self.language}", value_text(case))
+                kind = (
+                    f"values of JSON, as language is {self.language} (arguments: integers below 2**53, finite numbers)"
+                )
+                raise ArgumentError(where, kind, value_text(case))
             if self.language == "c" and any(isinstance(value, list | tuple | dict) for value in case[0]):
                 raise ArgumentError(where, "numbers, bools and texts in C", value_text(case))
 

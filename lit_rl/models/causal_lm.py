@@ -57,8 +57,8 @@ class CausalLM(Policy):
         dtype: of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32 masters,
             see :mod:`lit_rl.training.precision`.
         attention: attention implementation of transformers; ``None`` for the default of the model's family.
-        init_seed: seed of the initial weights of a model from scratch and of new adapters; that of Lightning's
-            ``seed_everything`` unless set, else 0.
+        init_seed: seed of the initial weights of a model from scratch and of new adapters; by default that of
+            Lightning's ``seed_everything``, without one 0.
         chunk_tokens: tokens whose logits are in memory at once; by default as many as fit in 256 MiB
             of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
         share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.padding`; the

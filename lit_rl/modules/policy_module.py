@@ -77,7 +77,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         update: how one optimizer step is made.
         evaluate: how the policy is measured.
         clock: counts training steps.
-        seed: seed of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
+        seed: seed of every random stream of the run; by default ``seed_everything``'s, without one 0.
     """
 
     metric_prefix = ""

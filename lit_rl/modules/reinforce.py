@@ -75,8 +75,8 @@ class REINFORCE(RolloutModule):
             )
         if baseline.normalize != "none":
             raise UsageError(
-                f"rewards-to-go are not normalized, got the baseline {type(baseline).__name__} with "
-                f"normalize={baseline.normalize}: give it normalize: none, or give it as deltas"
+                f"REINFORCE does not normalize rewards-to-go, but its baseline {type(baseline).__name__} has "
+                f"normalize={baseline.normalize}: set normalize: none, or give this class as deltas"
             )
         self.use_baseline(*((baseline, "baseline") if deltas is None else (deltas, "deltas")))
         self.baseline = baseline

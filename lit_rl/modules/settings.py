@@ -50,9 +50,9 @@ class Optimization:
     """Settings of one optimizer step.
 
     Args:
-        optimizer: from parameters to an optimizer.
-        lr_scheduler: from the optimizer to a schedule, stepped once per training step; ``ReduceLROnPlateau`` whenever
-            its metric was measured.
+        optimizer: a function that makes an optimizer of parameters.
+        lr_scheduler: a function that makes a schedule of the optimizer. It is stepped once per training step,
+            ``ReduceLROnPlateau`` whenever its metric was measured.
         gradient_clip_norm: largest norm of the gradient of an update; ``None`` for no limit.
         microbatch_size: rows per forward and backward on one rank (``SFT``, ``DPO``: problems); ``None`` for all of
             an update at once. Changes memory and speed, never the gradient.
@@ -117,7 +117,7 @@ class CriticConfig:
         coef: weight of the critic's loss.
         value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
         warmup_rollouts: number of first rollouts in which only the critic learns.
-        bootstrap_truncated: replace the reward of completions that the token limit cut by the critic's value,
+        bootstrap_truncated: for completions that the token limit cut, use the critic's value in place of the reward,
             unless their program passed; see :func:`lit_rl.math.returns.treat_truncation`.
     """
 

@@ -63,20 +63,19 @@ class Basics(TaskDataModule):
     Args:
         families: ``trained`` for the families that training may see; ``held_out`` for the two that it never
             sees, only for validation, as one of another task's ``validation_tasks``; ``tellable`` for the ten trained
-            families in which an answer can be a constant of the docstring.
+            families in which a case's answer is a constant of the docstring.
         num_train_problems: number of training problems, spread evenly over the families.
         num_validation_problems: number of validation problems, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
         draw_seed: seed that draws the problems; separate from ``seed``, so that runs with other seeds share them.
         num_public_cases: how many of a problem's 8 cases go from ``check`` into ``public_check``, 0 to 4. The bug
             always shows in those that stay hidden, and where possible in the public ones too.
-        untold_constants: put a question mark for one constant into the docstrings of the families in which the
-            answer of a case is that constant (10 of 26). That case is the first public one, so the constant can be
-            learnt from feedback alone.
+        untold_constants: in the families in which a case's answer is a constant of the docstring (10 of 26), write a
+            question mark in its place. That case is the first public one, so feedback alone tells the constant.
         second_turn_share: share of training problems whose prompt is a failed first turn and its feedback, for
             imitation: see :mod:`lit_rl.data.basics.problems`. Their demonstration repeats the failed program in a share
             ``bug_share`` of them, as if the feedback had not been read.
-        language: ``python`` or ``javascript``: the same functions, bugs and cases, and the same of them in training.
+        language: ``python`` or ``javascript``: the same functions, bugs and cases, and the same split.
             In JavaScript there are no second turns or examples. The task is then ``basics_javascript``.
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.

@@ -303,7 +303,7 @@ def read_hidden_tests(stored: str) -> Any:
         if code.name in _STRING_CODES:
             texts.append(argument)
         elif code.name not in _FRAME_CODES:
-            raise UsageError(f"hidden tests need a pickle of one text, got the code {code.name}")
+            raise UsageError(f"hidden tests must be the pickle of a string, got the opcode {code.name}")
     (text,) = texts
     return json.loads(str(text))
 

@@ -89,11 +89,11 @@ class DeepCoder(TaskDataModule):
     Statement: the field ``problem``, ``question``, ``prompt``, ``question_content`` or ``description``. Tests:
     ``tests``, in APPS and TACO ``input_output`` (JSON text, list or dictionary), in CodeContests+ ``test_cases``, in
     open-r1's Codeforces ``official_tests``, ``public_test_cases`` with ``private_test_cases`` (read without
-    unpickling), or ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without
-    starter code; a prompt of chat messages is kept unchanged. Functions are called on an instance of ``class
-    Solution`` where starter code or reference has that class; their programs begin with the usual imports
-    (:data:`CONTEST_IMPORTS`), and all programs of LiveCodeBench's own rows with those of its judge
-    (:data:`LIVE_CODE_BENCH_IMPORTS`). Rows without statement or tests, with a null output, or for
+    unpickling), or ``reward_model.ground_truth``. The prompt follows LiveCodeBench's layout, with starter
+    code if a row has some; a prompt of chat messages is kept unchanged. Functions are called on an instance of ``class
+    Solution`` where starter code or reference has that class. The usual imports (:data:`CONTEST_IMPORTS`)
+    are put before these programs, and the imports of LiveCodeBench's judge (:data:`LIVE_CODE_BENCH_IMPORTS`) before all
+    programs of its own rows. Rows without statement or tests, with a null output, or for
     interactive programs are left out with a warning; if no row is left, loading raises.
 
     A program in a row's field ``checker`` or ``generated_checker`` judges the output, see
@@ -123,7 +123,7 @@ class DeepCoder(TaskDataModule):
         start_date: first day of the contests to take, as ``2024-08-01``, by the row's ``contest_date``; all by default.
         end_date: last day; of its contests only those dated midnight are taken, as in LiveCodeBench.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
-        name: in metric names when there are several validation tasks.
+        name: the task's name in metrics if there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
     Source:
