@@ -38,7 +38,7 @@ def shown(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> str:
 def test_a_row_is_shown_with_what_the_sandbox_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, run, "--rollout", "1", "--row", "7").splitlines()[1:] == [
         "rollout 1, row 7: p/0",
-        "reward -0.5 (tests 0, lint -0.5), exception: KeyError, line 2 (1 of 2 cases run passed)",
+        "reward -0.5 (tests 0, lint -0.5), exception: KeyError, line 2, case 2",
         "others of its group: row 0 1",
         "",
         "prompt",
@@ -183,3 +183,16 @@ def test_page_and_terminal_have_the_same_values(tmp_path: Path) -> None:
          for found in [token_values(rollout.rows[0], kind)]]
         for i in (0, 1)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cases", "said"),
+    [("p", "(passed 1 of 1 cases)"), ("ppe", ", case 3"), ("pep", "(passed 2 of 3 cases)"), ("e", ", case 1")],
+)
+def test_the_case_that_ended_a_program_is_named_and_else_those_that_passed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cases: str, said: str
+) -> None:
+    """Cases after a failure may not have run, so a share of those that did would mislead."""
+    outcome = {"cases": ["passed" if one == "p" else "exception" for one in cases]}
+    run = write_run(tmp_path / "run", {1: [row(0, "x", float("e" not in cases), outcome=outcome)]})
+    assert said in shown(capsys, run, "--rollout", "1", "--row", "0").splitlines()[2]

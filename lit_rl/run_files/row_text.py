@@ -23,8 +23,11 @@ def stop_text(row: RecordedRow) -> str:
     verdict = outcome.get("robot_verdict") or row.verdict
     cause = f": {outcome['exception_type']}" if outcome.get("exception_type") else ""
     where = f", line {outcome['line']}" if outcome.get("line") else ""
-    cases = outcome.get("cases", [])
-    counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases run passed)" if cases else ""
+    passed = [case == "passed" for case in outcome.get("cases", [])]
+    if passed and all(passed[:-1]) and not passed[-1]:
+        counted = f", case {len(passed)}"  # the cases after it may not have run
+    else:
+        counted = f" (passed {sum(passed)} of {len(passed)} cases)" if passed else ""
     turn, cut = row.turns[-1], ""
     if row.verdict != "passed" and turn.stop_reason == "stop_string":
         cut = f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"
