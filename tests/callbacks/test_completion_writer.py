@@ -216,7 +216,7 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     changed = [replace(problem, prompt=f"{problem.prompt}!") for problem in problems]
     module = make()
     module.policy.load()
-    with pytest.raises(ValueError, match="several turns of another tokenizer"):
+    with pytest.raises(ValueError, match="several turns need the tokenizer"):
         module.as_completions(changed)
     with pytest.raises(ValueError, match="share a batch with other demonstrations"):
         module.as_completions([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
