@@ -218,7 +218,7 @@ def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
     module.policy.load()
     with pytest.raises(ValueError, match="several turns need the tokenizer"):
         module.as_completions(changed)
-    with pytest.raises(ValueError, match="share a batch with other demonstrations"):
+    with pytest.raises(ValueError, match="no other demonstrations in their batches"):
         module.as_completions([*problems, replace(problems[0], fields={"demonstration": "return 1"})])
     one_turn = [problem for problem in changed if len(problem.fields["row"].turns) == 1]
     completions, _ = module.as_completions(one_turn)
