@@ -57,9 +57,9 @@ class RowAdvantages(TypedArguments, ABC):
     smallest_group: ClassVar[int] = 1
     """Completions of one problem that it takes to compare. Rows of smaller groups get advantage 0."""
 
-    sum_over_ranks: SumOverRanks | None = None
+    sum_over_ranks: SumOverRanks = staticmethod(lambda local: local)
     """Sums a small tensor over all ranks, for formulas that look at the whole rollout; every rank calls it equally
-    often. The module that uses the object sets it. None: the rows given are all there are."""
+    often. The module that uses the object sets it; outside a run the rows given are all there are."""
 
     @abstractmethod
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:

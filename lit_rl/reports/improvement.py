@@ -27,6 +27,17 @@ def wilson_interval(share: float, count: float) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def t_quantile(freedom: float) -> float:
+    """The 97.5% quantile of Student's t, within 1% from 3 degrees of freedom on; from 1 to 3 it is up to 25% too small.
+
+    Source:
+        Abramowitz and Stegun, 26.7.5
+    """
+    z, v = _Z, freedom
+    terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    return z + sum(term / v**power for power, term in enumerate(terms, 1))
+
+
 def format_with_interval(share: float, count: float | None) -> str:
     """A share with its 95% interval; a number that is no share of so many trials alone."""
     if not count:
@@ -66,11 +77,13 @@ class MetricChange(NamedTuple):
 
     @property
     def error(self) -> float | None:
-        """Half of the 95% interval of the change between two tenths; ``None`` for single measurements."""
+        """Half of the 95% interval of the change between two tenths (Welch's); ``None`` for single measurements."""
         first, last = self._tenths
         if len(first) < 2:
             return None
-        return _Z * sqrt((variance(first) + variance(last)) / len(first))
+        one, other = variance(first), variance(last)
+        freedom = (len(first) - 1) * (one + other) ** 2 / ((one**2 + other**2) or 1.0)
+        return t_quantile(max(1.0, freedom)) * sqrt((one + other) / len(first))
 
     @property
     def direction(self) -> str:

@@ -60,7 +60,8 @@ class TestsReward(RewardTerm):
     ) -> None:
         super().__init__(weight, name)
         self.mode = mode
-        self.needs_every_case = mode == "fraction"
+        if type(self) is TestsReward:
+            self.needs_every_case = mode == "fraction"
         self.grades = merge_grades(self, GRADES, grades)
 
     def check_problem(self, problem: Problem) -> None:

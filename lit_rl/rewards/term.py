@@ -71,7 +71,12 @@ class RewardTerm(TypedArguments, ABC):
 
     default_name = ""
     needs_every_case: bool = True
-    """If no term needs them, cases of standard input after the first that fails are not run."""
+    """If no term needs them, cases of standard input after the first that fails are not run. Not inherited, since a
+    class may read what its base does not."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.needs_every_case = vars(cls).get("needs_every_case", True)
 
     def __init__(self, weight: FiniteFloat = 1.0, name: str | None = None) -> None:
         self.weight = weight

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.math.advantages import (
+    Baseline,
     BatchMean,
     GroupMean,
     LeaveOneOut,
@@ -244,3 +245,15 @@ def test_rows_are_prompt_major() -> None:
     assert not over(GroupMean(), prompt_of_row.view(num_prompts, group_size)).any()
     wrong_order = torch.arange(num_prompts).repeat(group_size).float()
     assert over(GroupMean(), wrong_order.view(num_prompts, group_size)).any()
+
+
+def test_a_baseline_of_the_whole_rollout_works_outside_a_run() -> None:
+    """A fresh reader's moving mean failed: there was nothing to sum over ranks with."""
+
+    class MeanOfAll(Baseline):
+        def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+            total, count = self.sum_over_ranks(torch.stack([scores[valid].sum(), valid.sum()]))
+            return (total / count).expand_as(scores)
+
+    scores, valid = torch.tensor([1.0, 0.0, 5.0, 9.0]), torch.tensor([True, True, True, False])
+    assert MeanOfAll()(scores, valid, torch.tensor([0, 0, 1, 1])).tolist() == [-1.0, -2.0, 3.0, 0.0]

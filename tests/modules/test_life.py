@@ -44,6 +44,14 @@ def test_a_run_that_trains_on_unit_tests_says_that_a_pass_can_be_forged(
     assert len(told) == forgeable
 
 
+class ByCases(TestsReward):
+    """Pays by cases, which its base reads only in one mode."""
+
+
+class WithoutCases(EvenBytes):
+    needs_every_case = False
+
+
 @pytest.mark.parametrize(
     ("rewards", "stops"),
     [
@@ -51,6 +59,8 @@ def test_a_run_that_trains_on_unit_tests_says_that_a_pass_can_be_forged(
         ([TestsReward(mode="graded")], True),
         ([TestsReward(mode="fraction")], False),
         ([TestsReward(), EvenBytes()], False),  # a user's term may read every case
+        ([ByCases()], False),  # and so may one that extends a term which does not
+        ([WithoutCases()], True),
     ],
 )
 def test_cases_after_a_failure_run_only_where_a_reward_may_read_them(
