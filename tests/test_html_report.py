@@ -17,7 +17,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lit_rl.cli.report import report
 from lit_rl.reports.html.page import render_page
 from lit_rl.reports.improvement import MetricChange, learning_verdict, wilson_interval
-from lit_rl.reports.runs import read_curves, read_runs
+from lit_rl.reports.runs import read_runs
 from lit_rl.run_files.files import METRICS_FILE, append_line
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
@@ -221,7 +221,7 @@ def test_a_run_that_went_on_is_one_curve(tmp_path: Path) -> None:
     """Two files in one folder; the step that was run again counts as it was last."""
     write(tmp_path / "version_0", {1: 1.0, 2: 2.0})
     write(tmp_path / "version_0", {2: 3.0, 3: 4.0})
-    assert read_curves(tmp_path)["reward/mean"] == [(1, 1.0), (2, 3.0), (3, 4.0)]
+    assert read_runs([str(tmp_path)])[0].curves["reward/mean"] == [(1, 1.0), (2, 3.0), (3, 4.0)]
 
 
 STARTED = {"rollout": 0, "time": 0.0, "start": {"batch_size": 4, "num_samples": 8, "num_ranks": 1}}

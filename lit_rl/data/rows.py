@@ -321,10 +321,6 @@ def _row_error(source: str, where: int | str, fault: str, remedy: str = REMEDY) 
     return RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""), kind)
 
 
-def _loads_json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
-
-
 def _describe_value(value: Any) -> str:
     """The type and the beginning of a value, for a message."""
     return f"{type(value).__name__} {short_repr(value, 60)}"

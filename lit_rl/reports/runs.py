@@ -94,14 +94,6 @@ def folders_of(run: str | Path) -> list[Path]:
     return [folder for folder in folders if folder.name not in MEASURED_ALONE] or folders
 
 
-def read_curves(run: str | Path) -> dict[str, Curve]:
-    """All numbers of the run that logged at or below a folder; those of plain files first."""
-    curves: dict[str, Curve] = {}
-    for folder in folders_of(run):
-        curves |= _event_curves(folder) | dict(read_metrics(folder).curves)
-    return curves
-
-
 def read_runs(folders: Sequence[str]) -> list[Run]:
     """The runs at or below some folders, each once; without their rollouts."""
     paths: dict[Path, Path] = {}
