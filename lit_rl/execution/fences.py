@@ -29,7 +29,7 @@ CONTAINER_TAGS = _split_words("markdown md mdx rst")
 KNOWN_TAGS = PROSE_TAGS.union(OTHER_TAGS, CONTAINER_TAGS, *TAGS_OF.values())
 
 MAX_FENCES = 4096  # in a text with more, only the last ones are read
-_MAX_QUOTED = 8  # ends of thoughts that are looked at to find one outside a program
+_MAX_QUOTED = 8  # closing tags of thoughts that are tried until one lies outside a program
 _BLANK = re.compile("[ \t\r\n\ufeff]*+")
 _MARK = re.compile("```|~~~")
 _FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)\Z")
@@ -86,7 +86,7 @@ def answer_start(text: str, in_thought: bool = False, is_quoted: Callable[[int],
         text: of the completion.
         in_thought: whether the prompt ends in a thought that it opened, as chat templates of thinking models do. Then
             nothing is an answer before the thought ends. Otherwise an end of a thought without a beginning counts too.
-        is_quoted: whether such an end, at this character, is a part of a program.
+        is_quoted: whether the closing tag at a character is a part of a program, as in a docstring.
     """
     if in_thought:
         closing = _THOUGHT_CLOSES.search(text)

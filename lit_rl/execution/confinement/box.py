@@ -150,7 +150,8 @@ class BoxLimits:
         seconds: wall seconds, then everything is killed.
         memory_bytes: address space of one process.
         file_bytes: longest file.
-        folder_bytes: all files in the working folder together, looked at again and again, and at the end.
+        folder_bytes: all files in the working folder together, measured while the command runs and at its end; a
+            command that exceeds it is stopped, and has no exit status.
         folder_files: number of files and folders in it.
         processes: most processes of the box's user at a time.
     """
@@ -202,6 +203,9 @@ def run_boxed(
         environment: further variables.
         namespaces: require them or do without; ``None`` uses them where the machine has them.
         landlock_version: behave as a kernel with this version of Landlock, for tests.
+
+    Raises:
+        BoxError: if this machine cannot confine commands.
     """
     work_folder = str(Path(folder).resolve())
     settings = {
@@ -253,7 +257,7 @@ def _watch_until_end(process: subprocess.Popen[bytes], log: int, folder: str, li
     full = full or folder_is_full(folder, limits.folder_bytes, limits.folder_files)  # filled since the last look
     status: int | None = process.returncode
     wall_seconds = time.monotonic() - started
-    # A command may end with that status, too, but not so late.
+    # A command can return the status TIMED_OUT itself, but not after its time is over: then it is killed.
     timed_out = status == TIMED_OUT and not full and wall_seconds >= limits.seconds
     if status is None or timed_out or status < 0 or full:
         status = None
