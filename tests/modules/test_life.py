@@ -48,6 +48,10 @@ class ByCases(TestsReward):
     """Pays by cases, which its base reads only in one mode."""
 
 
+class LintByCases(LintReward):
+    """Extends a term that never reads them."""
+
+
 class WithoutCases(EvenBytes):
     needs_every_case = False
 
@@ -60,6 +64,7 @@ class WithoutCases(EvenBytes):
         ([TestsReward(mode="fraction")], False),
         ([TestsReward(), EvenBytes()], False),  # a user's term may read every case
         ([ByCases()], False),  # and so may one that extends a term which does not
+        ([TestsReward(), LintByCases()], False),
         ([WithoutCases()], True),
     ],
 )
