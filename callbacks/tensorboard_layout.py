@@ -35,37 +35,39 @@ _PHASES = ("sampling", "judging", "rewarding", "preparing", "updating", "idle")
 
 OVERVIEW: dict[str, dict[str, list[Any]]] = {
     "is it learning": {
-        "reward of training: mean and standard deviation": _line_chart("reward/mean", "reward/std"),
         "pass@1 on validation problems": _line_chart("val/([^/]+/)*pass@1"),
-        "reward terms": _line_chart("reward/(?!p10|p90|std|invalid).*"),
-        "how programs end": _line_chart(*_VERDICTS),
+        "reward of training: mean and standard deviation": _line_chart("reward/mean", "reward/std"),
         "loss on given texts": _line_chart("(sft|dpo)/loss", "val/([^/]+/)*loss"),
-    },
-    "if not, why": {
-        "groups that teach nothing, rows that train": _line_chart(
-            "group/zero_advantage_fraction", "update/trained_fraction"
-        ),
-        "cut by the token limit, no program found, no reward": _line_chart(
-            "completion/truncated_fraction", "reward/invalid_fraction", "completion/program_rate"
-        ),
         "length (tokens)": _line_chart("completion/length", "length/.*"),
         "entropy (nats a token)": _line_chart("policy/entropy"),
         "KL (nats a token)": _line_chart("policy/kl_to_reference", "policy/approximate_kl"),
+        "gap between sampler and trainer (nats)": _line_chart("sampling/logprob_gap/mean", "sampling/logprob_gap/max"),
+        "seconds of a rollout": _line_chart(*(f"time/{phase}_seconds" for phase in _PHASES)),
+    },
+    "programs and rewards": {
+        "how programs end": _line_chart(*_VERDICTS),
+        "reward terms": _line_chart("reward/(?!p10|p90|std|invalid).*"),
+        "cut by the token limit, no program found, no reward": _line_chart(
+            "completion/truncated_fraction", "reward/invalid_fraction", "completion/program_rate"
+        ),
+        "groups that teach nothing, rows that train": _line_chart(
+            "group/zero_advantage_fraction", "update/trained_fraction"
+        ),
+    },
+    "the update": {
         "ratio to the old policy": _line_chart("policy/ratio_max", "policy/ratio_min"),
         "tokens whose gradient was clipped away": _line_chart("policy/clip_fraction"),
-        "gap between sampler and trainer (nats)": _line_chart("sampling/logprob_gap/mean", "sampling/logprob_gap/max"),
         "norm of the gradient": _line_chart("(policy|critic)/gradient_norm"),
         "learning rate": _line_chart("optimizer/learning_rate"),
         "critic": _line_chart("critic/explained_variance", "critic/value_loss"),
     },
-    "where the time goes": {
-        "seconds of a rollout": _line_chart(*(f"time/{phase}_seconds" for phase in _PHASES)),
+    "speed and memory": {
         "tokens a second": _line_chart("time/tokens_per_second"),
         "programs: seconds to run, and in the queue": _line_chart("sandbox/.*seconds.*"),
         "memory (GB)": _line_chart("memory/peak_gigabytes"),
     },
 }
-"""Charts of the overview by heading; TensorBoard shows those that can have a line under CUSTOM SCALARS."""
+"""Charts of the overview by heading, the most important first; TensorBoard shows them under CUSTOM SCALARS."""
 
 _TEXT_CHARTS = ("loss on given texts", "pass@1 on validation problems", "norm of the gradient", "tokens a second")
 
