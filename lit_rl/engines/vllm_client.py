@@ -69,7 +69,7 @@ class VLLMClient:
     ) -> dict[str, Any]:
         """Send a POST request with JSON, or a GET request without content; return JSON, empty if there is none.
 
-        Sent again while the server or the connection fails.
+        Retries up to ``tries`` times (else ``num_tries``) if the server or the connection fails.
         """
         attempt = 0
         while True:

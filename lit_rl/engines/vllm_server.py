@@ -173,7 +173,7 @@ class VLLMServer(Engine):
         mode = config.get("model_config", {}).get("logprobs_mode", _MODE) if isinstance(config, dict) else _MODE
         if mode != _MODE:
             raise EngineError(
-                f"the server at {server.url} reports {mode}, not those of the distribution that was sampled from: "
+                f"the server at {server.url} reports {mode}, not the sampled distribution's log-probabilities: "
                 f"start it with --logprobs-mode {_MODE}"
             )
 
@@ -216,10 +216,7 @@ class VLLMServer(Engine):
     def _require_label(self, server: VLLMClient, label: str, question: str) -> None:
         has = server.request("/weight_info", self.weights_seconds).get("weight_version")
         if has != label:
-            raise EngineError(
-                f"the server at {server.url} says that it has the weights {has}, not {label} which it was sent: "
-                f"{question}"
-            )
+            raise EngineError(f"the server at {server.url} reports weights {has}, but was sent {label}: {question}")
 
     def close(self) -> None:
         self._holds = self._base = None

@@ -27,7 +27,7 @@ _MAX_LINE_LENGTH = 100
 
 
 class Verdict(StrEnum):
-    """Ending of a program. All but the last are about the program; the last is a failure of our own.
+    """How a program ended. The last says nothing about the program, which could not be judged.
 
     ``no_program`` means that nothing was run: there is no program, or the task only compares texts.
     """
@@ -71,7 +71,7 @@ class FailedCase:
         """The case in one line of at most 100 characters.
 
         Args:
-            actual: what to name where no value came back, such as an exception.
+            actual: shown if no value came back, such as an exception's name.
 
         Example:
             >>> FailedCase(1, "f(3)", "5", "6").line()

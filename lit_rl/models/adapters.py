@@ -59,7 +59,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
     names = [name for name, _ in unwrap_peft(model).named_modules()]
     why = "which the model does not have"
     if isinstance(wanted, str):
-        why = "which as a text is a pattern for whole names, of which none fits"
+        why = "which as a string is a regular expression for whole layer names and matches none"
         missing = [] if any(re.fullmatch(wanted, name) for name in names) else [wanted]
     else:
         missing = [one for one in wanted if not any(f".{name}".endswith(f".{one}") for name in names)]

@@ -37,7 +37,7 @@ def one_line_errors(model: str, attention: str | None) -> Iterator[None]:
     except ValueError as error:
         if "Unrecognized configuration class" in str(error):
             raise UnsupportedModelError(
-                f"transformers has no causal language model of the kind of {model}: use a model that writes text"
+                f"transformers cannot build {model} as a causal language model: use a model that generates text"
             ) from error
         if attention is not None and "does not support an attention implementation" in str(error):
             raise UnsupportedModelError(

@@ -25,7 +25,7 @@ def may_hold_program(problem: Problem) -> bool:
 
 
 def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
-    """Sum up a rollout, as means that add up over batches and ranks.
+    """Summarise a rollout as means that can be merged over batches and ranks.
 
     Args:
         rollout: N judged completions.

@@ -129,7 +129,9 @@ class Judge:
         if program is None or not check.runs_program:
             return _completed_future(Outcome(Verdict.NO_PROGRAM))
         if self._runner is None:
-            raise InfrastructureError(f"problem {problem.task_id} has a program to run: give a sandbox, as Sandbox()")
+            raise InfrastructureError(
+                f"problem {problem.task_id} has a program to run, but there is no sandbox: pass sandbox=Sandbox()"
+            )
         key = (problem.task_id, id(check), program.source)
         if key not in self._started:
             asked = check

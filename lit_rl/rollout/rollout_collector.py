@@ -74,17 +74,17 @@ class RolloutConfig:
 
 
 class RolloutCollector:
-    """Has the engine write and the sandbox run, for training, validation and prediction.
+    """Samples completions with the engine and runs their programs, for training, validation and prediction.
 
     Args:
-        policy: what writes.
+        policy: writes the completions.
         sandbox: runs programs; or a function that builds it when a run starts. One that was already
             running is not closed at the end.
         collect: how rollouts come about.
         seed: of the random streams.
 
     Attributes:
-        engine: samples.
+        engine: samples them.
         environment: answers the policy.
         runner: the sandbox, between :meth:`open` and :meth:`close`.
         progress: what is being done now, for displays.

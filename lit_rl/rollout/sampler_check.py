@@ -50,7 +50,7 @@ class SamplerCheck:
 
 
 def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:
-    """Add distance and ratio of trainer and sampler over some tokens.
+    """Add the log-probability gap and the ratio of trainer to sampler over some tokens to ``means``.
 
     Args:
         means: added to.

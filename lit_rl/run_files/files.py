@@ -1,6 +1,6 @@
 """The two plain files of a run: where they are, how they are written, cut and read.
 
-``metrics.jsonl`` has JSON lines, of which at most the last is torn. ``rollouts.jsonl.gz`` has them in compressed
+``metrics.jsonl`` has JSON lines, of which at most the last is incomplete. ``rollouts.jsonl.gz`` has them in compressed
 frames, one gzip member per rollout, each readable without those after it; a file of members is an ordinary gzip file:
 ``zcat rollouts.jsonl.gz | jq`` and ``pandas.read_json`` read it.
 """
@@ -282,4 +282,8 @@ def read_frames(path: Path) -> Iterator[Frame]:
 
 
 def _warn_truncated(path: Path, start: int) -> None:
-    warnings.warn(f"{printable(str(path))} is torn: everything after byte {start} is skipped", TruncatedFileError, 3)
+    warnings.warn(
+        f"{printable(str(path))} is truncated or damaged: everything after byte {start} is skipped",
+        TruncatedFileError,
+        3,
+    )

@@ -85,7 +85,7 @@ class TokenValue:
 
     Args:
         needs: name of the recorded values that it requires.
-        of: from the recorded values of a row and a token's column to the token's value; ``None`` if it has none.
+        of: maps a row's recorded values and a token's column to the token's value, or ``None``.
         signed: whether values can be negative.
         says: what the value means, with its unit.
     """

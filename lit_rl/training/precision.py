@@ -21,7 +21,7 @@ def torch_dtype(name: str) -> torch.dtype:
     """The dtype of a name."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
-        raise UsageError(f"unknown dtype {name!r}: give a floating-point one by torch's name, float32 or bfloat16")
+        raise UsageError(f"unknown dtype {name!r}: use a floating-point dtype such as float32 or bfloat16")
     return found
 
 

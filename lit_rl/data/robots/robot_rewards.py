@@ -31,8 +31,8 @@ class SimulatorReward(RewardTerm):
     error < success; a completion without a program counts as a Python error. ``conjuncts`` gives the share of
     the task's conditions that its trace meets (the outcome's score ``conjuncts``).
 
-    The call that the world refused, or the line of a Python error, loses the reward: it gets
-    ``value - value of a success``, the rest is spread evenly.
+    The call that the world refused, or the line of a Python error, is charged ``value - value of a success``;
+    the value of a success is spread evenly over the program.
 
     Args:
         mode: ``graded`` or ``conjuncts``.

@@ -37,7 +37,7 @@ class RobotArgumentError(RobotError, TypeError):
 class PlacedObject(str):
     """The label of a thing that a program placed: the program's text, taken literally.
 
-    As a pattern it could take the simulator any time.
+    Searched as a regular expression, it could keep the simulator busy without limit.
     """
 
 

@@ -77,7 +77,9 @@ def guard(
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _WATCHED and is_refused(event, arguments):
             note()
-            raise ProgramCodeError(f"{event} of what the program may have written: compare its value instead")
+            raise ProgramCodeError(
+                f"refused {event} of something that the program may have written: tests may only compare its values"
+            )
 
     sys.addaudithook(hook)
 

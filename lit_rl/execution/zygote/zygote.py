@@ -125,7 +125,7 @@ class Zygote:
                 pid = fork()
                 if pid <= 0:
                     if pid:
-                        raise OSError("no process could be made")
+                        raise OSError("could not start a process")
                     setups[compiled](first, cpu_seconds)
                 pids.append(pid)
             _close_all(0, DESCRIPTORS * num_children)

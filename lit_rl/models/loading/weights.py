@@ -200,7 +200,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     if new := [name for name, _ in model.named_parameters() if name in found["missing_keys"]]:
         raise UsageError(
             f"the model in {source} ({key}) lacks weights that its config.json describes, such as {new[0]}, which "
-            "would be random: take both from the same model"
+            "would be random: take weights and config.json from the same model"
         )
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
