@@ -20,14 +20,11 @@ from itertools import chain, islice
 from typing import Any
 
 from lit_rl.execution.wire import library_values
-from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, checked_dict, checked_keys, parse, readable
-from lit_rl.execution.wire.library_values import Opaque
+from lit_rl.execution.wire.bounded_json import NotCarried as NotCarried
+from lit_rl.execution.wire.bounded_json import NotPlain as NotPlain
+from lit_rl.execution.wire.bounded_json import checked_dict, checked_keys, parse, readable
+from lit_rl.execution.wire.library_values import Opaque as Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
-
-__all__ = [
-    "FromRef", "NotCarried", "NotPlain", "Opaque", "ToRef", "dumps", "dumps_or_reason", "encode_type_name", "from_tree",
-    "loads", "opaque", "reason", "to_tree",
-]  # fmt: skip
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SMALL_INT = 1 << 63
@@ -169,10 +166,7 @@ def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool 
 
 def opaque(tree: list[Any]) -> Opaque:
     """An object that cannot be used here."""
-    _, number, type_name = tree
-    if type(number) is not int or type(type_name) is not str:
-        raise NotPlain("an object without a number and a name")
-    return Opaque(printable_name(type_name))
+    return Opaque(printable_name(tree[2]))
 
 
 def _value(tree: Any, from_ref: FromRef, depth: int) -> Any:
@@ -231,12 +225,6 @@ def _raise_not_plain(text: str) -> Any:
     raise NotCarried(printable(text[:_MAX_REASON_LENGTH]))
 
 
-def _complex(real: float, imaginary: float) -> complex:
-    if type(real) is not float or type(imaginary) is not float:
-        raise NotPlain("a complex number whose parts are not floats")
-    return complex(real, imaginary)
-
-
 def _range(items: list[Any]) -> range:
     start, stop, step = items
     if max(part.bit_length() for part in items) > _RANGE_BITS:
@@ -254,7 +242,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "B": lambda text: bytearray(text.encode("latin-1")),
     "i": _large_int,
     "!": _raise_not_plain,
-    "c": _complex,
+    "c": complex,
     "T": lambda name: _TYPES[name],
 }
 _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
