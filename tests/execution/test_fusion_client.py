@@ -170,10 +170,6 @@ def test_environment_gives_address_and_concurrency(monkeypatch):
     monkeypatch.setenv("SANDBOX_MAX_CONCURRENCY", "5")
     with SandboxFusionClient() as client:
         assert (client.url, client._pool._max_workers) == ("http://127.0.0.1:9", 5)
-    for wrong in ("many", "0", "-3", ""):
-        monkeypatch.setenv("SANDBOX_MAX_CONCURRENCY", wrong)
-        with pytest.raises(ValueError, match="SANDBOX_MAX_CONCURRENCY: expected a whole number of at least 1"):
-            SandboxFusionClient()
 
 
 def test_the_command_line_takes_it_as_the_configuration_advises(monkeypatch):
