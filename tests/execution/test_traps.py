@@ -1,7 +1,6 @@
 # ruff: noqa: E501 - programs stay on one line
 """Traps that a sandbox of this kind falls into, one test each."""
 
-import os
 import sys
 import threading
 from dataclasses import replace
@@ -149,12 +148,6 @@ def test_packages_can_be_imported_only_when_named():
         assert sandbox.submit(write, check).result(30).exception_type in ("PermissionError", "OSError")
     with pytest.raises(ValueError, match="no_such_package"):
         Sandbox(num_workers=1, packages=["no_such_package"])
-
-
-def test_a_tier_that_cannot_be_had_is_a_clear_error(tmp_path):
-    with pytest.raises(SandboxError, match="tier 7"):
-        Sandbox(num_workers=1, tier=7, temporary_folder=str(tmp_path))
-    assert os.listdir(tmp_path) == []
 
 
 CHECK = StdioTests((("", "main\nlast\n"),))

@@ -155,6 +155,5 @@ def _warm_grading() -> None:
         result = result_of_tests(job, code, tests, Results(Channel(nowhere), job, tests))
         ours.close()
         theirs.close()
-        if result["kind"] != "passed":
-            raise RuntimeError(f"the sample of a graded test gave {result}")
+        assert result["kind"] == "passed", result
     os.close(nowhere)
