@@ -142,7 +142,6 @@ class SandboxFusionClient(ProgramRunner):
             )
 
     def _run_remotely(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
-        """Run code on the server; retry while the server fails."""
         wall = seconds * self._wall_factor
         request = {
             "code": code,

@@ -192,7 +192,6 @@ def _run_calls(
 
 @lru_cache(maxsize=1)
 def _shim_source() -> str:
-    """The program that the server runs."""
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
     return _SHIM.format(modules=modules, longest=_MAX_ANSWER_LENGTH)

@@ -89,7 +89,6 @@ def _start_child(program: str, calls: Sequence[Call], in_place: bool = False) ->
 
 
 def _pack_call(call: Call) -> Any:
-    """A call as the program's process reads it."""
     args, kwargs = list(call.args), dict(call.kwargs)
     if _can_marshal(args) and _can_marshal(kwargs):
         return marshal.dumps((call.name, args, kwargs))

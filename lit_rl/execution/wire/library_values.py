@@ -140,16 +140,6 @@ def _loaded_class(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _counter(*items: Any) -> Any:
-    made: Counter[Any] = Counter()
-    dict.update(made, checked_dict(items))
-    return made
-
-
-def _defaultdict(factory: str | None, *items: Any) -> Any:
-    return defaultdict(None if factory is None else _FACTORIES[factory], checked_dict(items))
-
-
 def _decimal(text: str) -> Any:
     if type(text) is not str or len(text) > _DECIMAL_DIGITS:
         raise NotCarried(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
@@ -202,9 +192,9 @@ def _nested(items: list[Any], shape: list[int]) -> Any:
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "Counter": _counter,
+    "Counter": lambda *items: Counter(checked_dict(items)),
     "OrderedDict": lambda *items: OrderedDict(checked_dict(items)),
-    "defaultdict": _defaultdict,
+    "defaultdict": lambda factory, *items: defaultdict(factory and _FACTORIES[factory], checked_dict(items)),
     "fields": _fields,
     "Decimal": _decimal,
     "Fraction": _fraction,

@@ -54,7 +54,7 @@ FromRef = Callable[[list[Any]], Any]
 
 def dumps(value: Any) -> str:
     """``value`` as a JSON text; of what is not plain data, its type's name."""
-    return readable(_ENCODE(to_tree(value, encode_type_name)))
+    return readable(_ENCODE(to_tree(value, lambda other: ["o", 0, type(other).__name__])))
 
 
 def dumps_or_reason(value: Any) -> str:
@@ -221,7 +221,7 @@ def _with_large_ints(tree: Any, depth: int) -> Any:
     return [_with_large_ints(part, depth - 1) for part in tree]
 
 
-def _raise_not_plain(text: str) -> Any:
+def _raise_not_carried(text: str) -> Any:
     raise NotCarried(printable(text[:_MAX_REASON_LENGTH]))
 
 
@@ -241,7 +241,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "b": lambda text: text.encode("latin-1"),
     "B": lambda text: bytearray(text.encode("latin-1")),
     "i": _large_int,
-    "!": _raise_not_plain,
+    "!": _raise_not_carried,
     "c": complex,
     "T": lambda name: _TYPES[name],
 }
@@ -253,8 +253,3 @@ _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
     "q": lambda items: deque(items[1:], items[0]),
     "I": iter,
 }
-
-
-def encode_type_name(value: Any) -> list[Any]:
-    """Encode an object that is neither sent nor used: as its type's name."""
-    return ["o", 0, str(type(value).__name__)]

@@ -140,7 +140,6 @@ class _Asking(Channel):
 
 
 def _warm_grading() -> None:
-    """Judge a small program by small tests a few times."""
     code = compile(_TESTS, "<test>", "exec")
     job = {"names": ("f",), "modules": {}, "calls_check": False}
     job |= {"check_line": None, "required": (0,), "runs": (), "entry_point": None}

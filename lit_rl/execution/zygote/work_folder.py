@@ -53,7 +53,6 @@ def _open_subfolder(here: int, name: str) -> int:
 
 
 def _remove_files(folder: int) -> list[str]:
-    """Remove everything but folders, and return the folders' names."""
     folders = []
     with os.scandir(folder) as entries:
         for entry in list(entries):

@@ -297,7 +297,6 @@ def _report(control: _socket.socket, message: bytes) -> bool:
 
 
 def _cpu_clock(pid: int) -> float:
-    """CPU seconds of a process so far, from its kernel clock."""
     try:
         return time.clock_gettime(~pid << 3 | 2)
     except OSError:

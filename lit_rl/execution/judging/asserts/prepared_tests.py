@@ -177,14 +177,12 @@ def _find_imports(tree: ast.AST) -> Iterator[Import]:
 
 
 def _module_imported(node: ast.AST) -> str | None:
-    """The module that a call of ``import_module`` names."""
     is_import = isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args
     name = node.args[0] if is_import and isinstance(node, ast.Call) else None
     return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
 
 def _catches_missing(handler: ast.ExceptHandler) -> bool:
-    """Return whether a handler catches a missing module."""
     named = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else set()
     return not handler.type or bool(named & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
