@@ -4,6 +4,7 @@ import json
 import os
 import time
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from fusion_server import FusionServer, finished, run_for_real
@@ -57,6 +58,12 @@ def test_verdicts_of_a_server_that_runs_the_shim():
     with FusionServer() as server, client_of(server) as client:
         outcomes = judge_named(client, {i: (program, check) for i, (program, check, _) in enumerate(VERDICTS)})
     assert [(row, outcomes[i]) for i, row in enumerate(VERDICTS) if outcomes[i].verdict != row[2]] == []
+
+
+def test_an_argument_that_cannot_cross_is_a_fault_of_ours():
+    with FusionServer() as server, client_of(server) as client:
+        outcome = client.submit(ADD, CallTests((((UUID(int=1), 1), 1),), "add")).result(30)
+    assert (outcome.verdict, server.requests) == (Verdict.INFRASTRUCTURE_FAILURE, [])
 
 
 def test_expected_values_are_never_sent():

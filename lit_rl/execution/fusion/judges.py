@@ -17,7 +17,7 @@ from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import Call
-from lit_rl.execution.judging.calls import Answers, calls_of, plan_of
+from lit_rl.execution.judging.calls import Answers, calls_of, plan_of, refuse_object
 from lit_rl.execution.judging.stdio import Expected, over_cases, same_output
 from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.wire import plain
@@ -178,7 +178,7 @@ def _run_calls(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[Answers, RemoteRun]:
     trees = [
-        (call.name, plain.to_tree(list(call.args), _refuse_object), plain.to_tree(dict(call.kwargs), _refuse_object))
+        (call.name, plain.to_tree(list(call.args), refuse_object), plain.to_tree(dict(call.kwargs), refuse_object))
         for call in calls
     ]
     given = json.dumps({"source": program, "calls": trees, "in_place": in_place})
@@ -195,10 +195,6 @@ def _shim_source() -> str:
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
     return _SHIM.format(modules=modules, longest=_MAX_ANSWER_LENGTH)
-
-
-def _refuse_object(value: Any) -> list[Any]:
-    raise TypeError(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
 def _verdict_of_error(run: Run, program: str, error: Description) -> Verdict:
