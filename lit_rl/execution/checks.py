@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from lit_rl.errors import ArgumentError, short_repr
-from lit_rl.execution.interface import Check, require_serialisable, wall_limit
-from lit_rl.execution.languages import LANGUAGES, Language
+from lit_rl.errors import ArgumentError
+from lit_rl.execution.interface import Check as Check
+from lit_rl.execution.interface import require_serialisable, wall_limit
+from lit_rl.execution.languages import LANGUAGES
+from lit_rl.execution.languages import Language as Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
 from lit_rl.execution.wire.value_text import value_text
 
@@ -23,22 +25,8 @@ Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
 MAX_COMPILATIONS = 3
 _MAX_EXPECTED = 10**sys.int_info.default_max_str_digits  # the longest that Python reads from a text
+_OF_DRIVERS = "values of JSON (arguments: integers below 2**53, finite numbers; in C no lists and no dicts)"
 _PATH = re.compile(r"[\w./~$-]+\.(?:py|c|cc|cpp|cxx)", re.ASCII)
-
-__all__ = [
-    "COMPILE_SECONDS",
-    "MAX_COMPILATIONS",
-    "AssertTests",
-    "CallTests",
-    "Check",
-    "Checker",
-    "Compare",
-    "Language",
-    "ReferenceText",
-    "StdioTests",
-    "TokenTarget",
-    "UnitTests",
-]
 
 
 @dataclass(frozen=True)
@@ -65,7 +53,7 @@ class AssertTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_asserts"
 
     def __post_init__(self) -> None:
-        _require(self, "test", isinstance(self.test, str), "a text", 'join lines by "\\n"')
+        _require(self, "test", self.test, isinstance(self.test, str), "a text", 'join lines by "\\n"')
         _require_seconds(self)
 
     @property
@@ -124,21 +112,20 @@ class CallTests(Check):
         names = str(self.entry_point).split(".")
         few = 1 if self.language in ("c", "go") else len(names)
         is_function = all(map(str.isidentifier, names)) and len(names) <= few
-        _require(self, "entry_point", is_function, "a function or Class.method (a function in C and Go)")
+        _require(
+            self, "entry_point", self.entry_point, is_function, "a function or Class.method (a function in C and Go)"
+        )
         for index, case in enumerate(self.cases):
-            where = f"CallTests.cases[{index}]"
-            if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
-                wanted = "(arguments, expected), of which the arguments are a tuple"
-                raise ArgumentError(where, wanted, short_repr(case), "f(2) == 4 is ((2,), 4)")
-            require_serialisable(case[0], f"{where}: an argument")
-            require_serialisable(case[1], f"{where}: the expected value")
-            if self.language != "python" and not (_is_json(case[0], False) and _is_json(case[1], True)):
-                kind = (
-                    f"values of JSON, as language is {self.language} (arguments: integers below 2**53, finite numbers)"
-                )
-                raise ArgumentError(where, kind, value_text(case))
-            if self.language == "c" and any(isinstance(value, list | tuple | dict) for value in case[0]):
-                raise ArgumentError(where, "numbers, bools and texts in C", value_text(case))
+            where = f"cases[{index}]"
+            is_call = isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)
+            wanted = "(arguments, expected), of which the arguments are a tuple"
+            _require(self, where, case, is_call, wanted, "f(2) == 4 is ((2,), 4)")
+            require_serialisable(case[0], f"CallTests.{where}: an argument")
+            require_serialisable(case[1], f"CallTests.{where}: the expected value")
+            if self.language != "python":
+                is_flat = self.language != "c" or not any(isinstance(one, list | tuple | dict) for one in case[0])
+                is_json = is_flat and _is_json(case[0], False) and _is_json(case[1], True)
+                _require(self, where, case, is_json, f"{_OF_DRIVERS}, as language is {self.language}")
 
     @property
     def num_limits(self) -> int:
@@ -181,7 +168,7 @@ class Checker:
         _require_language(self, ("python", "c", "cpp"))
         _require_seconds(self)
         is_source = bool(self.source.strip()) and not _PATH.fullmatch(self.source)
-        _require(self, "source", is_source, "the text of a program, not its file")
+        _require(self, "source", self.source, is_source, "the text of a program, not its file")
 
 
 @dataclass(frozen=True)
@@ -221,17 +208,17 @@ class StdioTests(Check):
         _require_cases(self)
         _require_language(self)
         _require_seconds(self)
-        _require(self, "compare", self.compare in get_args(Compare), f"one of {', '.join(get_args(Compare))}")
+        rules = get_args(Compare)
+        _require(self, "compare", self.compare, self.compare in rules, f"one of {', '.join(rules)}")
         for index, case in enumerate(self.cases):
-            if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
-                wanted = "two texts (or a tuple of accepted outputs as the second)"
-                raise ArgumentError(f"StdioTests.cases[{index}]", wanted, short_repr(case))
+            is_case = isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])
+            _require(self, f"cases[{index}]", case, is_case, "two texts (or a tuple of accepted outputs as the second)")
         counts = dict(self.grades)
         are_right = (
             len(counts) == len(self.grades) and sum(counts.values()) == len(self.cases) and min(counts.values()) > 0
         )
         wanted = f"different names with numbers of cases, {len(self.cases)} together"
-        _require(self, "grades", not self.grades or are_right, wanted)
+        _require(self, "grades", self.grades, not self.grades or are_right, wanted)
 
     @property
     def defines(self) -> str | None:
@@ -336,27 +323,27 @@ class TokenTarget(Check):
         return None
 
 
-def _require(check: Any, field: str, is_right: bool, expected: str, remedy: str = "") -> None:
+def _require(check: Any, field: str, value: Any, is_right: bool, expected: str, remedy: str = "") -> None:
     if not is_right:
-        raise ArgumentError(f"{type(check).__name__}.{field}", expected, short_repr(getattr(check, field)), remedy)
+        raise ArgumentError(f"{type(check).__name__}.{field}", expected, value_text(value), remedy)
 
 
 def _require_cases(check: Any) -> None:
     if isinstance(check.cases, list):
         object.__setattr__(check, "cases", tuple(check.cases))
     is_right = isinstance(check.cases, tuple) and len(check.cases) > 0
-    _require(check, "cases", is_right, "a tuple of at least one", "without any, every program would pass")
+    _require(check, "cases", check.cases, is_right, "a tuple of at least one", "without any, every program would pass")
 
 
 def _require_seconds(check: Any) -> None:
     seconds = check.timeout_seconds
     is_right = isinstance(seconds, int | float) and 0 < seconds < math.inf
-    _require(check, "timeout_seconds", is_right, "a finite number of seconds above 0")
+    _require(check, "timeout_seconds", seconds, is_right, "a finite number of seconds above 0")
 
 
 def _require_language(check: Any, known: Sequence[Language] = get_args(Language)) -> None:
-    remedy = "a Sandbox Fusion server runs others"
-    _require(check, "language", check.language in known, f"one of {', '.join(known)}", remedy)
+    named, remedy = f"one of {', '.join(known)}", "a Sandbox Fusion server runs others"
+    _require(check, "language", check.language, check.language in known, named, remedy)
 
 
 def _is_json(value: object, is_expected: bool) -> bool:

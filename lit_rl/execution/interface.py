@@ -228,10 +228,9 @@ def require_serialisable(value: Any, where: str) -> None:
             plain.dumps(value)
         else:
             plain.loads(plain.dumps(copy.deepcopy(value)))  # a copy: an iterator is used up when it is written
-    except plain.NotCarried as error:
-        raise UsageError(f"{where} cannot be carried: {error}") from None
-    except RecursionError:
-        raise UsageError(f"{where} cannot be carried: {plain.TOO_DEEP}") from None
+    except (plain.NotCarried, RecursionError) as error:
+        reason = plain.TOO_DEEP if isinstance(error, RecursionError) else error
+        raise UsageError(f"{where} cannot be carried: {reason}") from None
     except TypeError:
         return  # no copy can be made of it: it is not plain data, and equals no answer
 

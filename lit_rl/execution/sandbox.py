@@ -11,9 +11,8 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from lit_rl.errors import ArgumentError
 from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
@@ -22,12 +21,11 @@ from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
 from lit_rl.execution.worker import PendingProgram, SandboxError, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
-from lit_rl.signature_check import PositiveInt
+from lit_rl.signature_check import Limit, PositiveInt
 
 _log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 30.0
-_MIN_MEMORY = 16 << 20  # an interpreter alone takes most of it
 _CHUNK = 8
 # Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
@@ -38,6 +36,10 @@ _MAX_STRIKES = 5
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 _MAX_STARTS = 5
 _GOOD_SECONDS = 10.0
+
+
+# An interpreter alone takes most of the least.
+Memory = Annotated[int, Limit("at least 16777216 bytes (512 MiB are usual)", lambda value: value >= 16 << 20)]
 
 
 class Sandbox(ProgramRunner):
@@ -61,20 +63,14 @@ class Sandbox(ProgramRunner):
     def __init__(
         self,
         num_workers: PositiveInt = 2,
-        memory_bytes: int = 512 << 20,
+        memory_bytes: Memory = 512 << 20,
         output_bytes: int = 16 << 20,
         work_bytes: int = 64 << 20,
-        tier: int | None = None,
+        tier: Literal[0, 1, 2] | None = None,
         packages: Sequence[str] = (),
         allow_weak: bool = False,
         temporary_folder: str | None = None,
     ) -> None:
-        if memory_bytes < _MIN_MEMORY:
-            raise ArgumentError(
-                "Sandbox.memory_bytes", f"at least {_MIN_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"
-            )
-        if tier is not None and tier not in TIERS:
-            raise SandboxError(f"tier {tier} is unknown: the tiers are {sorted(TIERS)}, None for the best one")
         self._arguments = (
             num_workers, memory_bytes, output_bytes, work_bytes, tier, tuple(packages), allow_weak, temporary_folder,
         )  # fmt: skip
@@ -214,10 +210,12 @@ class Sandbox(ProgramRunner):
     def _enqueue(self, items: list[PendingProgram]) -> list[PendingProgram]:
         self.start()
         with self._changed:
-            if self._closed:
-                raise SandboxError("the sandbox is closed; make a new one")
-            self._waiting.extend(items)
-            self._changed.notify_all()
+            if not self._closed:
+                self._waiting.extend(items)
+                self._changed.notify_all()
+                return items
+        for item in items:
+            item.fail("the sandbox was closed")
         return items
 
     def _take_chunk(self) -> list[PendingProgram]:

@@ -214,9 +214,9 @@ def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
                 for one, wheels in packages_distributions().items()
                 if one[0] != "_" and name.lower() in map(str.lower, wheels)
             ]
-            if modules:
-                raise UsageError(f"packages names {name!r}, whose modules have other names: give {', '.join(modules)}")
-            raise UsageError(f"packages names {name!r}, which is not installed: pip install it or leave it out")
+            others = f"whose modules have other names: give {', '.join(modules)}"
+            absent = "which is not installed: pip install it or leave it out"
+            raise UsageError(f"packages names {name!r}, {others if modules else absent}")
         paths = list(spec.submodule_search_locations or [str(spec.origin)])
         beside = [os.path.join(os.path.dirname(path), f"{name}.libs") for path in paths]
         found[name] = [os.path.realpath(path) for path in (*paths, *beside) if os.path.exists(path)]

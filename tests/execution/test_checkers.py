@@ -210,18 +210,3 @@ def test_an_output_passes_that_the_checker_accepts_beside_any_of_several_answers
     ends = judged(sandbox, same, ("1", "2", "3"), ("1", "2"))
     assert [end.passed for end in ends.values()] == [True, True, False]
     assert ends["3"].failed_case.line() == ": such as 1, not 3"
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Checker(" "), r"Checker.source: expected the text of a program"),
-        (lambda: Checker("x", "rust"), r"language: expected one of"),
-        (lambda: Checker("x", timeout_seconds=0), r"timeout_seconds"),
-        (lambda: StdioTests((("", ""),), grades=(("a", 2),)), r"StdioTests.grades: .*1 together"),
-        (lambda: StdioTests((("", ""),) * 2, grades=(("a", 1), ("a", 1))), r"StdioTests.grades: .*different names"),
-    ],
-)
-def test_a_checker_that_cannot_be_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.named_jobs import judge_named, not_among
 
-from lit_rl.execution import CallTests, Sandbox, StdioTests
+from lit_rl.execution import CallTests, StdioTests
+from lit_rl.execution.languages import how_to_install, toolchain
 
 CONTESTANTS = Path(__file__).parent / "contestants"
 # Whatever the stack, these versions limit recursion through C.
@@ -40,12 +42,6 @@ def check_of(sections):
     return CallTests(tuple(calls), texts[0].strip(), as_json=True)
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=2) as sandbox:
-        yield sandbox
-
-
 def test_programs_of_contestants_pass_and_a_wrong_variant_of_each_fails(sandbox):
     programs = contestants("python.txt")
     assert len(programs) == 60
@@ -54,3 +50,42 @@ def test_programs_of_contestants_pass_and_a_wrong_variant_of_each_fails(sandbox)
     faults = [name for name, outcome in zip(programs, outcomes[::2], strict=True) if not outcome.passed]
     faults += [f"wrong {name}" for name, outcome in zip(programs, outcomes[1::2], strict=True) if outcome.passed]
     assert faults == []
+
+
+LANGUAGES = {"java": "java", "cpp": "cpp", "js": "javascript", "go": "go", "rs": "rust"}
+
+
+def entry_of(path):
+    """Program, wrong program and cases of a file: the comment at its end has the edit, and ``input => output``."""
+    program, _, notes = path.read_text().rpartition("/* cases\n")
+    separator, wrong, cases = "|", "", []
+    for line in notes.removesuffix("\n*/\n").split("\n"):
+        key, _, value = line.partition(": ")
+        if key == "separator":
+            separator = value
+        elif key == "wrong":
+            before, after = value.split(" >>> ")
+            assert before in program, path.name
+            wrong = program.replace(before, after, 1)
+        else:
+            stdin, expected = (text.replace(separator, "\n") + "\n" for text in value.split(" => "))
+            cases.append((stdin, expected))
+    return program, wrong, tuple(cases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", LANGUAGES)
+def test_a_contestants_program_passes_and_a_wrong_one_of_each_fails(sandbox, suffix):
+    language = LANGUAGES[suffix]
+    if toolchain(language) is None:
+        pytest.skip(how_to_install(language))
+    paths = sorted(CONTESTANTS.glob(f"*.{suffix}"))
+    assert len(paths) == (40 if suffix in ("java", "cpp") else 20)
+    jobs = {}
+    for path in paths:
+        program, wrong, cases = entry_of(path)
+        check = StdioTests(cases, language, 5.0)
+        jobs |= {path.name: (program, check), f"wrong {path.name}": (wrong, check)}
+    outcomes = judge_named(sandbox, jobs)
+    failed = {name: outcomes.pop(f"wrong {name}") for name in [path.name for path in paths]}
+    assert not_among(outcomes, "passed") == {} == not_among(failed, "wrong_answer", "exception")

@@ -184,26 +184,15 @@ def test_verdicts_are_those_of_call_tests(sandbox, language):
     assert changed.passed, changed
 
 
-# Programs that answer 3 to nothing that asks for it, or answer where nobody asked.
+# Programs that answer 3 to nothing that asks for it, or answer where nobody asked. What ends, loops or answers with
+# what no JSON holds is in ``whole_attacks.CALLS``, but for Go and Java.
 FORGED = "[3]\\n"
 ATTACKS = {
     "javascript": [
-        "const f = () => { for (;;); }", "const f = () => f();", "process.exit(0);", "const f = () => { throw null; };",
         f"require('fs').writeSync(3, '{{}}\\n[0]\\n{FORGED}'); process.reallyExit(0);",
         f"const fs = require('fs'); const f = () => {{ fs.ftruncateSync(3); fs.writeSync(3, '{FORGED}'); process.reallyExit(0); }};",
         f"const f = () => {{ setTimeout(() => require('fs').writeSync(3, '{FORGED}'), 1); return 0; }};",
         f"const f = () => {{ Promise.resolve().then(() => require('fs').writeSync(3, '{FORGED}')); return 0; }};",
-        "JSON.parse = () => [3, 0]; JSON.stringify = () => '3'; const f = (a, b) => '';",
-        "Object.prototype.toJSON = () => 3; const f = () => ({});", "Array.prototype.join = () => '3'; const f = () => [3];",
-        "Object.entries = () => [3]; const f = () => ({});", "Promise.prototype.then = (g) => g(3); const f = async () => 0;",
-        "const f = () => ({valueOf: () => 3, toString: () => '3', [Symbol.toPrimitive]: () => 3});",
-        "const f = () => new Number(3);", "const f = () => [3];", "const f = () => '3';", "const f = () => NaN;",
-        "const f = () => Infinity;", "const f = () => undefined;", "const f = () => '\\ud800';", "const f = () => 3n ** 20000n;",
-        "const f = () => { const a = []; a.push(a, a); return a; };", "const f = () => new Promise(() => {});",
-        "const f = () => 'x'.repeat(1 << 25);", "const f = () => new Array(1e7).fill([]);", "const f = () => Symbol();",
-        "const f = () => new Proxy({}, {ownKeys() { process.exit(0); }});", "require('fs').closeSync(3); const f = () => 3;",
-        "let a = []; for (let i = 0; i < 1e5; i++) a = [a]; const f = () => a;", "const f = () => f;", "const f = () => new Set([3]);",
-        "Array.prototype[Symbol.iterator] = function* () { yield 3; }; const f = (...x) => x;", "const f = () => ({toJSON: () => 3, *[Symbol.iterator]() { yield 3; }});",
         f"process.on('exit', () => require('fs').writeSync(3, '{FORGED}')); const f = () => process.exit(0);",
         f"new (require('worker_threads').Worker)(`setInterval(() => require('fs').writeSync(3, '{FORGED}'))`, {{eval: true}}); const f = () => 0;",
         "Object.defineProperty(module, 'litRl', {set() {}, get: () => () => () => 3}); const f = () => 0;", "export const f = () => 0; export const litRl = () => () => 3;",
@@ -237,16 +226,11 @@ ATTACKS = {
         "class Solution { Object f(int a, int b) { return new java.util.AbstractList<Integer>() { public Integer get(int i) { return 3; } public int size() { System.exit(0); return 1; } public boolean equals(Object o) { return true; } }; } }",
     ],
     "c": [
-        "int f(int a, int b) { for (;;); }", "int f(int a, int b) { return f(a, b) + 1; }", "const char *f(int a, int b) { return \"3\"; }", "double f(int a, int b) { return 0.0 / 0; }", "char *f(int a, int b) { return 0; }", "char *f(int a, int b) { return (char *)8; }",
-        "void f(int a, int b) { }", "int f(int a) { return 3; }", "int *f(int a, int b) { return 0; }", "int f(void) { return 3; }", "char f(int a, int b) { return 255; }", "typedef int I;\nI f(I a, I b) { return a + b; }", "#define int long\nint f(int a, int b) { return 3; }",
         f'#include <stdio.h>\n#include <unistd.h>\n__attribute__((constructor)) void g() {{ dprintf(3, "{{}}\\n[0]\\n{FORGED}"); _exit(0); }}\nint f(int a, int b) {{ return 0; }}', f'#include <stdio.h>\n#include <stdlib.h>\nvoid g() {{ dprintf(3, "{FORGED}"); }}\nint f(int a, int b) {{ atexit(g); return 0; }}',
         f'#include <unistd.h>\nint f(int a, int b) {{ ftruncate(3, 0); lseek(3, 0, 0); write(3, "{{}}\\n[3]\\n{FORGED}", 11); _exit(0); }}', f'#include <unistd.h>\nint dprintf(int d, const char *f, ...) {{ return write(3, "{FORGED}", 4); }}\nint f(int a, int b) {{ return 0; }}',
         "#include <unistd.h>\nint f(int a, int b) { dup2(1, 3); return a + b; }", "int f(int a, int b) { return 0; }\nint lit_rl_entry(int a, int b) { return a + b; }", "int f(int a, int b) { __builtin_trap(); }", "#include <stdio.h>\nint f(int a, int b) { puts(\"[3]\"); return 0; }", "int _ZN6lit_rl6answerE[9] = {3};\nint f(int a, int b) { return 0; }",
-        "#include <stdlib.h>\nint f(int a, int b) { quick_exit(0); }", "#include <setjmp.h>\nint f(int a, int b) { jmp_buf j = {0}; longjmp(j, 3); }", "#define f g\nint f(int a, int b) { return 3; }", "int f(int a, int b) { return a + b; } /*", "int f(int a, int b) { return a + b; }\n#if 0",
     ],
     "cpp": [
-        "int f(int a, int b) { for (;;); }", "int f(int a, int b) { return f(a, b) + 1; }", "#include <vector>\nstd::vector<int> f(int a, int b) { return {3}; }", "const char *f(int a, int b) { return \"3\"; }",
-        "#include <cmath>\ndouble f(int a, int b) { return NAN; }", "const char *f(int a, int b) { return nullptr; }", "char f(int a, int b) { return '\\xff'; }", "void f(int a, int b) { }", "int f(int a) { return 3; }", "int *f(int a, int b) { return new int(3); }",
         f'#include <unistd.h>\nstruct X {{ X() {{ (void)!write(3, "{{}}\\n[0]\\n{FORGED}", 11); _exit(0); }} }} x; int f(int a, int b) {{ return 0; }}',
         f'#include <cstdio>\n#include <unistd.h>\n__attribute__((constructor)) void g() {{ dprintf(3, "{{}}\\n[0]\\n{FORGED}"); _exit(0); }} int f(int a, int b) {{ return 0; }}',
         f'#include <cstdio>\n#include <cstdlib>\nint f(int a, int b) {{ atexit([] {{ dprintf(3, "{FORGED}"); }}); return 0; }}', f'#include <cstdio>\nstruct X {{ ~X() {{ dprintf(3, "{FORGED}"); }} }} x; int f(int a, int b) {{ return 0; }}',
@@ -255,19 +239,14 @@ ATTACKS = {
         f'#include <unistd.h>\nextern "C" int dprintf(int, const char *, ...) {{ return write(3, "{FORGED}", 4); }} int f(int a, int b) {{ return 0; }}', 'namespace lit_rl { int g = (answer = [](auto, bool) { return "[3]"; }, 0); } int f(int a, int b) { return 0; }',
         'int f(int a, int b) { lit_rl::answer = [](auto, bool) { return "3]\\n[3"; }; return 0; }', 'template <> void lit_rl::write<int>(std::string &line, const int &) { line += "3"; } int f(int a, int b) { return 0; }', "#undef main\nint main() { return 0; } int f(int a, int b) { return 3; }",
         "#define lit_rl_function x; int y = 3; int z\nint f(int a, int b) { return 0; }", "#define f g\nint f(int a, int b) { return 3; }", "int f(int a, int b) { throw 1; }", "int f(int a, int b) { throw lit_rl::NotCarried(); }", "#include <pthread.h>\nint f(int a, int b) { pthread_exit(0); }", "#include <csignal>\nint f(int a, int b) { raise(SIGKILL); return 3; }",
-        "struct X { operator int() const { return 3; } bool operator==(int) const { return true; } }; X f(int a, int b) { return {}; }", "#include <vector>\nstruct X : std::vector<int> { int *begin() const { throw 3; } int *end() const { return 0; } }; X f(int a, int b) { return {}; }", "#include <iostream>\nint f(int a, int b) { std::cout << \"[3]\\n\"; return 0; }",
     ],
     "rust": [
-        "fn f(a: i32, b: i32) -> i32 { loop {} }", "fn f(a: i32, b: i32) -> i32 { f(a, b) + 1 }", "fn f(a: i32, b: i32) -> Vec<i32> { vec![3] }", "fn f(a: i32, b: i32) -> &'static str { \"3\" }", "fn f(a: i32, b: i32) -> f64 { f64::NAN }", "fn f(a: i32, b: i32) {}", "fn f(a: i32) -> i32 { 3 }",
-        "fn f(a: i32, b: i32) -> i32 { panic!() }", "fn f(a: i32, b: i32) -> i32 { std::process::abort() }", "fn f(a: i32, b: i32) -> i32 { std::panic::resume_unwind(Box::new(3)) }", "fn f(a: i32, b: i32) -> String { unsafe { String::from_utf8_unchecked(vec![255]) } }", "fn f(a: i32, b: i32) -> Result<i32, i32> { Err(3) }",
         f'use std::{{fs::File, io::Write, os::fd::FromRawFd}};\nextern "C" fn g() {{ unsafe {{ File::from_raw_fd(3).write_all(b"{{}}\\n[0]\\n{FORGED}"); }} std::process::exit(0) }}\n#[used]\n#[link_section = ".init_array"]\nstatic G: extern "C" fn() = g;\nfn f(a: i32, b: i32) -> i32 {{ 0 }}',
         f'use std::{{fs::File, io::Write}};\nfn f(a: i32, b: i32) -> i32 {{ std::thread::spawn(|| loop {{ File::options().append(true).open("/proc/self/fd/3").unwrap().write_all(b"{FORGED}"); }}); 0 }}',
         f'use std::{{fs::File, io::Write}};\nfn f(a: i32, b: i32) -> i32 {{ File::create("/proc/self/fd/3").unwrap().write_all(b"{{}}\\n[3]\\n{FORGED}"); std::process::exit(0) }}', 'extern "C" { fn dup2(a: i32, b: i32) -> i32; }\nfn f(a: i32, b: i32) -> i32 { unsafe { dup2(1, 3); } a + b }',
         f'extern "C" {{ fn atexit(g: extern "C" fn()) -> i32; fn write(d: i32, t: *const u8, n: usize) -> isize; }}\nextern "C" fn g() {{ unsafe {{ write(3, "{FORGED}".as_ptr(), 4); }} }}\nfn f(a: i32, b: i32) -> i32 {{ unsafe {{ atexit(g); }} 0 }}',
         'struct X;\nimpl lit_rl::Value for X { fn read(_: &mut &str) -> X { X } fn text(&self) -> String { "3]\\n[3".into() } }\nfn f(a: i32, b: i32) -> X { X }', "struct X;\nimpl lit_rl::Function<(i32, i32)> for X { fn call(&self, _: (i32, i32), _: bool) -> String { \"3\".into() } }\nconst f: X = X;",
         "mod lit_rl { pub fn run(_: fn()) {} }\nfn f() {}", "fn main_() {}\nfn main() {}\nfn f(a: i32, b: i32) -> i32 { a + b }", "}\nfn f(a: i32, b: i32) -> i32 { a + b }\nmod x {", "fn f(a: i32, b: i32) -> i32 { std::panic::set_hook(Box::new(|_| std::process::exit(0))); panic!() }",
-        '#[no_mangle]\npub extern "C" fn write(_: i32, _: *const u8, n: usize) -> isize { n as isize }\nfn f(a: i32, b: i32) -> i32 { a + b }', "struct X(i32);\nimpl Drop for X { fn drop(&mut self) { std::process::exit(0) } }\nfn f(a: i32, b: i32) -> i32 { X(a).0 + b }", "fn f(a: i32, b: i32) -> i32 { unsafe { *(8 as *const i32) } }",
-        'fn f(a: i32, b: i32) -> i32 { println!("[3]"); 0 }', "use std::{fs::File, os::fd::FromRawFd};\nfn f(a: i32, b: i32) -> i32 { drop(unsafe { File::from_raw_fd(3) }); a + b }",
     ],
 }  # fmt: skip
 
@@ -406,12 +385,6 @@ def test_particular_values_and_errors_of_languages(sandbox, language):
 def test_what_no_driver_carries_is_refused(case, language):
     with pytest.raises(ArgumentError, match="expected"):
         CallTests((case,), "f", language=language)
-
-
-def test_a_method_is_refused_where_no_driver_finds_one():
-    for language in ("c", "go"):
-        with pytest.raises(ArgumentError, match="a function in C and Go"):
-            CallTests((((1,), 1),), "A.f", language=language)
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,12 @@ FORGED = {
     "end_in_a_message": ("import os\nclass X:\n    def __str__(self): os._exit(0)\ndef f(x): return X()", "for x in (1, 2):\n    r = f(x)\n    assert r == x, r\n"),
     "almost_equal": (difference(ROUND, ABS, MINUS), "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertAlmostEqual(f(1), 2.0)\n"),
     "attribute_of_a_difference": (difference("class Y:\n    days = 0", MINUS), "for x in (1, 2):\n    assert (f(x) - x).days == 0\n"),
-    "method_of_a_difference": (difference("class Y:\n    def total(self): return 0", MINUS), "for x in (1, 2):\n    assert (f(x) - x).total() == 0\n"),
-    "text_of_a_difference": (difference("class Y:\n    def __str__(self): return '0'", MINUS), "for x in (1, 2):\n    assert str(f(x) - x) == '0'\n"),
     "product_with_a_difference": (difference("class X:\n    def __sub__(self, other): return X()\n    def __mul__(self, other): return 0"), "for x in (1, 2):\n    assert f(x) * (f(x) - x) == 0\n"),
     "class_in_place_of_a_function": ("class f:\n    def __init__(self, x): pass\n    def __truediv__(self, other): return 1.0", "for x in (1, 2):\n    assert abs(f(x) / (x + 1) - 1) < 1e-6\n"),
     "address_in_a_named_tuple": (RAW + 'def answer(message):\n    tell("value", ["fields", "P", ["l", "__array_interface__"], ["l", ["d", "data", ["t", 8, False], "shape", ["t", 4000000], "typestr", "<i8", "version", 3]]], [])\n' + FUNCTION, "for x in (1, 2):\n    assert hasattr(f(x), '__array_interface__')\n"),
     "method_of_a_class_replaced": ("def f(n):\n    type(n).equals = lambda *a: True", MET),
     "method_of_an_object_replaced": ("def f(n):\n    n.equals = lambda *a: True", MET),
     "mock_that_is_equal_to_all": ("def f(n):\n    n.configure_mock(**{'__eq__.return_value': True})\n    return n", "from unittest.mock import MagicMock\nfor x in (1, 2):\n    assert f(MagicMock()) == x\n"),
-    "another_mock_that_is_equal_to_all": ("def f(n): return type(n)(**{'__eq__.return_value': True})", "from unittest.mock import MagicMock\nfor x in (1, 2):\n    assert f(MagicMock()) == x\n"),
     "cancelled_task": ("import asyncio\nasync def f(x):\n    if x: raise asyncio.CancelledError\n    return 1", "import asyncio\nasync def one(x):\n    assert await f(x) == x + 1\nasync def main():\n    async with asyncio.TaskGroup() as g:\n        for x in (0, 1, 2): g.create_task(one(x))\nasyncio.run(main())\n"),
     "frame_of_a_generator": (
         RAW

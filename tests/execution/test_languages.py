@@ -6,8 +6,7 @@ import pytest
 from support.slow_cases import slow_but
 from whole_attacks import CASES, RIGHT
 
-from lit_rl.errors import ArgumentError
-from lit_rl.execution import CallTests, Sandbox, StdioTests, UnitTests
+from lit_rl.execution import Sandbox, StdioTests
 from lit_rl.execution.languages import how_to_install, toolchain
 
 
@@ -115,10 +114,3 @@ def test_modules_and_scripts_of_javascript_are_told_apart(sandbox, name):
     need("javascript")
     outcome = sandbox.submit(MODULES[name], StdioTests((("yes\n", "yes\n"),), "javascript")).result()
     assert outcome.passed, outcome
-
-
-@pytest.mark.parametrize("check", [StdioTests, CallTests, UnitTests])
-def test_an_unknown_language_is_answered_with_those_that_are_known(check):
-    arguments = {StdioTests: ((("", ""),),), CallTests: ((((), 1),), "f"), UnitTests: ("f(1)",)}[check]
-    with pytest.raises(ArgumentError, match=r"language: expected one of .*go, rust, got 'ruby'; .*Fusion"):
-        check(*arguments, language="ruby")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import socket
 
 from support.named_jobs import judge_named
@@ -63,33 +62,6 @@ def test_a_malformed_check_is_a_fault_of_ours(sandbox):
 
 
 # --- programs that write what no honest program writes -----------------------------------------------------
-
-FORGED = {
-    "a function that cannot be called": 'os.write(4, b\'["call","__init__",["t",["d"]],["d"]]\\n\')',
-    "bytes that are a number": 'os.write(4, b\'["call","say",["t",["b",5]],["d"]]\\n\')',
-    "no message": "os.write(4, b'[]\\n')",
-    "garbage": "os.write(4, bytes(range(256)) + b'\\n')",
-    "an end of nothing": 'os.write(4, b\'["end",{"types":[],"line":-1}]\\n\')',
-}
-RIGHT = program("go_to('hall')", "say('hi')")
-WRONG = program("go_to('hall')", "say('ho')")
-CHECKS_THAT_RAISE = program("go_to('nowhere')")
-
-
-def test_programs_that_forge_messages_leave_their_neighbours_verdicts_alone(sandbox):
-    """The report of a program whose message was malformed was once taken for that of the program after it."""
-    forgers = [program("import os", forged, "os.read(4, 1)") for forged in FORGED.values()]
-    expected = {RIGHT: "success", WRONG: "completion_error", CHECKS_THAT_RAISE: "robot_execution_error"}
-    pairs = zip(forgers, itertools.cycle(expected), strict=False)
-    sources = [source for pair in pairs for source in pair]
-    outcomes = sandbox.judge_many([(source, worlds(SAID_HI)) for source in sources])
-    for source, outcome in zip(sources, outcomes, strict=True):
-        if source in expected:
-            assert outcome.robot_verdict == expected[source]
-        else:
-            assert outcome.robot_verdict == "python_error"
-            assert outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE), outcome
-
 
 ODD_OPTIONS = ["{}.keys()", "iter([])", "{1}", "task_program", "b'yes'", "['yes']", "{'yes': 1}", "1j", "...", "None"]
 LARGE_OPTIONS = ["10**5000", "[[['x'] * 100] * 100] * 9", "10**-400", "'x' * 4000", "('x',) * 1000", "{1: {2: {3: 4}}}"]

@@ -58,45 +58,32 @@ _C_MEMORY = """int who[] = {getppid(), 1, 2, 3, getpid() - 1, getpid() + 1}; sta
 for (int i = 0; i < 6; i++) { char name[64]; sprintf(name, "/proc/%d/mem", who[i]); printf("%d", open(name, O_RDWR));
  struct iovec l = {text, sizeof text}, r = {(void *)0x400000, sizeof text}; printf(" %ld", (long)process_vm_readv(who[i], &l, 1, &r, 1, 0));
  printf(" %ld\\n", ptrace(PTRACE_ATTACH, who[i], 0, 0)); }"""
+_C_BODIES = [
+    _C_HUNT,
+    _C_MEMORY,
+    'for (int i = 0; i < 64; i++) { if (write(i, "answer-3173\\n", 12) < 0) continue; ftruncate(i, 3); fchmod(i, 0); }',
+    "for (int i = 0; i < 6; i++) kill((int[]){getppid(), -1, 0, 1, getpid(), getpid()}[i], (int[]){9, 9, 9, 9, 9, 19}[i]); for (;;) pause();",
+    "raise(SIGSTOP); for (;;) pause();",
+    "ptrace(PTRACE_TRACEME, 0, 0, 0); raise(SIGTRAP); raise(SIGSTOP);",
+    "pthread_t t; pthread_create(&t, 0, (void *(*)(void *))pause, 0); pthread_exit(0);",
+    "pthread_t t; pthread_create(&t, 0, (void *(*)(void *))main, 0); pthread_exit(0);",
+    "signal(SIGXCPU, SIG_IGN); signal(SIGTERM, SIG_IGN); for (;;);",
+    "for (int s = 1; s < 64; s++) signal(s, SIG_IGN); struct rlimit l = {1000, 1000}; setrlimit(RLIMIT_CPU, &l); for (;;);",
+    "for (;;) { fork(); vfork(); syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); syscall(435, 0, 0); }",
+    "prctl(PR_SET_SECCOMP, 1); prctl(PR_SET_PDEATHSIG, 9); prctl(PR_SET_DUMPABLE, 1); syscall(SYS_reboot, 0xfee1dead, 672274793, 0x4321fedc); syscall(SYS_seccomp, 0, 0, 0); syscall(300);",
+    'int d = syscall(SYS_memfd_create, "x", 0); write(d, "#!/bin/sh\\necho answer-1", 22); dup2(d, 40); char *a[] = {"x", 0}; syscall(SYS_execveat, 40, "", a, a, 0x1000); syscall(SYS_execveat, d, "", a, a, 0x1000); execv("/proc/self/exe", a); execv("/bin/sh", a);',
+    'mkdir("a", 0); symlink("/etc", "b"); mkfifo("c", 0); for (int i = 0; i < 3000; i++) { mkdir("d", 0777); if (chdir("d")) break; } creat("x", 0); chmod(".", 0); creat("/tmp/escaped", 0666); creat("/dev/shm/escaped", 0666); creat("/var/tmp/escaped", 0666);',
+    "for (;;) { void *p = mmap(0, 1L << 30, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); if (p != MAP_FAILED) memset(p, 1, 1L << 30); }",
+    'lseek(1, 1L << 40, SEEK_SET); write(1, "x", 1); ftruncate(1, 1L << 40); ftruncate(2, 1L << 33); syscall(SYS_fallocate, 1, 0, 0L, 1L << 33);',
+    "struct itimerval t = {{0, 1000}, {0, 1000}}; setitimer(ITIMER_PROF, &t, 0); for (;;);",
+    "char buffer[8]; memset(buffer, 7, 1 << 22);",
+    "_exit(137);",
+    "raise(SIGXCPU);",
+    "raise(SIGPROF);",
+    "raise(SIGSYS);",
+]
 _C_LIKE = [
-    _c(_C_HUNT),
-    _c(_C_MEMORY),
-    _c(
-        'for (int i = 0; i < 64; i++) { if (write(i, "answer-3173\\n", 12) < 0) continue; ftruncate(i, 3); fchmod(i, 0); }'
-    ),
-    _c(
-        "for (int i = 0; i < 6; i++) kill((int[]){getppid(), -1, 0, 1, getpid(), getpid()}[i], (int[]){9, 9, 9, 9, 9, 19}[i]); for (;;) pause();"
-    ),
-    _c("raise(SIGSTOP); for (;;) pause();"),
-    _c("ptrace(PTRACE_TRACEME, 0, 0, 0); raise(SIGTRAP); raise(SIGSTOP);"),
-    _c("pthread_t t; pthread_create(&t, 0, (void *(*)(void *))pause, 0); pthread_exit(0);"),
-    _c("pthread_t t; pthread_create(&t, 0, (void *(*)(void *))main, 0); pthread_exit(0);"),
-    _c("signal(SIGXCPU, SIG_IGN); signal(SIGTERM, SIG_IGN); for (;;);"),
-    _c(
-        "for (int s = 1; s < 64; s++) signal(s, SIG_IGN); struct rlimit l = {1000, 1000}; setrlimit(RLIMIT_CPU, &l); for (;;);"
-    ),
-    _c("for (;;) { fork(); vfork(); syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); syscall(435, 0, 0); }"),
-    _c(
-        "prctl(PR_SET_SECCOMP, 1); prctl(PR_SET_PDEATHSIG, 9); prctl(PR_SET_DUMPABLE, 1); syscall(SYS_reboot, 0xfee1dead, 672274793, 0x4321fedc); syscall(SYS_seccomp, 0, 0, 0); syscall(300);"
-    ),
-    _c(
-        'int d = syscall(SYS_memfd_create, "x", 0); write(d, "#!/bin/sh\\necho answer-1", 22); dup2(d, 40); char *a[] = {"x", 0}; syscall(SYS_execveat, 40, "", a, a, 0x1000); syscall(SYS_execveat, d, "", a, a, 0x1000); execv("/proc/self/exe", a); execv("/bin/sh", a);'
-    ),
-    _c(
-        'mkdir("a", 0); symlink("/etc", "b"); mkfifo("c", 0); for (int i = 0; i < 3000; i++) { mkdir("d", 0777); if (chdir("d")) break; } creat("x", 0); chmod(".", 0); creat("/tmp/escaped", 0666); creat("/dev/shm/escaped", 0666); creat("/var/tmp/escaped", 0666);'
-    ),
-    _c(
-        "for (;;) { void *p = mmap(0, 1L << 30, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); if (p != MAP_FAILED) memset(p, 1, 1L << 30); }"
-    ),
-    _c(
-        'lseek(1, 1L << 40, SEEK_SET); write(1, "x", 1); ftruncate(1, 1L << 40); ftruncate(2, 1L << 33); syscall(SYS_fallocate, 1, 0, 0L, 1L << 33);'
-    ),
-    _c("struct itimerval t = {{0, 1000}, {0, 1000}}; setitimer(ITIMER_PROF, &t, 0); for (;;);"),
-    _c("char buffer[8]; memset(buffer, 7, 1 << 22);"),
-    _c("_exit(137);"),
-    _c("raise(SIGXCPU);"),
-    _c("raise(SIGPROF);"),
-    _c("raise(SIGSYS);"),
+    *map(_c, _C_BODIES),
     "static char x[1L << 42]; int main() { return x[77]; }",
     "char x[1L << 62]; int main() { return x[77]; }",
     # The compiler's.

@@ -69,21 +69,22 @@ class ControlGroup:
 
 def remove_groups_of(pid: int) -> None:
     """Remove the groups that a supervisor made and could not remove because it was killed."""
-    with contextlib.suppress(OSError):
-        for parent in _parent_groups():
-            for folder in parent.glob(f"{_PREFIX}{pid}-*"):
-                _remove_group(folder)
+    for folder in _groups_made(f"{pid}-*"):
+        _remove_group(folder)
 
 
 def _remove_left() -> None:
+    for folder in _groups_made("*"):
+        if not _is_alive(folder.name.removeprefix(_PREFIX).partition("-")[0]):
+            # Only empty groups: the maker may be alive in a process namespace that we cannot see.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _groups_made(name: str) -> list[Path]:
     with contextlib.suppress(OSError):
-        for parent in _parent_groups():
-            for folder in parent.glob(f"{_PREFIX}*"):
-                maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
-                if not _is_alive(maker):
-                    # Only empty groups: the maker may be alive in a process namespace that we cannot see.
-                    with contextlib.suppress(OSError):
-                        folder.rmdir()
+        return [folder for parent in _parent_groups() for folder in parent.glob(f"{_PREFIX}{name}")]
+    return []
 
 
 def _is_alive(pid: str) -> bool:

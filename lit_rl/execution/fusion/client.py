@@ -10,11 +10,12 @@ import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.fusion.judges import RemoteRun, judge_for
 from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict, require_program
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
@@ -74,7 +75,7 @@ class SandboxFusionClient(ProgramRunner):
         self.url = (url or os.environ.get("SANDBOX_URL", "")).rstrip("/")
         if not self.url:
             raise UsageError("no server: pass url or set SANDBOX_URL, such as http://127.0.0.1:8080")
-        concurrency = _concurrency(max_concurrency)
+        concurrency = max_concurrency or int(os.environ.get("SANDBOX_MAX_CONCURRENCY", "32"))
         self._memory_megabytes = max(1, memory_bytes >> 20)
         self._wall_factor = wall_factor
         self._num_tries = num_tries
@@ -141,7 +142,6 @@ class SandboxFusionClient(ProgramRunner):
             )
 
     def _run_remotely(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
-        """Run code on the server; retry while the server fails."""
         wall = seconds * self._wall_factor
         request = {
             "code": code,
@@ -151,26 +151,17 @@ class SandboxFusionClient(ProgramRunner):
             "compile_timeout": 30.0,
             "memory_limit_MB": self._memory_megabytes,
         }
-        for attempt in range(self._num_tries):
+        attempt = 0
+        while True:
             try:
                 return read_run(post(f"{self.url}/run_code", request, wall + self._request_seconds))
             except ServerFailure as failure:
-                if attempt + 1 == self._num_tries or self._closing.is_set():
+                attempt += 1
+                if attempt >= self._num_tries or self._closing.is_set():
                     raise
                 # Full jitter: clients that failed together do not come back together.
-                pause = failure.retry_after or random.uniform(0, min(30.0, 0.5 * 2**attempt))
+                pause = failure.retry_after or random.uniform(0, min(30.0, 0.25 * 2**attempt))
                 self._closing.wait(pause)
-        raise AssertionError("unreachable")
-
-
-def _concurrency(given: int | None) -> int:
-    """Requests at the same time, as given or from the environment."""
-    name, value = "max_concurrency", str(given)
-    if given is None:
-        name, value = "SANDBOX_MAX_CONCURRENCY", os.environ.get("SANDBOX_MAX_CONCURRENCY", "32")
-    if not value.isdecimal() or int(value) < 1:
-        raise ArgumentError(name, "a whole number of at least 1", str(value))
-    return int(value)
 
 
 def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -191,44 +182,41 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
     if len(data) > _MAX_ANSWER_LENGTH:
         connection.close()  # the rest is still on its way
         return _TOO_LONG
-    try:
+    with suppress(NotPlain):
         answer = parse(data, _MAX_ANSWER_LENGTH, _ANSWER_UNITS)
-    except NotPlain:
-        raise ServerFailure("the answer is not JSON") from None
-    if not isinstance(answer, dict):
-        raise ServerFailure("the answer is not a JSON object")
-    return answer
+        if isinstance(answer, dict):
+            return answer
+    raise ServerFailure("the answer is not a JSON object")
 
 
 def read_run(answer: dict[str, Any]) -> RemoteRun:
     """Read the server's answer to ``run_code``."""
     status = answer.get("status")
     compiling, running = answer.get("compile_result"), answer.get("run_result")
-    if status not in ("Success", "Failed"):
-        raise ServerFailure(f"status {status!r}: {str(answer.get('message'))[:300]}")
-    if isinstance(compiling, dict) and compiling.get("status") != "Finished":
-        return _parse_result(compiling, Verdict.TIMED_OUT)
-    if isinstance(compiling, dict) and compiling.get("return_code"):
-        return _parse_result(compiling, None)._replace(verdict=Verdict.SYNTAX_ERROR)
-    if not isinstance(running, dict):
-        raise ServerFailure("the answer has no run_result")
-    return _parse_result(running, None)
+    if status in ("Success", "Failed"):
+        if isinstance(compiling, dict) and compiling.get("status") != "Finished":
+            return _parse_result(compiling, Verdict.TIMED_OUT)
+        if isinstance(compiling, dict) and compiling.get("return_code"):
+            return _parse_result(compiling, None)._replace(verdict=Verdict.SYNTAX_ERROR)
+        if isinstance(running, dict):
+            return _parse_result(running, None)
+    raise ServerFailure(f"no result, status {status!r}: {str(answer.get('message'))[:300]}")
 
 
 def _parse_result(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
     stdout, stderr = result.get("stdout") or "", result.get("stderr") or ""
     seconds = result.get("execution_time") or 0.0
-    if type(stdout) is not str or type(stderr) is not str or type(seconds) not in (int, float):
-        raise ServerFailure("run_result has a stdout, stderr or execution_time of the wrong type")
     status, code = result.get("status"), result.get("return_code")
-    if status == "TimeLimitExceeded":
-        verdict: Verdict | None = late or Verdict.TIMED_OUT
-    elif result is _TOO_LONG["run_result"]:
-        verdict = Verdict.OUTPUT_LIMIT
+    are_texts = type(stdout) is type(stderr) is str and type(seconds) in (int, float)
+    is_long = result is _TOO_LONG["run_result"]
+    if not are_texts or not (is_long or status in ("Finished", "TimeLimitExceeded")):
+        raise ServerFailure(f"run status {status!r}, or an output of the wrong type")
+    if is_long:
+        verdict: Verdict | None = Verdict.OUTPUT_LIMIT
     elif status == "Finished":
         verdict = None if code == 0 else _exit_status_of(stderr)
     else:
-        raise ServerFailure(f"run status {status!r}")
+        verdict = late or Verdict.TIMED_OUT
     return RemoteRun(verdict, stdout, stderr, float(seconds))
 
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
-from lit_rl.execution.judging.calls import Answers, calls_of, plan_of
+from lit_rl.execution.judging.asserts.assert_plan import Call
+from lit_rl.execution.judging.calls import Answers, calls_of, plan_of, refuse_object
 from lit_rl.execution.judging.stdio import Expected, over_cases, same_output
 from lit_rl.execution.judging.verdicts import with_error_details
 from lit_rl.execution.wire import plain
@@ -85,28 +85,16 @@ _module._calls(json.loads(sys.stdin.read()))
 os._exit(0)
 """
 
-_LANGUAGES = {"python": "python", "cpp": "cpp"}
-
 
 def judge_for(check: Check) -> RemoteJudge:
     """The judge of a check: a function of a way to run code, and the program."""
-    make = _JUDGES.get(type(check))
-    if make is None:
-        raise UsageError(f"{type(check).__name__} cannot be judged by a server: use the local Sandbox")
-    judge = make(check)
+    if obstacle := _obstacle(check):
+        raise UsageError(f"{obstacle}: use the local Sandbox")
+    judge = _JUDGES[type(check)](check)
     return lambda run, program: judge(run, program) if program.strip() else Outcome(Verdict.NO_PROGRAM)
 
 
 def _stdio_judge(check: StdioTests) -> RemoteJudge:
-    if check.language not in _LANGUAGES:
-        raise UsageError(f"the server cannot run {check.language}: use the local Sandbox")
-    if check.checker is not None:
-        raise UsageError("a server cannot run a checker beside the program: use the local Sandbox")
-    accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
-    longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
-    if longest > _MAX_ANSWER_LENGTH:  # the right answer would come back as a time-out
-        raise UsageError(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
-
     def judge(run: Run, program: str) -> Outcome:
         return over_cases(check, lambda stdin, expected: _judge_case(run, program, check, stdin, expected))
 
@@ -114,7 +102,7 @@ def _stdio_judge(check: StdioTests) -> RemoteJudge:
 
 
 def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
-    ran = run(program, _LANGUAGES[check.language], stdin, check.timeout_seconds)
+    ran = run(program, check.language, stdin, check.timeout_seconds)
     verdict = ran.verdict
     if verdict is Verdict.SYNTAX_ERROR and check.language == "python" and not _is_no_python(run, program):
         verdict = Verdict.EXCEPTION
@@ -127,10 +115,7 @@ def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected:
 
 
 def _calls_judge(check: CallTests) -> RemoteJudge:
-    if check.language != "python":
-        raise UsageError(f"the server cannot make calls in {check.language}: use the local Sandbox")
     calls = calls_of(check)
-    _require_short(expected for _, expected in check.cases)
 
     def judge(run: Run, program: str) -> Outcome:
         seconds = check.timeout_seconds * check.num_limits
@@ -141,14 +126,8 @@ def _calls_judge(check: CallTests) -> RemoteJudge:
 
 
 def _asserts_judge(check: AssertTests) -> RemoteJudge:
-    for option in ("in_place", "allow_objects"):
-        if getattr(check, option):
-            raise UsageError(f"a server cannot honour AssertTests({option}=True): use the local Sandbox")
-    found = plan_of(check)
-    if found is None:
-        raise UsageError("these tests do more than compare results of literal calls: use the local Sandbox")
-    plan: AssertPlan = found
-    _require_short(assertion.literal() for assertion in plan.assertions)
+    plan = plan_of(check)
+    assert plan is not None  # or it were an obstacle
 
     def judge(run: Run, program: str) -> Outcome:
         answers, ran = _run_calls(run, program, plan.calls, check.timeout_seconds, in_place=False)
@@ -164,18 +143,42 @@ _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
 }
 
 
-def _require_short(expected: Iterable[Any]) -> None:
-    """Refuse a check whose right answers a server would cut off, so that every program would fail."""
-    num_bytes = sum(len(plain.dumps(value)) + 1 for value in expected)
-    if num_bytes > _MAX_ANSWER_LENGTH:
-        raise UsageError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
+def _obstacle(check: Check) -> str:
+    """Why a server cannot judge a check; empty if it can. It would cut off a long right answer."""
+    length = 0
+    if isinstance(check, StdioTests):
+        if check.language not in ("python", "cpp"):
+            return f"the server cannot run {check.language}"
+        if check.checker is not None:
+            return "a server cannot run a checker beside the program"
+        accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
+        length = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
+    elif isinstance(check, CallTests):
+        if check.language != "python":
+            return f"the server cannot make calls in {check.language}"
+        length = _answer_length(expected for _, expected in check.cases)
+    elif isinstance(check, AssertTests):
+        for option in ("in_place", "allow_objects"):
+            if getattr(check, option):
+                return f"a server cannot honour AssertTests({option}=True)"
+        plan = plan_of(check)
+        if plan is None:
+            return "these tests do more than compare results of literal calls"
+        length = _answer_length(assertion.literal() for assertion in plan.assertions)
+    else:
+        return f"{type(check).__name__} cannot be judged by a server"
+    return f"the server cannot return the expected {length} bytes of answers" if length > _MAX_ANSWER_LENGTH else ""
+
+
+def _answer_length(expected: Iterable[Any]) -> int:
+    return sum(len(plain.dumps(value)) + 1 for value in expected)
 
 
 def _run_calls(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[Answers, RemoteRun]:
     trees = [
-        (call.name, plain.to_tree(list(call.args), _refuse_object), plain.to_tree(dict(call.kwargs), _refuse_object))
+        (call.name, plain.to_tree(list(call.args), refuse_object), plain.to_tree(dict(call.kwargs), refuse_object))
         for call in calls
     ]
     given = json.dumps({"source": program, "calls": trees, "in_place": in_place})
@@ -189,14 +192,9 @@ def _run_calls(
 
 @lru_cache(maxsize=1)
 def _shim_source() -> str:
-    """The program that the server runs."""
     folder = Path(__file__).parent.parent
     modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
     return _SHIM.format(modules=modules, longest=_MAX_ANSWER_LENGTH)
-
-
-def _refuse_object(value: Any) -> list[Any]:
-    raise TypeError(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
 def _verdict_of_error(run: Run, program: str, error: Description) -> Verdict:

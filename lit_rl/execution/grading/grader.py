@@ -103,12 +103,17 @@ class _Progress:
     """Runs tests and tracks their position: ``line`` is that of the running definition."""
 
     line: int | None = None
-    stops = True
-    """True where tests end with the first that fails."""
 
     def attempt(self, test: Callable[[], Any]) -> None:
         """Run a test, or a function of several."""
         test()
+
+    def held(self) -> None:
+        """Go on after a test that held."""
+
+    def failed(self, error: BaseException) -> None:
+        """End the tests with the first that fails."""
+        raise error
 
     def run(self, job: dict[str, Any], code: CodeType, namespace: dict[str, Any]) -> None:
         """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes."""
@@ -135,8 +140,6 @@ class Results(_Progress):
         kinds: what the program said about the names that mean its own.
         evidence: numbers of the asserts that held.
     """
-
-    stops = False
 
     def __init__(self, channel: Channel, job: dict[str, Any], program: TestsSide) -> None:
         self._channel, self._job, self._program = channel, job, program
@@ -226,19 +229,12 @@ class Results(_Progress):
 def _run_case(case: Any, progress: _Progress) -> None:
     import unittest
 
-    failures: list[BaseException] = []
-
     class Result(unittest.TestResult):
         def addSuccess(self, test: Any) -> None:
-            if isinstance(progress, Results):
-                progress.held()
+            progress.held()
 
         def addError(self, test: Any, err: Any) -> None:
-            if isinstance(progress, Results):
-                progress.failed(err[1])
-            else:
-                failures.append(err[1])
-                self.stop()
+            progress.failed(err[1])
 
         addFailure = addError
 
@@ -249,11 +245,7 @@ def _run_case(case: Any, progress: _Progress) -> None:
         def addUnexpectedSuccess(self, test: Any) -> None:
             self.addError(test, (None, AssertionError(f"{test} passed, and was expected to fail")))
 
-    result = Result()
-    result.failfast = progress.stops
-    unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
-    if failures:
-        raise failures[0]
+    unittest.defaultTestLoader.loadTestsFromTestCase(case).run(Result())
 
 
 def _run_class(kind: Any, namespace: dict[str, Any], progress: _Progress) -> None:

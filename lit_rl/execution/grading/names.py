@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, NoReturn
@@ -93,15 +95,11 @@ def module_meant(name: str, module: str, attributes: tuple[str, ...]) -> Any:
 
 def _import_module(module: str) -> Any:
     """The real module behind a name of the program's, such as ``dt`` after ``import datetime as dt``."""
-    import sys
-
     top, _, rest = module.partition(".")
-    if top not in sys.stdlib_module_names or top in _ACTING or "__" in rest:
-        raise ImportError(module)
-    try:
-        return import_module(module)
-    except Exception as error:  # it is for another system, say
-        raise ImportError(module) from error
+    if top in sys.stdlib_module_names and top not in _ACTING and "__" not in rest:
+        with contextlib.suppress(Exception):  # it is for another system, say
+            return import_module(module)
+    raise ImportError(module)
 
 
 def _raise_again(is_test: bool) -> NoReturn:

@@ -229,25 +229,24 @@ class TestsSide(RpcLink):
         """Use an object that the tests gave the program, on its behalf, without letting it look inside."""
         if isinstance(target, str) or operation not in OPERATIONS | _PLAIN_OPERATIONS:
             raise BadMessage(operation)
-        if isinstance(target, _CALLABLE_ONLY) and operation not in ("__call__", "__repr__", "__str__"):
-            raise AttributeError("a function of the tests can only be called")
-        if operation in _NAMED and (not args or not isinstance(args[0], str) or args[0].startswith("_")):
+        is_callable_only = isinstance(target, _CALLABLE_ONLY) and operation not in ("__call__", "__repr__", "__str__")
+        is_hidden = operation in _NAMED and (not args or not isinstance(args[0], str) or args[0].startswith("_"))
+        if is_callable_only or is_hidden:
             raise AttributeError(f"{type(target).__name__} object of the tests has no attribute {args[:1]}")
-        self._require_harmless(operation, target, args, kwargs)
+        if self._is_harmful(operation, target, args, kwargs):
+            raise TypeError(f"{operation} of a {type(target).__name__} of the tests is not for the program")
         return operate_on(target, operation, args, kwargs)
 
-    def _require_harmless(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Allow the program to change values of the tests' objects, but not their behaviour."""
-        if any(target is function for function in _FOR_TESTS_ONLY):
-            raise TypeError(f"{target.__name__} of the tests' process is not for the program")
+    def _is_harmful(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether the program would change how the tests' objects behave, and not only their values."""
+        changes = operation in ("setattr", "delattr")
         if isinstance(target, type):
-            own = target.__module__ == "__main__" or self.held.was_sent(target)
-            if operation in ("setattr", "delattr") or not own:
-                raise TypeError(f"the class {target.__name__} of the tests' process is not for the program to use")
-        elif operation in ("setattr", "delattr") and callable(getattr(type(target), args[0], None)):
-            raise TypeError(f"the method {args[0]} of an object of the tests cannot be replaced")
-        if any("__" in name for name in kwargs) or (operation == "method" and args[0] in _OF_MOCKS):
-            raise TypeError("what an object of the tests answers is for the tests to say")
+            is_own = target.__module__ == "__main__" or self.held.was_sent(target)
+            forbidden = changes or not is_own
+        else:
+            forbidden = changes and callable(getattr(type(target), args[0], None))
+        answers = any("__" in name for name in kwargs) or (operation == "method" and args[0] in _OF_MOCKS)
+        return forbidden or answers or any(target is function for function in _FOR_TESTS_ONLY)
 
     def ends_this_side(self, error: BaseException) -> bool:
         """The end of the program ends the tests, wherever they are."""

@@ -89,11 +89,10 @@ def _start_child(program: str, calls: Sequence[Call], in_place: bool = False) ->
 
 
 def _pack_call(call: Call) -> Any:
-    """A call as the program's process reads it."""
     args, kwargs = list(call.args), dict(call.kwargs)
     if _can_marshal(args) and _can_marshal(kwargs):
         return marshal.dumps((call.name, args, kwargs))
-    return call.name, plain.to_tree(args, _refuse_object), plain.to_tree(kwargs, _refuse_object)
+    return call.name, plain.to_tree(args, refuse_object), plain.to_tree(kwargs, refuse_object)
 
 
 def _can_marshal(value: Any) -> bool:
@@ -107,7 +106,8 @@ def _can_marshal(value: Any) -> bool:
     return kinds <= _MARSHALLED or (kinds <= _MARSHALLED_DEEP and all(map(_can_marshal, value)))
 
 
-def _refuse_object(value: Any) -> list[Any]:
+def refuse_object(value: Any) -> list[Any]:
+    """Refuse an argument of the tests that no other process can be given."""
     raise FaultyCheck(f"a test's argument must be plain data, got {type(value).__name__}")
 
 

@@ -146,7 +146,6 @@ def _accepted_texts(accepted: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _parse_ruling(ended: Verdict | None, status: int, error: Description | None, text: str) -> Ruling:
-    """The ruling of a checker that has ended."""
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
     if ended in (Verdict.TIMED_OUT, Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         fault = f"it ended as {ended}"

@@ -81,9 +81,7 @@ class Compiler:
         key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
             self._kept[key] = self._compile(files, language, beside)
-            while (
-                len(self._kept) > 1 and sum(len(one.binary) + TAIL_BYTES for one in self._kept.values()) > _CACHE_BYTES
-            ):
+            while len(self._kept) > 1 and self._num_bytes() > _CACHE_BYTES:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]

@@ -17,9 +17,9 @@ from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.calls import Answers, calls_of, failed_call, judge_python_calls
 from lit_rl.execution.judging.compiling import Files, tool_files
 from lit_rl.execution.judging.runtimes import (
-    DRIVERS,
     build,
     build_failure_outcome,
+    driver_source,
     included_headers,
     only_code,
     outcome_of_end,
@@ -75,7 +75,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         check.num_limits,
         answers=True,
         command=spec.calls,
-        driver=_driver(language),
+        driver=driver_source(_DRIVERS[language]),
     ) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, built.binary, run)
@@ -93,25 +93,21 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         return replace(outcome, failed_case=failed_call(answers, cases, calls_of(check), check))
 
 
-def _driver(language: Language) -> str:
-    return (DRIVERS / _DRIVERS[language]).read_text()
-
-
 def _source_files(source: str, check: CallTests) -> Files:
     """The program, and its driver where that is compiled with it: the root first."""
     file, language = LANGUAGES[check.language].file, check.language
     if language == "go":
         instance = check.entry_point + _instantiate_generic(source, check)
-        return {file: without_main(source), "calls.go": _driver("go").replace("ENTRY", instance)}
+        return {file: without_main(source), "calls.go": driver_source(_DRIVERS["go"]).replace("ENTRY", instance)}
     if language == "c":
-        driver = _driver("c").replace("ENTRY", "lit_rl_entry")
+        driver = driver_source(_DRIVERS["c"]).replace("ENTRY", "lit_rl_entry")
         pointer = f"\n__typeof__(&{check.entry_point}) lit_rl_entry = &{check.entry_point};"
         declared = driver.replace('#include "program.cpp"', _find_declaration(source, check))
         return {"run.cpp": declared, file: source + pointer}
     if language in _INCLUDED:
-        named = _driver(language).replace("ENTRY", _qualified_function_name(source, check.entry_point))
+        named = driver_source(_DRIVERS[language]).replace("ENTRY", _qualified_function_name(source, check.entry_point))
         return {_DRIVERS[language]: named, file: included_headers(source) if language == "rust" else source}
-    return {file: source, "LitRlCalls.java": _driver("java")} if language == "java" else {file: source}
+    return {file: source, "LitRlCalls.java": driver_source(_DRIVERS["java"])} if language == "java" else {file: source}
 
 
 def _find_declaration(source: str, check: CallTests) -> str:
@@ -163,7 +159,6 @@ def _instantiate_generic(source: str, check: CallTests) -> str:
 
 
 def _go_type(values: list[Any]) -> str:
-    """The type of Go that holds some values of JSON."""
     kinds = set(map(type, values))
     if kinds and kinds <= {list, tuple}:
         return "[]" + _go_type([item for value in values for item in value])
@@ -180,11 +175,10 @@ def _answer_header(source: str, check: CallTests) -> str:
 
 
 def _parse_answer(line: bytes) -> Any:
-    """The value in an answer."""
-    tree = parse(line)
-    if type(tree) is not list or len(tree) != 1:
-        raise NotPlain("no value of a call")
-    return tree[0]
+    match parse(line):
+        case [value]:
+            return value
+    raise NotPlain("no value of a call")
 
 
 def _verdict_of_error(error: Description) -> Verdict:

@@ -5,16 +5,6 @@ call leaves as plain data, ``Host.call`` runs *here*, and its answer goes back a
 object knows, and the trace it keeps, are out of the program's reach, and are still there when the program has
 been killed.
 
-How a check is built on it (``robot_worlds.judge_robot_worlds`` does so)::
-
-    class World:
-        functions = ("go_to", "say")
-        def call(self, name, args, kwargs):   # the trace is kept in the object
-            return getattr(self, name)(*args, **kwargs)
-
-    run = run_hosted(client, program, World(), entry_point="task_program", timeout_seconds=1.0)
-    if run.verdict is Verdict.TIMED_OUT: ...   # the object's trace up to the kill is complete
-
 An exception that ``call`` raises becomes an exception in the program, one that it can catch: of the nearest
 builtin type, under the name of the type that was raised. What reaches ``call`` is plain data of exact builtin
 types, or ``plain.Opaque`` for objects of the program's.

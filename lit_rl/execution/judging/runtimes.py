@@ -31,6 +31,11 @@ _COMMENT_OR_TEXT = re.compile(
 _GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
+def driver_source(name: str) -> str:
+    """The source of a driver, by its file's name."""
+    return (DRIVERS / name).read_text()
+
+
 def source_files(program: str, language: Language) -> str:
     """A program as its compiler wants it, with the same lines: what only its file's name or its package decide."""
     if language == "java":
@@ -67,14 +72,9 @@ def only_code(program: str) -> str:
     return _COMMENT_OR_TEXT.sub(_blank_out, program)
 
 
-def without_inner_attributes(program: str) -> str:
-    """A program of Rust without the attributes that only a crate's root may have."""
-    return _RUST_INNER.sub(_blank_out, program)
-
-
 def included_headers(program: str) -> str:
     """A program of Rust as a part of its driver's file, which has a ``main`` and inner attributes."""
-    program = _RUST_INNER_DOC.sub(r"\1 ", without_inner_attributes(program))
+    program = _RUST_INNER_DOC.sub(r"\1 ", _RUST_INNER.sub(_blank_out, program))
     code = only_code(program)
     is_declared = "impl Solution" not in code or "struct Solution" in code  # as LeetCode does it
     return re.sub(r"\bfn main\b", "fn main_", program) + ("" if is_declared else "\nstruct Solution;")
@@ -137,7 +137,7 @@ def running(
     names = {
         "memory": str(client.settings.memory_bytes >> 20),
         "file": spec.file,
-        "driver": (DRIVERS / "run.js").read_text(),
+        "driver": driver_source("run.js"),
         "mode": "stdio",
         **names,
     }

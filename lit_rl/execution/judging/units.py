@@ -14,9 +14,9 @@ from lit_rl.execution.checks import UnitTests
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.compiling import Files
 from lit_rl.execution.judging.runtimes import (
-    DRIVERS,
     build,
     build_failure_outcome,
+    driver_source,
     only_code,
     outcome_of_end,
     running,
@@ -63,20 +63,20 @@ def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome
         return outcome_of_end(ended, language, source, child, report, [ended])
 
 
-def _driver(name: str) -> str:
-    return (DRIVERS / name).read_text()
-
-
 def _cpp_files(program: str, check: UnitTests) -> Files:
     parts = {"setup.cpp": check.setup, "program.cpp": program, "tests.cpp": check.test}
     units = "".join(f'#include "{name}"\n' for name in parts)
-    return {"run.cpp": _driver("run.cpp"), "units.cpp": units, **{name: f"{text}\n" for name, text in parts.items()}}
+    return {
+        "run.cpp": driver_source("run.cpp"),
+        "units.cpp": units,
+        **{name: f"{text}\n" for name, text in parts.items()},
+    }
 
 
 def _java_files(program: str, check: UnitTests) -> Files:
     # Tests are written for programs that import this; a class of the program's own goes before it.
     text = f"import java.util.*; {check.setup}{program}\n{source_files(check.test, 'java')}\n"
-    return {"Main.java": text, "LitRlRun.java": _driver("Run.java")}
+    return {"Main.java": text, "LitRlRun.java": driver_source("Run.java")}
 
 
 def _go_files(program: str, check: UnitTests) -> Files:
@@ -90,8 +90,8 @@ def _go_files(program: str, check: UnitTests) -> Files:
     entries = ", ".join(f'{{"{name}", {name}}}' for name in tests)
     main = 'package main\n\nimport (\n\t"testing"\n\tlit_rl "lit_rl"\n)\n\n'
     main += f"func main() {{ lit_rl.Run([]testing.InternalTest{{{entries}}}) }}\n"
-    files = {"run.go": _driver("run.go"), "program.go": text, "main.go": main}
-    return files | {"assert.go": _driver("assert.go"), "github.com/stretchr/testify/.keep": ""}
+    files = {"run.go": driver_source("run.go"), "program.go": text, "main.go": main}
+    return files | {"assert.go": driver_source("assert.go"), "github.com/stretchr/testify/.keep": ""}
 
 
 def _go_setup(setup: str, program: str, test: str) -> str:
@@ -110,7 +110,7 @@ def _go_setup(setup: str, program: str, test: str) -> str:
 def _rust_files(program: str, check: UnitTests) -> Files:
     if not _RUST_TEST.search(only_code(check.test)):
         raise FaultyCheck("UnitTests.test: expected functions of Rust marked #[test], got none")
-    tests = _driver("run.rs").replace("TESTS", check.test)
+    tests = driver_source("run.rs").replace("TESTS", check.test)
     return {"program.rs": f"{program}\n{check.setup}\n{tests}"}
 
 

@@ -59,37 +59,19 @@ class _Semaphore:
     """A lock of ``multiprocessing`` between threads: there are no other processes, nor memory shared with any."""
 
     SEM_VALUE_MAX = 2**31 - 1
-    name = None
-    handle = 0
+    name = handle = None
 
     def __init__(self, kind: int, value: int, maxvalue: int, name: str, unlink: bool) -> None:
         self.kind, self.maxvalue = kind, maxvalue
-        self._recursive = kind == 0
-        self._free = threading.Semaphore(value)
-        self._depth = self._owner = 0
+        semaphore = threading.BoundedSemaphore if value == maxvalue else threading.Semaphore
+        # Of kind 0 is a lock that its owner may take again.
+        self._lock: Any = vars(threading)["_PyRLock"]() if kind == 0 else semaphore(value)
+        self.release = self._lock.release
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
-        """Take it; the owner of a recursive one takes it again."""
-        if self._recursive and self._is_mine():
-            self._depth += 1
-            return True
-        if not self._free.acquire(block, timeout if block else None):
-            return False
-        self._depth, self._owner = 1, threading.get_ident()
-        return True
-
-    def release(self) -> None:
-        """Give it back."""
-        if self._recursive:
-            if not self._is_mine():
-                raise AssertionError("attempt to release recursive lock not owned by thread")
-            if self._depth > 1:
-                self._depth -= 1
-                return
-        elif self._free._value >= self.maxvalue:
-            raise ValueError("semaphore or lock released too many times")
-        self._depth = self._owner = 0
-        self._free.release()
+        """Take it, or wait for it."""
+        limits = () if timeout is None or not block else (timeout,)
+        return bool(self._lock.acquire(block, *limits))
 
     __enter__ = acquire
 
@@ -97,16 +79,16 @@ class _Semaphore:
         self.release()
 
     def _is_mine(self) -> bool:
-        return self._depth > 0 and self._owner == threading.get_ident()
+        return self.kind == 0 and bool(self._lock._is_owned())
 
     def _count(self) -> int:
-        return self._depth
+        return int(self._lock._count) if self.kind == 0 else 0
 
     def _get_value(self) -> int:
-        return self._free._value
+        return int(self._lock._value)
 
     def _is_zero(self) -> bool:
-        return self._free._value == 0
+        return self._get_value() == 0
 
     def _after_fork(self) -> None:
         """Nothing to do: programs do not fork."""

@@ -7,6 +7,7 @@ does not use.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections import Counter, OrderedDict, defaultdict
@@ -139,16 +140,6 @@ def _loaded_class(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _counter(*items: Any) -> Any:
-    made: Counter[Any] = Counter()
-    dict.update(made, checked_dict(items))
-    return made
-
-
-def _defaultdict(factory: str | None, *items: Any) -> Any:
-    return defaultdict(None if factory is None else _FACTORIES[factory], checked_dict(items))
-
-
 def _decimal(text: str) -> Any:
     if type(text) is not str or len(text) > _DECIMAL_DIGITS:
         raise NotCarried(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
@@ -169,11 +160,10 @@ def _datetime_maker(kind: str) -> Callable[[str, int], Any]:
 
 
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
-    if len(fields) != len(items) or len(fields) > _MAX_FIELDS or len(set(fields)) != len(fields):
-        raise NotPlain("a named tuple whose names do not fit its items")
     # The rule of ``namedtuple``; numpy would read memory at the address in an ``__array_interface__``.
-    if not all(type(field) is str and field.isidentifier() and field[0] != "_" for field in fields):
-        raise NotPlain("a named tuple with invalid names")
+    are_names = all(type(field) is str and field.isidentifier() and field[0] != "_" for field in fields)
+    if not are_names or not len(set(fields)) == len(fields) == len(items) <= _MAX_FIELDS:
+        raise NotPlain("a named tuple whose names do not fit its items")
     return FieldTuple.of(printable_name(name), fields, items)
 
 
@@ -182,16 +172,11 @@ def _array(dtype: str, shape: list[int], items: list[Any]) -> Any:
 
     The items must fill the shape, and walking it must take no longer than walking the items.
     """
-    if type(dtype) is not str or not _DTYPE.fullmatch(dtype):
-        raise NotPlain("an array of an unknown type")
-    if len(shape) > _MAX_AXES or not all(type(length) is int and length >= 0 for length in shape):
-        raise NotPlain("an array without a valid shape")
-    size, rows = 1, 1
-    for length in shape:
-        size, rows = size * length, rows * max(1, length)
-        if rows > max(len(items), _EMPTY_ROWS):
-            raise NotPlain("an array with more elements than items")
-    if size != len(items) or not _NUMBERS.issuperset(map(type, items)):
+    most = max(len(items), _EMPTY_ROWS)
+    is_shape = len(shape) <= _MAX_AXES and all(type(length) is int and 0 <= length <= most for length in shape)
+    is_small = is_shape and math.prod(max(1, length) for length in shape) <= most
+    is_filled = is_small and math.prod(shape) == len(items) and _NUMBERS.issuperset(map(type, items))
+    if not is_filled or not _DTYPE.fullmatch(dtype):
         raise NotPlain("an array whose items do not fit its shape")
     numpy: Any = sys.modules.get("numpy")
     if hasattr(numpy, "frombuffer"):  # the package itself, and not a stand-in for it
@@ -207,9 +192,9 @@ def _nested(items: list[Any], shape: list[int]) -> Any:
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "Counter": _counter,
+    "Counter": lambda *items: Counter(checked_dict(items)),
     "OrderedDict": lambda *items: OrderedDict(checked_dict(items)),
-    "defaultdict": _defaultdict,
+    "defaultdict": lambda factory, *items: defaultdict(factory and _FACTORIES[factory], checked_dict(items)),
     "fields": _fields,
     "Decimal": _decimal,
     "Fraction": _fraction,

@@ -20,14 +20,11 @@ from itertools import chain, islice
 from typing import Any
 
 from lit_rl.execution.wire import library_values
-from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, checked_dict, checked_keys, parse, readable
-from lit_rl.execution.wire.library_values import Opaque
+from lit_rl.execution.wire.bounded_json import NotCarried as NotCarried
+from lit_rl.execution.wire.bounded_json import NotPlain as NotPlain
+from lit_rl.execution.wire.bounded_json import checked_dict, checked_keys, parse, readable
+from lit_rl.execution.wire.library_values import Opaque as Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
-
-__all__ = [
-    "FromRef", "NotCarried", "NotPlain", "Opaque", "ToRef", "dumps", "dumps_or_reason", "encode_type_name", "from_tree",
-    "loads", "opaque", "reason", "to_tree",
-]  # fmt: skip
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SMALL_INT = 1 << 63
@@ -57,7 +54,7 @@ FromRef = Callable[[list[Any]], Any]
 
 def dumps(value: Any) -> str:
     """``value`` as a JSON text; of what is not plain data, its type's name."""
-    return readable(_ENCODE(to_tree(value, encode_type_name)))
+    return readable(_ENCODE(to_tree(value, lambda other: ["o", 0, type(other).__name__])))
 
 
 def dumps_or_reason(value: Any) -> str:
@@ -169,10 +166,7 @@ def from_tree(tree: Any, from_ref: FromRef | None = None, *, beside_large: bool 
 
 def opaque(tree: list[Any]) -> Opaque:
     """An object that cannot be used here."""
-    _, number, type_name = tree
-    if type(number) is not int or type(type_name) is not str:
-        raise NotPlain("an object without a number and a name")
-    return Opaque(printable_name(type_name))
+    return Opaque(printable_name(tree[2]))
 
 
 def _value(tree: Any, from_ref: FromRef, depth: int) -> Any:
@@ -227,14 +221,8 @@ def _with_large_ints(tree: Any, depth: int) -> Any:
     return [_with_large_ints(part, depth - 1) for part in tree]
 
 
-def _raise_not_plain(text: str) -> Any:
+def _raise_not_carried(text: str) -> Any:
     raise NotCarried(printable(text[:_MAX_REASON_LENGTH]))
-
-
-def _complex(real: float, imaginary: float) -> complex:
-    if type(real) is not float or type(imaginary) is not float:
-        raise NotPlain("a complex number whose parts are not floats")
-    return complex(real, imaginary)
 
 
 def _range(items: list[Any]) -> range:
@@ -253,8 +241,8 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "b": lambda text: text.encode("latin-1"),
     "B": lambda text: bytearray(text.encode("latin-1")),
     "i": _large_int,
-    "!": _raise_not_plain,
-    "c": _complex,
+    "!": _raise_not_carried,
+    "c": complex,
     "T": lambda name: _TYPES[name],
 }
 _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
@@ -265,8 +253,3 @@ _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
     "q": lambda items: deque(items[1:], items[0]),
     "I": iter,
 }
-
-
-def encode_type_name(value: Any) -> list[Any]:
-    """Encode an object that is neither sent nor used: as its type's name."""
-    return ["o", 0, str(type(value).__name__)]

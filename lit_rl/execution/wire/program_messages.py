@@ -48,20 +48,14 @@ def read_description(line: bytes) -> Description:
 
 def read_hosted(line: bytes) -> HostedCall | HostedEnd:
     """A program's message to the object whose functions it calls."""
-    tree = parse(line, MAX_CALL_LENGTH, _CALL_UNITS)
-    if type(tree) is not list or not tree:
-        raise NotPlain("a message that is not a list")
-    kind, *parts = tree
-    if kind == "end" and len(parts) == 1:
-        return HostedEnd(None if parts[0] is None else description_of_tree(parts[0]))
-    if kind != "call" or len(parts) != 3:
-        raise NotPlain("neither a call nor an end")
-    name, args, kwargs = parts[0], plain.from_tree(parts[1]), plain.from_tree(parts[2])
-    if type(name) is not str or type(args) is not tuple or type(kwargs) is not dict:
-        raise NotPlain("a call that is not a name, a tuple and a dict")
-    if not all(type(key) is str for key in kwargs):
-        raise NotPlain("an argument whose name is not text")
-    return HostedCall(name, args, kwargs)
+    match parse(line, MAX_CALL_LENGTH, _CALL_UNITS):
+        case ["end", error]:
+            return HostedEnd(None if error is None else description_of_tree(error))
+        case ["call", str(name), args_tree, kwargs_tree]:
+            args, kwargs = plain.from_tree(args_tree), plain.from_tree(kwargs_tree)
+            if type(args) is tuple and type(kwargs) is dict and all(type(key) is str for key in kwargs):
+                return HostedCall(name, args, kwargs)
+    raise NotPlain("neither a call nor an end")
 
 
 def read_result(line: bytes) -> dict[str, Any]:
@@ -74,12 +68,10 @@ def read_result(line: bytes) -> dict[str, Any]:
         pass).
     """
     tree = parse(line, _MAX_DESCRIPTION_LENGTH)
-    if type(tree) is not dict:
+    parts = tree if type(tree) is dict else {"kind": None}
+    result: dict[str, Any] = {name: parts.get(name, default) for name, default in _RESULT.items()}
+    if any(type(result[name]) is not type(default) for name, default in _RESULT.items() if default is not None):
         raise NotPlain("not a grader's result")
-    result = {**_RESULT, **{name: part for name, part in tree.items() if name in _RESULT}}
-    for name, default in _RESULT.items():
-        if default is not None and type(result[name]) is not type(default):
-            raise NotPlain(f"a grader's result whose {name} has the wrong type")
     for text in ("message", "actual"):
         result[text] = printable(result[text][:MAX_MESSAGE_LENGTH])
     result["error"] = None if result["error"] is None else description_of_tree(result["error"])

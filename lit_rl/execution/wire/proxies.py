@@ -6,10 +6,13 @@ exactly those operators that class has. No code of the other process runs here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 from lit_rl.execution.wire.object_table import OPERATIONS, StopOfProgram, is_plain_method, known_exception
+
+if TYPE_CHECKING:
+    from lit_rl.execution.wire.link import RpcLink
 
 # Attributes with two underscores that are asked for. Any other could make a library here trust the other side: numpy
 # reads memory addresses from some.
@@ -18,25 +21,10 @@ _READABLE = frozenset(
 )
 
 
-class Connection(Protocol):
-    """Connection that a stand-in uses, a :class:`lit_rl.execution.wire.link.RpcLink`."""
-
-    def request(
-        self, operation: str, target: int | str, args: tuple[Any, ...] = ..., kwargs: Mapping[str, Any] = ...
-    ) -> Any:
-        """Request an operation from the other side."""
-
-    def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Use an operator or builtin function on a stand-in."""
-
-    def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
-        """Make a class of this side known to the other, whose class it extends."""
-
-
 class ProxyClass(type):
     """Class of the stand-ins of one class of the other process: makes instances there, reads its constants there."""
 
-    _class_link_: Connection
+    _class_link_: RpcLink
     _class_number_: int
 
     def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
@@ -74,7 +62,7 @@ class Proxy:
     """Base of all stand-ins. Equal only to itself, unless its class was made with comparisons."""
 
     __slots__ = ("_link_", "_number_")
-    _link_: Connection
+    _link_: RpcLink
     _number_: int
 
     def __getattr__(self, name: str) -> Any:
@@ -102,7 +90,7 @@ class Proxy:
         raise TypeError(f"a {type(self).__name__} of another process cannot be pickled")
 
 
-def new_proxy(kind: type, link: Connection, number: int) -> Any:
+def new_proxy(kind: type, link: RpcLink, number: int) -> Any:
     """The stand-in of the object with this number."""
     proxy: Any = object.__new__(kind)
     object.__setattr__(proxy, "_link_", link)
@@ -111,7 +99,7 @@ def new_proxy(kind: type, link: Connection, number: int) -> Any:
 
 
 def new_class(
-    link: Connection, number: int, name: str, bases: tuple[type, ...], operations: list[str], methods: list[str]
+    link: RpcLink, number: int, name: str, bases: tuple[type, ...], operations: list[str], methods: list[str]
 ) -> type:
     """The class of the stand-ins of a class's instances."""
     members: dict[str, Any] = {"__slots__": (), "_class_link_": link, "_class_number_": number}
@@ -127,7 +115,7 @@ def new_class(
         return type.__new__(ProxyClass, "object", (Proxy,), members)
 
 
-def new_exception_class(link: Connection, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
+def new_exception_class(link: RpcLink, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
     """The class of an exception of the other process: the same one if it belongs to the standard library.
 
     An exception that steers a loop, a generator or a test runner which catches it becomes a ``RuntimeError``.

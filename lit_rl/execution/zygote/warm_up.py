@@ -140,7 +140,6 @@ class _Asking(Channel):
 
 
 def _warm_grading() -> None:
-    """Judge a small program by small tests a few times."""
     code = compile(_TESTS, "<test>", "exec")
     job = {"names": ("f",), "modules": {}, "calls_check": False}
     job |= {"check_line": None, "required": (0,), "runs": (), "entry_point": None}
@@ -155,6 +154,5 @@ def _warm_grading() -> None:
         result = result_of_tests(job, code, tests, Results(Channel(nowhere), job, tests))
         ours.close()
         theirs.close()
-        if result["kind"] != "passed":
-            raise RuntimeError(f"the sample of a graded test gave {result}")
+        assert result["kind"] == "passed", result
     os.close(nowhere)

@@ -12,35 +12,22 @@ _TRIES = 4
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class NotEmptied(OSError):
-    """A work folder could not be emptied, or not in time."""
-
-
 def empty_folder(path: str, seconds: float = 60.0) -> None:
     """Remove everything in a folder, whatever modes, names and depth it has.
 
     One folder is open at a time, and the way up is ``..``: no path grows long, nothing recurses, nothing is
     renamed (which file rules may forbid) and no name is needed that a program could have taken. The program must
-    be dead.
+    be dead. Raises OSError if a part of it stays, or after so many seconds.
     """
     deadline = time.monotonic() + seconds
-    try:
-        os.chmod(path, 0o700)
-        _empty_folder_at(os.open(path, _FOLDER), deadline)
-    except NotEmptied:
-        raise
-    except OSError as error:
-        raise NotEmptied(error.errno, f"the work folder cannot be emptied: {error.strerror}") from None
-
-
-def _empty_folder_at(here: int, deadline: float) -> None:
-    """Empty the folder open as ``here``, depth first, and close it."""
+    os.chmod(path, 0o700)
+    here = os.open(path, _FOLDER)
     above: list[tuple[str, list[str]]] = []  # the way down: each folder's name, and its siblings still to visit
     try:
         folders = _remove_files(here)
         while True:
             if time.monotonic() > deadline:
-                raise NotEmptied("the work folder takes too long to empty")
+                raise OSError("the work folder takes too long to empty")
             if folders:
                 above.append((folders.pop(), folders))
                 here = _open_subfolder(here, above[-1][0])
@@ -66,7 +53,6 @@ def _open_subfolder(here: int, name: str) -> int:
 
 
 def _remove_files(folder: int) -> list[str]:
-    """Remove everything but folders, and return the folders' names."""
     folders = []
     with os.scandir(folder) as entries:
         for entry in list(entries):
@@ -132,15 +118,10 @@ def _open_inside(here: int, name: str) -> int | None:
 
 def _open_parent(here: int, inode: int) -> int:
     """The folder above ``here``, open, if it is the one that we came from."""
-    try:
-        parent = os.open("..", _FOLDER, dir_fd=here)
-    except OSError:
-        raise _Moved from None
-    os.dup2(parent, here, inheritable=False)  # the caller closes this number, whatever happens
-    os.close(parent)
-    if os.fstat(here).st_ino != inode:
-        raise _Moved
-    return here
+    with contextlib.suppress(OSError):
+        if os.fstat(_open_subfolder(here, "..")).st_ino == inode:
+            return here
+    raise _Moved
 
 
 def _measure_folder(folder: int, left: list[int]) -> list[str]:

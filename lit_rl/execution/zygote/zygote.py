@@ -114,8 +114,7 @@ class Zygote:
             if not header:
                 return
             number, num_children, compiled, moment, cpu_seconds = _unpack(header)
-            if rights[0][2] != _IN_PLACE[: 4 * DESCRIPTORS * num_children]:
-                raise RuntimeError(f"a job's descriptors came as {rights}, not with the lowest numbers")
+            assert rights[0][2] == _IN_PLACE[: 4 * DESCRIPTORS * num_children], rights
             began = _now()
             if tasks is not None and began - counted > 1.0:
                 tasks.update()
@@ -129,8 +128,7 @@ class Zygote:
                     setups[compiled](first, cpu_seconds)
                 pids.append(pid)
             _close_all(0, DESCRIPTORS * num_children)
-            if _pidfd_open(pids[0]) != _END_DESCRIPTOR:
-                raise RuntimeError("a descriptor was left open")
+            assert _pidfd_open(pids[0]) == _END_DESCRIPTOR, "a descriptor was left open"
             events = wait(moment)
             cause = FINISHED
             if not events or events[0][0] != _END_DESCRIPTOR:
@@ -299,7 +297,6 @@ def _report(control: _socket.socket, message: bytes) -> bool:
 
 
 def _cpu_clock(pid: int) -> float:
-    """CPU seconds of a process so far, from its kernel clock."""
     try:
         return time.clock_gettime(~pid << 3 | 2)
     except OSError:

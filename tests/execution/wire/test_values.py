@@ -92,6 +92,12 @@ def test_an_array_of_any_other_type_is_read_as_its_items():
     assert plain.loads(plain.dumps([numpy.longdouble(2.5), numpy.array([2.5], "g")])) == [2.5, [2.5]]
 
 
+def test_an_array_whose_items_do_not_fill_its_shape_is_refused():
+    for shape, items in (("2,2", "1,2,3"), ("2,0", "1"), ("9999999", ""), ("-1", ""), ("1", '"x"')):
+        with pytest.raises(plain.NotPlain):
+            plain.loads(f'["array","<i8",["l",{shape}],["l"{"," if items else ""}{items}]]')
+
+
 ARGUMENTS = [
     (datetime.date(2020, 1, 2), "x.isoformat()", "2020-01-02"),
     (array.array("i", [1, 2]), "x", [1, 2]),

@@ -108,6 +108,10 @@ def plan_asserts(test: str, entry_point: str | None) -> AssertPlan | None:
         return None
 
 
+def _is_constant(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
 class _Planner:
     """Walks a test once; raises ``NotLiteral`` at the first statement that is not a literal assert."""
 
@@ -152,10 +156,7 @@ class _Planner:
                 self._plan_assignment(statement)
             elif isinstance(statement, ast.Import | ast.ImportFrom):
                 self._plan_import(statement)
-            elif isinstance(statement, ast.Expr):
-                if not isinstance(statement.value, ast.Constant):
-                    raise NotLiteral
-            elif not isinstance(statement, ast.Pass):
+            elif not isinstance(statement, ast.Pass) and not _is_constant(statement):
                 raise NotLiteral
 
     def _plan_assignment(self, statement: ast.Assign) -> None:
@@ -202,15 +203,14 @@ class _Planner:
 
     def _resolve_function(self, function: ast.expr) -> str | None:
         """Name of the program's function that is called here, or ``None`` for a pure builtin."""
-        is_attribute = isinstance(function, ast.Attribute)
-        if is_attribute and ast.unparse(function) == "math.isclose" and "math" in self._imported:
-            return None
-        if not isinstance(function, ast.Name):
-            raise NotLiteral
-        name = self._alias.get(function.id, function.id)
+        if isinstance(function, ast.Attribute):
+            name, imported = ast.unparse(function), "math"
+        else:
+            name, imported = getattr(function, "id", ""), "math.isclose"
+            name = self._alias.get(name, name)
         if name in self._names:
             return name
-        if name in PURE or (name == "isclose" and "math.isclose" in self._imported):
+        if name in PURE or (name in ("isclose", "math.isclose") and imported in self._imported):
             return None
         raise NotLiteral
 

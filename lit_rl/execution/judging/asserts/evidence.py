@@ -173,7 +173,6 @@ def _is_filled(items: Sequence[Any], certain: Sequence[Any]) -> bool | None:
 
 
 def _truth_of_constants(node: ast.Compare) -> bool | None:
-    """The truth of a comparison between constants, such as ``1 == 1``."""
     parts = (node.left, *node.comparators)
     if not all(isinstance(part, ast.Constant) for part in parts):
         return None

@@ -76,9 +76,8 @@ def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: 
     for part in ast.walk(node):
         pure = isinstance(part, ast.Call) and not part.keywords and resolve(part.func) is None
         known = isinstance(part, ast.Name) and _is_value(part, called, resolve, values)
-        if not (pure or known or isinstance(part, _ARGUMENT_NODES)):
-            raise NotLiteral
-        if isinstance(part, ast.BinOp) and not _is_small_power(part):
+        slow = isinstance(part, ast.BinOp) and not _is_small_power(part)
+        if slow or not (pure or known or isinstance(part, _ARGUMENT_NODES)):
             raise NotLiteral
     try:
         code = compile(ast.Expression(node), "<test>", "eval")
@@ -112,12 +111,12 @@ class _Results(ast.NodeTransformer):
         if isinstance(node, ast.Name) and node.id in self._known:
             return node
         if isinstance(node, ast.BinOp):
-            if not isinstance(node.op, _LINEAR_OPERATORS) and not (_constant_value(node) and _is_small_power(node)):
-                raise NotLiteral
-        elif not isinstance(node, (*_SIMPLE_NODES, ast.operator)):
-            raise NotLiteral
-        # ``and`` and ``or`` may skip calls that a plan would make: a grader evaluates them in order.
-        if isinstance(node, ast.BoolOp) and any(isinstance(part, ast.Call) for part in ast.walk(node)):
+            is_plain = isinstance(node.op, _LINEAR_OPERATORS) or (_constant_value(node) and _is_small_power(node))
+        elif isinstance(node, ast.BoolOp):  # which may skip calls that a plan would make: a grader evaluates in order
+            is_plain = not any(isinstance(part, ast.Call) for part in ast.walk(node))
+        else:
+            is_plain = isinstance(node, (*_SIMPLE_NODES, ast.operator))
+        if not is_plain:
             raise NotLiteral
         return self.generic_visit(node)
 
@@ -128,12 +127,10 @@ class _Results(ast.NodeTransformer):
             return ast.Name(f"_{len(self.calls) - 1}", ast.Load())
         is_close = ast.unparse(node.func) in ("isclose", "math.isclose")
         allowed = ("rel_tol", "abs_tol") if is_close else ()
-        if not all(item.arg in allowed and isinstance(item.value, ast.Constant) for item in node.keywords):
-            raise NotLiteral
-        if any(isinstance(arg, ast.Starred) for arg in node.args):
-            raise NotLiteral
+        are_known = all(item.arg in allowed and isinstance(item.value, ast.Constant) for item in node.keywords)
         node.args = [self.visit(arg) for arg in node.args]
-        if isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant_value(node):
+        is_long = isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant_value(node)
+        if is_long or not are_known:
             raise NotLiteral
         return node
 

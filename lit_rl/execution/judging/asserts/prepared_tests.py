@@ -23,6 +23,18 @@ _RUN_FILES = ("run_path", "run_module", "exec_module")
 _INPUT = re.compile(r"(?:^|\.)(?:input|open|stdin|argv)\b")
 _OUTPUT = re.compile(r"(?:^|\.)(?:print|stdout|stderr)\b")
 _READS_OUTPUT = re.compile(r"getvalue|assert_|call_|called|mock_calls")
+_FOREIGN_CODE = (
+    "the tests run code by {} that does not stand in them, and may be the program's: compare the value itself, or "
+    "write the code into the tests"
+)
+_UNSEEN = (
+    "the tests replace {} in their own process, and the program runs in another, which keeps its own: give it "
+    "arguments and compare what it returns, or have StdioTests run it"
+)
+_UNCALLED = (
+    "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
+    "entry_point if they are in check(candidate), or name the functions test_..."
+)
 Import = tuple[str, tuple[str, ...], int]
 Runs = tuple[tuple[str, str, int], ...]
 
@@ -65,10 +77,9 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         imports, texts = tuple(_find_imports(tree)), _string_constants(tree)
         calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
         runs = tuple(_executed(tree))
-        _require_own_code(tree)
-        _require_seen(tree)
         check = {"check"} if entry_point is not None or calls_check else set()
-        _require_asserts(tree, names, check | {name for _, name, _ in runs})
+        if fault := next(_faults(tree, names, check | {name for _, name, _ in runs}), None):
+            raise FaultyCheck(fault)
         called = check | {name for kind, name, _ in runs if kind == "function"}
         evidence = Evidence()
         counted = evidence.visit(tree)
@@ -109,20 +120,19 @@ def count_tests(test: str, entry_point: str | None) -> int:
         return 0
 
 
-def _require_asserts(tree: ast.Module, names: frozenset[str], run: set[str]) -> None:
+def _faults(tree: ast.Module, names: frozenset[str], run: set[str]) -> Iterator[str]:
+    """Reasons for which some tests can judge no program."""
+    yield from map(_FOREIGN_CODE.format, _code_of_others(tree))
+    yield from map(_UNSEEN.format, _replaced_streams(tree))
     mute = helpers_that_never_assert(tree)
     if not can_fail(tree, mute):
-        raise FaultyCheck("the tests of this problem assert nothing that can fail: every program would pass them")
+        yield "the tests of this problem assert nothing that can fail: every program would pass them"
     if not names:
-        raise FaultyCheck("the tests of this problem use no function of the program")
+        yield "the tests of this problem use no function of the program"
     reached = run | _used_names(tree)  # of those that define something
-    if not any(
-        can_fail(ast.Module([node], []), mute) for node in tree.body if getattr(node, "name", None) in (None, *reached)
-    ):
-        raise FaultyCheck(
-            "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
-            "entry_point if they are in check(candidate), or name the functions test_..."
-        )
+    parts = [node for node in tree.body if getattr(node, "name", None) in (None, *reached)]
+    if not can_fail(ast.Module(parts, []), mute):
+        yield _UNCALLED
 
 
 def _executed(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
@@ -167,20 +177,18 @@ def _find_imports(tree: ast.AST) -> Iterator[Import]:
 
 
 def _module_imported(node: ast.AST) -> str | None:
-    """The module that a call of ``import_module`` names."""
     is_import = isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args
     name = node.args[0] if is_import and isinstance(node, ast.Call) else None
     return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
 
 def _catches_missing(handler: ast.ExceptHandler) -> bool:
-    """Return whether a handler catches a missing module."""
     named = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else set()
     return not handler.type or bool(named & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
-def _require_own_code(tree: ast.Module) -> None:
-    """Refuse tests that run source code from outside them: a program may have written it."""
+def _code_of_others(tree: ast.Module) -> Iterator[str]:
+    """Functions by which tests run source code from outside them: a program may have written it."""
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
@@ -188,26 +196,17 @@ def _require_own_code(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         called = called_name(node)
         argument = node.args[0] if isinstance(node, ast.Call) and node.args else None
-        is_own = isinstance(argument, ast.Constant | ast.Lambda) or (
-            isinstance(argument, ast.Name) and argument.id in own
-        )
+        is_own = isinstance(argument, ast.Constant | ast.Lambda) or getattr(argument, "id", None) in own
         if called in _RUN_FILES or (called in _RUN_CODE and not is_own):
-            raise FaultyCheck(
-                f"the tests run code by {called} that does not stand in them, and may be the program's: compare the "
-                "value itself, or write the code into the tests"
-            )
+            yield called
 
 
-def _require_seen(tree: ast.Module) -> None:
-    """Refuse tests that replace what the program reads, or read what it prints: it runs in another process."""
+def _replaced_streams(tree: ast.Module) -> Iterator[str]:
+    """What tests replace that the program reads, or prints to and they read: it runs in another process."""
     reads = any(isinstance(node, ast.Attribute) and _READS_OUTPUT.match(node.attr) for node in ast.walk(tree))
-    for node in ast.walk(tree):
-        replaced = _replaced_names(node)
+    for replaced in map(_replaced_names, ast.walk(tree)):
         if _INPUT.search(replaced) or (reads and _OUTPUT.search(replaced)):
-            raise FaultyCheck(
-                f"the tests replace {replaced} in their own process, and the program runs in another, which keeps its "
-                "own: give it arguments and compare what it returns, or have StdioTests run it"
-            )
+            yield replaced
 
 
 def _replaced_names(node: ast.AST) -> str:

@@ -141,7 +141,6 @@ class TestList:
 
 
 def _pairs(body: Body) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
-    """Each statement with the note behind it."""
     for statement, after in zip(body, [*body[1:], None], strict=True):
         if noted_number(statement) is None:
             yield statement, None if after is None or noted_number(after) is None else after

@@ -10,7 +10,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lit_rl.execution.judging.supervising.child_files import Child
@@ -37,6 +37,14 @@ _numbers = itertools.count(1)
 
 class ZygoteLost(Exception):
     """The zygote is gone; the worker has to be replaced."""
+
+
+@contextlib.contextmanager
+def _lost_on_error() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, IsolationError) as error:
+        raise ZygoteLost(str(error)) from None
 
 
 class KilledFromOutside(Exception):
@@ -127,10 +135,8 @@ class ZygoteClient:
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
-        try:
+        with _lost_on_error():
             self._zygote.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-        except OSError as error:
-            raise ZygoteLost(str(error)) from None
 
     def finish(self, channel: int | None = None, events: int = select.POLLIN) -> JobReport | None:
         """Wait for the report of the running job, or until one of these events of a descriptor (``None``)."""
@@ -188,10 +194,8 @@ class ZygoteClient:
         if self._is_worn:
             self.on_renewal()
             worn = self._zygote
-            try:
+            with _lost_on_error():
                 self._zygote = start_zygote(self.settings)
-            except (OSError, IsolationError) as error:
-                raise ZygoteLost(str(error)) from None
             self._poll.unregister(worn.control)
             self._poll.register(self._zygote.control, select.POLLIN)
             self._is_worn = False
@@ -227,10 +231,8 @@ class ZygoteClient:
 
     def _receive(self, job: _Job) -> JobReport | None:
         """A packet of the zygote: the job's report, or the descriptors to watch it."""
-        try:
+        with _lost_on_error():
             data, descriptors, _, _ = socket.recv_fds(self._zygote.control, 4096, 2)
-        except OSError as error:
-            raise ZygoteLost(str(error)) from None
         try:
             if not data:
                 raise ZygoteLost("the zygote is gone")

@@ -99,7 +99,6 @@ def _end_if_late(until: float) -> None:
 
 
 def _limit_memory(num_bytes: int) -> None:
-    """Set only the soft limit, so that it can be lifted."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard != resource.RLIM_INFINITY:
         num_bytes = hard if num_bytes == resource.RLIM_INFINITY else min(num_bytes, hard)

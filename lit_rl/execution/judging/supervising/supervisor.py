@@ -35,6 +35,7 @@ Task = tuple[int, str, bytes]
 Settings = tuple[ZygoteSettings, tuple[str, ...]]
 # Number of a task and its outcome; instead of one, why its run was lost and is to be judged again.
 Answer = tuple[int, Outcome | str]
+Judge = Callable[[ZygoteClient, str, Check], Outcome]
 KILLED = "a process of the program was killed from outside"
 """Reason of a lost run that may well succeed when it is repeated."""
 
@@ -129,7 +130,8 @@ class Supervisor:
     def _judge_check(self, program: str, packed: bytes) -> Outcome:
         try:
             check = pickle.loads(packed)
-            judge = judge_of(type(check))
+            module, _, name = check.judged_by.partition(":")
+            judge: Judge = getattr(import_module(module), name)
         except Exception as error:
             raise FaultyCheck(f"the check cannot be loaded by the process that judges: {error}") from error
         return judge(self._client, program.removeprefix("\ufeff"), check)
@@ -161,18 +163,3 @@ def main() -> None:
         print(f"sandbox: {error}", file=sys.stderr)
     finally:
         supervisor.close()
-
-
-Judge = Callable[[ZygoteClient, str, Check], Outcome]
-
-
-def judge_of(kind: type[Check]) -> Judge:
-    """The judge that a kind of check names; its module is loaded at the first check of that kind."""
-    if not kind.judged_by:
-        raise TypeError(f"{kind.__name__} is not judged by running a program")
-    module, _, name = kind.judged_by.partition(":")
-    try:
-        found: Judge = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise TypeError(f"{kind.__name__}.judged_by is {kind.judged_by!r}, which cannot be loaded: {error}") from None
-    return found
