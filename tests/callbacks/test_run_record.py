@@ -18,15 +18,13 @@ import torch
 from distributed.runs import build, policy
 from distributed.runs import fit as fit_ranks
 from distributed.test_validation import Told
-from lightning.pytorch.loggers import CSVLogger
 from support.completions import batch, judged, program_in
 from support.ill_runs import Judged, Programs
 from support.ranks import on_ranks
 from support.saved_runs import CrashAt, run
-from support.small_runs import EvenBytes, Words, build_module, fit
+from support.small_runs import EvenBytes, build_module, fit
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lit_rl import Trainer
 from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.cli.report import report
@@ -215,28 +213,6 @@ def test_rank_0_writes_what_all_ranks_kept(byte_tokenizer: str, tmp_path: Path) 
         said = [sorted((row.task_id, row.tokens["ids"], row.reward) for row in kept.rows) for kept in (one, two)]
         assert said[0] == said[1]
     assert [line["rollout"] for line in lines(tmp_path / "two")] == [0, 1, 2]
-
-
-def start_of(make_module: Make, folder: Path, **settings: Any) -> Trainer:
-    """A run of one rollout by lit_rl's trainer."""
-    common: dict[str, Any] = {"accelerator": "cpu", "enable_progress_bar": False, "limit_val_batches": 0}
-    trainer = Trainer(**common, default_root_dir=folder, **settings)
-    trainer.fit(make_module(max_rollouts=1), Words(batch_size=3))
-    return trainer
-
-
-def test_runs_that_have_a_folder_are_recorded_by_default(make_module: Make, tmp_path: Path) -> None:
-    start_of(make_module, tmp_path / "saved", logger=False, callbacks=[Checkpointing(str(tmp_path / "saved"))])
-    assert len(rollouts(tmp_path / "saved")) == 1 and len(lines(tmp_path / "saved")) == 2
-    start_of(make_module, tmp_path / "neither", logger=False, enable_checkpointing=False)
-    assert not list((tmp_path / "neither").rglob("*.jsonl*"))
-
-
-def test_a_record_in_the_list_takes_the_place_of_the_default(make_module: Make, tmp_path: Path) -> None:
-    own = RunRecord(str(tmp_path / "own"), max_megabytes=0)
-    trainer = start_of(make_module, tmp_path, logger=CSVLogger(tmp_path), callbacks=[own])
-    assert [one for one in trainer.callbacks if isinstance(one, RunRecord)] == [own]  # type: ignore[attr-defined]
-    assert [file.relative_to(tmp_path) for file in tmp_path.rglob("*.jsonl*")] == [Path("own") / METRICS_FILE]
 
 
 def test_a_record_without_a_place_is_refused(make_module: Make, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation, TensorBoardLayout
 from lit_rl.callbacks.tensorboard_layout import OVERVIEW, overview_of
 from lit_rl.models import SeparateCritic
-from lit_rl.modules import DPO, GRPO, PPO, SFT, Objective
+from lit_rl.modules import GRPO, PPO, Objective
 from lit_rl.trainer import Trainer
 
 KINDS: dict[str, Any] = {
@@ -181,9 +181,3 @@ def test_the_page_explains_every_number(byte_tokenizer: str, tmp_path: Path, cls
     patterns = documented()
     shortened = {name: re.sub(r"^val/greedy/(?!pass@|num_|median)", "", name) for name in names}
     assert [name for name, short in shortened.items() if not any(p.fullmatch(short) for p in patterns)] == []
-
-
-def test_the_page_explains_what_given_texts_log() -> None:
-    patterns = documented()
-    for prefix, names in {SFT.metric_prefix: ("loss",), DPO.metric_prefix: ("loss", "margin", "accuracy")}.items():
-        assert all(any(pattern.fullmatch(f"{prefix}/{name}") for pattern in patterns) for name in names)
