@@ -111,20 +111,6 @@ def test_all_seeds_that_are_not_set_follow_that_of_the_run(write: Callable[..., 
     assert (cli.model.seed, cli.datamodule.seed, cli.model.policy.init_seed) == (1, 0, 0)
 
 
-def test_another_seed_is_another_run_and_the_same_one_the_same(write: Callable[..., str], tmp_path: Path) -> None:
-    def weights(seed: int, name: str) -> torch.Tensor:
-        folder = tmp_path / name
-        lit_rl.cli.main.main(
-            ["fit", "--config", write(sorting(folder, max_rollouts=1)), "--seed_everything", str(seed)]
-        )
-        state = torch.load(folder / "run" / "last.ckpt", weights_only=True)["state_dict"]
-        return torch.cat([value.flatten() for value in state.values()])
-
-    one, other, again = weights(0, "a"), weights(1, "b"), weights(0, "c")
-    assert torch.equal(one, again)
-    assert not torch.equal(one, other)
-
-
 @pytest.mark.parametrize(
     ("schedule", "arguments", "key", "expected"),
     [

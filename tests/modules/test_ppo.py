@@ -11,7 +11,7 @@ import pytest
 import torch
 from support.late_verdicts import Late, Programs
 from support.slow_cases import slow_but
-from support.small_runs import Scored, Words, everything, fit, quiet_trainer, whole_and_resumed
+from support.small_runs import Scored, Words, fit, quiet_trainer
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data import Corridor, CorridorCritic, CorridorPolicy, CorridorReward
@@ -95,30 +95,6 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
         done = base.codec.as_completions(problems, ["abc", "d"])
         assert torch.allclose(policy.make_reference().logprobs(done), base.logprobs(done), atol=1e-12)
         assert not torch.allclose(policy.logprobs(done), base.logprobs(done), atol=1e-12)
-
-
-@pytest.mark.parametrize(("critic", "stop"), [(SeparateCritic, 2), (SharedCritic, 4)])
-def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(
-    make_module: Make, byte_tokenizer: str, tmp_path: Path, critic: Any, stop: int
-) -> None:
-    """Items 55 to 57, with a critic, a KL in the reward, and a checkpoint while the critic warms up or later."""
-
-    def module() -> RolloutModule:
-        made = make_module(
-            PPO,
-            critic=critic(),
-            objective=KL,
-            critic_warmup_rollouts=3,
-            epochs=2,
-            optimizer=lambda params: torch.optim.Adam(params, lr=1e-2),
-            max_rollouts=5,
-        )
-        if critic is SharedCritic:
-            made.policy = lora_policy(byte_tokenizer)
-        return made
-
-    whole, second = whole_and_resumed(module, tmp_path, stop)
-    assert torch.equal(everything(second), everything(whole))
 
 
 @pytest.mark.parametrize(

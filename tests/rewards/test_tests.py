@@ -2,7 +2,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from support.completions import PASSED, reward_of
-from support.two_turns import LastTurn, PerTurn, drawn, rows_of
+from support.two_turns import drawn, rows_of
 
 from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
@@ -15,7 +15,6 @@ from lit_rl.rewards import (
     TermScore,
     TestsReward,
 )
-from lit_rl.rewards.token_credit import assign_credit
 from lit_rl.types import Completions, Judgement
 
 DIVISION = "def f(x):\n    return x / 0\n"
@@ -91,23 +90,6 @@ def test_a_program_that_passed_a_blank_line_and_one_that_is_not_there_are_not_bl
 
 ROWS = rows_of([[1]] * 20, [drawn(str(i)) for i in range(20)])
 JUDGEMENTS = [Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem in ROWS.problems]
-
-
-def test_each_penalty_stands_on_its_own_turn() -> None:
-    assert sorted({len(turns) for turns in ROWS.turns}) == [1, 2, 3]
-    rewards = Composite([LastTurn(), PerTurn(weight=0.2)])(ROWS, JUDGEMENTS)
-    without = Composite([LastTurn()])(ROWS, JUDGEMENTS)
-    spans = assign_credit(rewards, ROWS.completion_mask, "spans").tolist()
-    for i, turns in enumerate(ROWS.turns):
-        assert rewards.rewards[i] == pytest.approx(float(without.rewards[i]) - 0.2 * (len(turns) - 1), abs=1e-6)
-        assert rewards.term_values["per_turn"][i] == 1 - len(turns)
-        for turn in turns[:-1]:
-            length = turn.end - turn.start
-            assert spans[i][turn.start : turn.end] == pytest.approx([0.0] * (length - 1) + [-0.2])
-            assert rewards.credit[i, turn.start : turn.end].tolist() == pytest.approx([-0.2 / length] * length)
-        last = slice(turns[-1].start, turns[-1].end)
-        before = assign_credit(without, ROWS.completion_mask, "spans")[i, last].tolist()
-        assert spans[i][last] == pytest.approx(before, abs=1e-6)
 
 
 def test_more_values_than_turns_are_refused() -> None:
