@@ -58,7 +58,10 @@ def hostile_run(tmp_path: Path) -> Path:
         row(0, f"x = 1\n{HOSTILE}", 1.0, task_id=HOSTILE, prompt=HOSTILE, terms={HOSTILE: 1.0}),
         row(5, f"{HOSTILE}\ny", 0.0, task_id=HOSTILE, prompt=HOSTILE, outcome=FAILED, failing=[0, 9], reason=HOSTILE),
     ]
-    return write_run(tmp_path / "<b>run&", {1: rows, 2: rows}, model=HOSTILE, method=HOSTILE)
+    folder = write_run(tmp_path / "<b>run&", {1: rows, 2: rows}, model=HOSTILE, method=HOSTILE)
+    found = {"rule": HOSTILE, "message": HOSTILE, "details": HOSTILE}
+    append_line(folder / METRICS_FILE, {"rollout": 1, "time": 0.0, "diagnosis": found})
+    return folder
 
 
 def test_nothing_that_a_program_wrote_is_html(hostile_run: Path) -> None:
@@ -153,15 +156,6 @@ def test_tasks_without_programs_are_measured_by_their_reward(tmp_path: Path) -> 
     cells = re.findall(r"<td[^>]*>(.*?)</td>", page)[4:12]
     assert cells == ["greedy", "reward/mean", "2 rollouts", "-0.5", "0.250 (rollout 2)", "0.25", "", "3.0"]
     assert page.index("val/greedy/reward/mean") < page.index("All other numbers")
-
-
-def test_diagnoses_come_before_the_tables_and_what_they_show_is_text(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", {1: []}, diagnosed=True)
-    found = {"rule": HOSTILE, "message": HOSTILE, "details": HOSTILE}
-    append_line(folder / METRICS_FILE, {"rollout": 1, "time": 0.0, "diagnosis": found})
-    _, page = page_of(folder)
-    assert Tags(page).tags.count("script") == 2 and "img" not in Tags(page).tags
-    assert page.index("<h2>Did it learn?</h2>") < page.index("<h2>Diagnoses</h2>") < page.index("All that validation")
 
 
 def test_endings_are_counted_at_the_beginning_and_at_the_end(tmp_path: Path) -> None:

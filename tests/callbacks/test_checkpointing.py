@@ -18,7 +18,7 @@ import pytest
 import torch
 from support.saved_runs import CrashAt, Curves, names, run
 from support.slow_cases import slow_but
-from support.small_runs import adam, build_module
+from support.small_runs import adam, build_module, everything
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
@@ -37,10 +37,6 @@ ALGORITHMS: dict[type[RolloutModule], Callable[[], dict[str, Any]]] = {
 
 def schedule(optimizer: torch.optim.Optimizer) -> Any:
     return torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 10)
-
-
-def everything(module: torch.nn.Module) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in module.parameters()])
 
 
 @pytest.fixture(scope="module")
