@@ -18,6 +18,7 @@ from support.saved_runs import Curves
 from lit_rl import Checkpointing, Diagnostics, ExecutionEvaluation, Trainer
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.cli.main import Cli
+from lit_rl.cli.report import report
 from lit_rl.data import PreferencePairs, Sorting, SortingPolicy, SortingReward
 from lit_rl.errors import UsageError
 from lit_rl.modules import REINFORCE, EvaluationConfig
@@ -169,6 +170,16 @@ def test_settings_reach_every_logger_with_numbers_as_numbers(recwarn: pytest.War
     trainer.fit(trained, Sorting(batch_size=2))
     assert trained.clock.count == 3
     assert "max_rollouts" in str([one.message for one in recwarn if "did not take" in str(one.message)])
+
+
+def test_a_report_of_scripts_says_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, samples in (("few", 4), ("many", 6)):
+        trainer = Trainer(**QUIET, logger=CSVLogger(".", name=name), limit_val_batches=0)
+        trainer.fit(module(2, sampling=Sampling(num_samples=samples, max_tokens=3)), Sorting())
+    capsys.readouterr()
+    report(["few", "many"])
+    said = capsys.readouterr().out
+    assert "model.sampling.num_samples  4 in few" in said and "6 in many" in said and "not compared" not in said
 
 
 # -- what Lightning offers and rollouts do not have ------------------------------------------------------------

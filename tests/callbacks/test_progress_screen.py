@@ -218,6 +218,15 @@ def test_a_log_file_hears_of_a_run_in_which_nothing_ends(
     assert threading.active_count() <= threads
 
 
+def test_a_screen_has_no_heartbeat(byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beats: list[bool] = []  # it would beat on a thread, where a failure ends nothing
+    monkeypatch.setattr(ProgressScreen, "_print_heartbeats_until", lambda self, over: beats.append(True))
+    run(build_module(byte_tokenizer, max_rollouts=1), tmp_path / "file", ProgressScreen(live=False))
+    assert beats == [True]
+    run(build_module(byte_tokenizer, max_rollouts=1), tmp_path / "screen", ProgressScreen(live=True))
+    assert beats == [True]
+
+
 def test_an_exception_gives_the_terminal_back_and_says_where_it_came(
     byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

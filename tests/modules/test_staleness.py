@@ -297,17 +297,22 @@ def test_gradients_carry_the_ratio_to_the_weights_that_sampled(
     assert torch.allclose(module.table(), table, atol=1e-6)
 
 
-def test_a_correction_of_fresh_rows_changes_nothing(make_module: Make, tmp_path: Path) -> None:
-    """Up to the difference between sampling and the training forward, here in float64."""
+def test_fresh_rows_are_changed_by_no_correction_and_by_no_copy_of_the_weights(
+    make_module: Make, tmp_path: Path
+) -> None:
+    """Bit for bit, or up to sampling and training forward, here in float64; weights one step behind are a change."""
 
-    def learned(correction: Correction | None) -> torch.Tensor:
-        module = make_module(objective=Objective(correction=correction), max_rollouts=2, epochs=2)
+    def learned(correction: Correction | None = None, engine: Engine | None = None) -> torch.Tensor:
+        objective = Objective(correction=correction)
+        module = make_module(objective=objective, engine=engine or InProcess(), max_rollouts=2, epochs=2)
         fit(module, tmp_path)
         return weights(module)
 
-    plain = learned(None)
+    plain = learned()
     assert torch.allclose(learned(TruncatedWeights()), plain, atol=1e-5)
     assert torch.allclose(learned(SequenceMask()), plain, atol=1e-9)
+    assert torch.equal(learned(engine=behind(1)), plain)
+    assert not torch.equal(learned(engine=behind(3)), plain)
 
 
 class Wrong(Correction):
@@ -320,19 +325,6 @@ def test_a_second_correction_and_one_of_another_shape_are_refused(tmp_path: Path
         Objective(loss=ImportanceSampling(), correction=MaskedBand())
     with pytest.raises(ValueError, match=r"Wrong\.weights: expected one weight per token, \((\d+), 1\), got \(\1,\)"):
         two_tokens(tmp_path, InProcess(), PolicyGradient(), 1.0, correction=Wrong())
-
-
-def test_fresh_copies_of_the_weights_change_nothing(make_module: Make, tmp_path: Path) -> None:
-    """Bit for bit; weights that are one step behind do."""
-
-    def learned(engine: Engine) -> torch.Tensor:
-        module = make_module(engine=engine, objective=Objective(correction=None), max_rollouts=2)
-        fit(module, tmp_path)
-        return weights(module)
-
-    shared = learned(InProcess())
-    assert torch.equal(learned(behind(1)), shared)
-    assert not torch.equal(learned(behind(2)), shared)
 
 
 def test_old_rows_and_fresh_ones_in_one_rollout(make_module: Make, tmp_path: Path) -> None:
