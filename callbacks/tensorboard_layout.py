@@ -38,7 +38,7 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
         "pass@1 on validation problems": _line_chart("val/([^/]+/)*pass@1"),
         "reward of training: mean and standard deviation": _line_chart("reward/mean", "reward/std"),
         "loss on given texts": _line_chart("(sft|dpo)/loss", "val/([^/]+/)*loss"),
-        "length (tokens)": _line_chart("completion/length", "length/.*"),
+        "length (tokens)": _line_chart("completion/length"),
         "entropy (nats a token)": _line_chart("policy/entropy"),
         "KL (nats a token)": _line_chart("policy/kl_to_reference", "policy/approximate_kl"),
         "gap between sampler and trainer (nats)": _line_chart("sampling/logprob_gap/mean", "sampling/logprob_gap/max"),
@@ -50,6 +50,7 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
         "cut by the token limit, no program found, no reward": _line_chart(
             "completion/truncated_fraction", "reward/invalid_fraction", "completion/program_rate"
         ),
+        "length by verdict (tokens)": _line_chart("length/.*"),
         "groups that teach nothing, rows that train": _line_chart(
             "group/zero_advantage_fraction", "update/trained_fraction"
         ),

@@ -34,11 +34,6 @@ def exact_gradient(rewards: Tensor) -> Tensor:
     return (CHANCES * rewards) @ SCORES.sum(1)
 
 
-def gradients(advantages: Tensor) -> Tensor:
-    """[8, 7] estimate from each row of a world: advantages [8, 3] times scores."""
-    return (advantages[..., None] * SCORES).sum(1)
-
-
 def groups_of_two(credit: Any, rewards: Tensor) -> tuple[Tensor, Tensor]:
     """[64, 7] estimates of all groups of two rows under ``terminal``, and their chances."""
     mask = torch.ones(2, 3, dtype=torch.bool)
@@ -50,35 +45,6 @@ def groups_of_two(credit: Any, rewards: Tensor) -> tuple[Tensor, Tensor]:
         advantages = credit.centred(placed, mask, credit.others(own))
         found.append((advantages[..., None] * SCORES[list(pair)]).sum((0, 1)) / 2)
     return torch.stack(found), torch.outer(CHANCES, CHANCES).flatten()
-
-
-def values(rewards: Tensor, column: int) -> Tensor:
-    """[8] exact value of each row's first ``column`` tokens."""
-    same = (ROWS[:, None, :column] == ROWS[None, :, :column]).all(-1).double() * CHANCES
-    return (same @ rewards) / same.sum(1)
-
-
-def test_the_gradient_of_a_group_with_terminal_rewards_is_right_on_average(credit: Any) -> None:
-    for rewards in TABLES:
-        found, chances = groups_of_two(credit, rewards)
-        assert torch.allclose(chances @ found, exact_gradient(rewards), atol=1e-12)
-
-
-def test_values_at_line_ends_keep_the_gradient_and_make_it_less_noisy(credit: Any) -> None:
-    """Lines of one and of two tokens, values without error."""
-    for rewards in TABLES:
-        known = torch.stack([values(rewards, 0), values(rewards, 1), rewards], 1)
-        rows = torch.stack([credit.by_lines([1, 3], row.tolist(), 3) for row in known]).double()
-        at_end = (rewards - known[:, 0])[:, None].expand(8, 3)
-        exact = exact_gradient(rewards)
-        assert torch.allclose(CHANCES @ gradients(rows), exact, atol=1e-6)
-        assert CHANCES @ gradients(rows).square().sum(1) < CHANCES @ gradients(at_end).square().sum(1)
-
-
-def test_rewards_spread_evenly_over_a_row_change_the_gradient(credit: Any) -> None:
-    rewards, mask = TABLES[0], torch.ones(8, 3, dtype=torch.bool)
-    spread = credit.centred((rewards / 3)[:, None].expand(8, 3), mask, values(rewards, 0))
-    assert not torch.allclose(CHANCES @ gradients(spread), exact_gradient(rewards), atol=1e-2)
 
 
 def products_of(found: Tensor) -> Tensor:
@@ -108,13 +74,6 @@ def test_signal_and_noise_are_those_of_enumeration_from_few_problems_with_rows_t
     assert ((mean - expected).abs() < 4 * error).all(), (mean, expected, error)
     assert torch.stack(naive).mean() > signal + 20 * error[0]
     assert torch.stack(all_pairs).mean() > signal + 4 * error[0]
-
-
-def test_a_problem_drawn_twice_is_not_paired_with_itself(credit: Any) -> None:
-    found = torch.randn(3, 2, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    twice, once = torch.tensor([2.0, 1.0, 0.0]).double(), torch.ones(2).double()
-    weighed, plain = credit.moments(products_of(found), twice)[0], credit.moments(products_of(found[:2]), once)[0]
-    assert torch.allclose(weighed, plain)
 
 
 def test_a_rule_that_samples_three_times_as_many_tokens_is_worth_a_third(credit: Any) -> None:

@@ -62,11 +62,9 @@ TRAPPED = {"class_path": "trap.Trap"}
 PLANTED: list[dict[str, Any]] = [
     {"update": {"optimizer": {"class_path": "trap.run", "init_args": {"lr": 0.1}}}},
     {"rewards": [TRAPPED]},
-    {"rewards": "[{class_path: trap.Trap}]"},
     {"sandbox": {"class_path": "trap.run", "init_args": {"command": "true"}}},
     {"sandbox": {"class_path": "subprocess.Popen", "init_args": {"args": ["touch", "sprung"]}}},
     {"policy": TRAPPED},
-    {"objective": {"loss": TRAPPED}},
 ]
 
 
@@ -288,8 +286,11 @@ def bomb(file: Path, line: bytes, times: int) -> Path:
 MEGABYTE = b'{"a":[' + b"[]," * 349_520 + b"[]]}\n"
 
 
-@pytest.mark.parametrize("line", [b" " * (1 << 20), MEGABYTE], ids=["one line", "many lines"])
-@pytest.mark.parametrize("name", ["rollouts.jsonl.gz", "rows.jsonl.gz", "rows.json.gz"])
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("rollouts.jsonl.gz", MEGABYTE), ("rows.jsonl.gz", b" " * (1 << 20)), ("rows.json.gz", b" " * (1 << 20))],
+    ids=["rollouts", "one line", "one value"],
+)
 def test_a_small_file_does_not_fill_the_memory(
     name: str, line: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,35 +363,21 @@ def test_a_small_configuration_does_not_fill_the_memory(tmp_path: Path, capsys: 
 
 MALFORMED = {
     "a list": changed("1", [1]),
-    "a number": changed("1", 1),
     "no text": changed("1.turns.0.text", ...),
-    "text is a number": changed("1.turns.0.text", 5),
     "no turns": changed("1.turns", []),
-    "turns are texts": changed("1.turns", ["a"]),
     "spans are texts": changed("1.turns.0.spans", ["a", "b"]),
-    "pairs of texts": changed("1.turns.0.spans", [["a", "b"]]),
     "start below 0": changed("1.turns.0.start", -5),
     "end beyond the tokens": changed("1.turns.0.end", 10**12),
     "no verdict": changed("1.turns.0.outcome", {}),
-    "outcome is a text": changed("1.turns.0.outcome", "passed"),
     "stderr is a number": changed("1.turns.0.outcome.stderr", 5),
-    "cases is a number": changed("1.turns.0.outcome.cases", 3),
-    "case is a text": changed("1.turns.0.outcome.failed_case", "f(1)"),
     "line is a text": changed("1.turns.0.outcome.line", "3"),
-    "program is a text": changed("1.program", "x = 1"),
     "program without source": changed("1.program.source", ...),
-    "failing is a number": changed("1.failing", 4),
     "reward is a text": changed("1.reward", "much"),
     "terms is a list": changed("1.terms", [1.0]),
-    "tokens are texts": changed("1.tokens.credit", ["a", "b"]),
     "ids are fractions": changed("1.tokens.ids", [0.5, 1.5]),
     "tokens are few": changed("1.tokens.advantage", []),
-    "prompt ids is a number": changed("1.prompt_ids", 7),
-    "prompt is a number": changed("1.prompt", 7),
     "task id is a list": changed("1.task_id", ["p"]),
-    "head is a list": changed("0", [1]),
     "head without number": changed("0.rollout", ...),
-    "endings is a list": changed("0.endings", ["passed"]),
 }
 
 
@@ -403,7 +390,7 @@ def test_a_malformed_row_is_named_by_file_and_line(
     lines = [head, row(0, "1", 0.0, outcome={"stderr": "", "cases": [], "line": 1, "failed_case": None})]
     MALFORMED[name](lines)
     append_frame(folder / "rollouts.jsonl.gz", lines)
-    at = 3 if name.startswith(("head", "endings")) else 4
+    at = 3 if name.startswith("head") else 4
     for command in (["show"], ["report", "--html", str(tmp_path / "page.html")]):
         with pytest.raises(SystemExit):
             main([command[0], str(folder), *command[1:]])
@@ -415,14 +402,10 @@ def test_a_malformed_row_is_named_by_file_and_line(
     "line",
     [
         "[1]",
-        "5",
         '{"rollout": "two", "loss": 1.0}',
         '{"rollout": 2, "loss": "low"}',
-        '{"rollout": 2, "loss": [1.0]}',
         '{"rollout": 1e999, "loss": 1.0}',
-        '{"rollout": 2, "diagnosis": [1]}',
         '{"rollout": 2, "diagnosis": {"rule": "truncated"}}',
-        '{"rollout": 2, "start": [1]}',
         '{"rollout": 2, "start": {"model": [1]}}',
     ],
 )

@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 
 import lit_rl
 from lit_rl.cli.main import main
@@ -61,24 +60,6 @@ def test_whatever_a_package_exports_has_one_name_and_an_entry_of_its_own() -> No
         for name, one in exported(page).items() if isinstance(page, ModuleType) else ():
             assert documented()[name] is one, f"{page.__name__}.{name}"
             assert not inspect.isclass(one) or one.__name__ == name
-
-
-def test_every_package_that_exports_names_has_a_page_in_the_overview_and_the_navigation() -> None:
-    index = (API / "index.md").read_text("utf-8")
-    shown = {path for page in API.glob("*.md") for path in ENTRY.findall(page.read_text("utf-8"))}
-    root = Path(lit_rl.__file__).parent
-    modules = [
-        f"lit_rl.{path.parent.name if path.stem == '__init__' else path.stem}"
-        for path in (*root.glob("*/__init__.py"), *root.glob("*.py"))
-        if path.parent != root or path.stem != "__init__"
-    ]
-    exporting = {name for name in modules if "__main__" not in name and hasattr(import_module(name), "__all__")}
-    assert exporting <= shown
-    listed = set(re.findall(r"`(lit_rl\.[\w.]+)`", index))
-    assert listed == {path for path in shown if isinstance(found(path), ModuleType)}
-    navigation = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text("utf-8").partition("nav:\n")[2])
-    pages = {page for part in navigation if "API" in part for entry in part["API"] for page in entry.values()}
-    assert pages == {f"api/{page.name}" for page in API.glob("*.md")}
 
 
 @pytest.mark.parametrize("arguments", [["fit", "--help"], ["fit", "--model.help", "PPO"]])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.ill_runs import Judged
 from support.tiny_models import TINY_QWEN2
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -27,7 +29,7 @@ from lit_rl import (
     Trainer,
     evaluate,
 )
-from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
+from lit_rl.execution import SandboxError, Verdict
 from lit_rl.reports.runs import folders_of
 from lit_rl.run_files.files import newest_recorded
 
@@ -39,22 +41,8 @@ class Words(TaskDataModule):
         return [Problem(f"p{i}", f"def f{i}():\n", AssertTests(f"assert f{i}() == {i}")) for i in range(8)]
 
 
-class EverySecondPasses(ProgramRunner):
-    """Says passed and wrong in turn, without running anything."""
-
-    def __init__(self) -> None:
-        self.judged = 0
-
-    def submit(self, program: str, check: object):  # type: ignore[no-untyped-def]
-        from concurrent.futures import Future
-
-        future: Future[Outcome] = Future()
-        future.set_result(Outcome(Verdict.PASSED if self.judged % 2 else Verdict.WRONG_ANSWER))
-        self.judged += 1
-        return future
-
-    def close(self) -> None:
-        return
+HALF = partial(Judged, share=0.5)
+"""Says wrong and passed in turn, without running anything."""
 
 
 def tiny(byte_tokenizer: str) -> CausalLM:
@@ -66,7 +54,7 @@ def grpo(byte_tokenizer: str, rollouts: int) -> GRPO:
         tiny(byte_tokenizer),
         sampling=Sampling(num_samples=2, max_tokens=4),
         rewards=[TestsReward()],
-        sandbox=EverySecondPasses,
+        sandbox=HALF,
         max_rollouts=rollouts,
     )
 
@@ -157,7 +145,7 @@ def test_a_policy_writes_without_a_trainer(byte_tokenizer: str) -> None:
 def test_evaluate_is_pass_at_k_over_problems(byte_tokenizer: str) -> None:
     """Every second completion passes: of two each, one passes, so pass@1 is 1/2 and pass@2 is 1."""
     problems = Words().problems("validation")
-    runner = EverySecondPasses()
+    runner = HALF()
     sampling = Sampling(num_samples=2, max_tokens=6)
     found = evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=runner, ks=(1, 2), batch_size=3)
     assert len(found.rollouts) == 3, "8 problems in batches of 3"
@@ -177,11 +165,10 @@ def test_evaluate_says_what_each_turn_came_to(byte_tokenizer: str) -> None:
         def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
             return "again"
 
-    class LaterPasses(EverySecondPasses):
-        def submit(self, program: str, check: object):  # type: ignore[no-untyped-def]
-            future = super().submit(program, check)
-            future._result = Outcome(Verdict.PASSED if self.judged > 2 else Verdict.EXCEPTION)
-            return future
+    class LaterPasses(Judged):
+        def judge(self, program: str) -> Verdict:
+            self.calls += 1
+            return Verdict.PASSED if self.calls > 2 else Verdict.EXCEPTION
 
     problems, sampling = Words().problems("validation")[:2], Sampling(max_tokens=6)
     two_turns: dict[str, Any] = {"environment": Again(max_turns=2), "sandbox": LaterPasses()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -24,21 +23,6 @@ def parts() -> Iterator[dict[str, Any]]:
 
     yield PARTS
     sys.path.remove(str(ROOT / "benchmarks"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_table_of_the_page_is_what_the_script_writes(parts: dict[str, Any], name: str) -> None:
-    """Headings, rows and the shape of every cell; what stands in it is measured."""
-    part = parts[name]
-    text = PAGE.read_text().split(f"reproduce.py {name} -->\n")[1].split("<!-- end")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    assert rows[0] == ["", *part.columns.values(), "seeds"]
-    assert [row[0] for row in rows[2:]] == [case.name for case in part.cases]
-    for row, case in zip(rows[2:], part.cases, strict=True):
-        for cell, column in zip(row[1:-1], part.columns, strict=True):
-            assert re.fullmatch(r"-|[\d.]+( ± [\d.]+)?( in \d of \d)?( \([\d.]+\))?", cell), (case.name, column, cell)
-        assert int(row[-1]) >= 1, f"{case.name} was not measured"
-    assert f"python benchmarks/reproduce.py {name} --seeds" in text
 
 
 @pytest.mark.parametrize("name", ["worlds", "sorting"])

@@ -111,20 +111,6 @@ def test_all_seeds_that_are_not_set_follow_that_of_the_run(write: Callable[..., 
     assert (cli.model.seed, cli.datamodule.seed, cli.model.policy.init_seed) == (1, 0, 0)
 
 
-def test_another_seed_is_another_run_and_the_same_one_the_same(write: Callable[..., str], tmp_path: Path) -> None:
-    def weights(seed: int, name: str) -> torch.Tensor:
-        folder = tmp_path / name
-        lit_rl.cli.main.main(
-            ["fit", "--config", write(sorting(folder, max_rollouts=1)), "--seed_everything", str(seed)]
-        )
-        state = torch.load(folder / "run" / "last.ckpt", weights_only=True)["state_dict"]
-        return torch.cat([value.flatten() for value in state.values()])
-
-    one, other, again = weights(0, "a"), weights(1, "b"), weights(0, "c")
-    assert torch.equal(one, again)
-    assert not torch.equal(one, other)
-
-
 @pytest.mark.parametrize(
     ("schedule", "arguments", "key", "expected"),
     [
@@ -140,61 +126,6 @@ def test_a_schedule_is_as_long_as_the_run_unless_its_length_is_set(
     for asked, found in ((4, expected), (6, expected + 2 if key not in arguments else expected)):
         cli = Cli(["--config", write(update={"lr_scheduler": described}), f"--model.max_rollouts={asked}"], run=False)
         assert cli.config["model.init_args.update.lr_scheduler.init_args"][key] == found
-
-
-def test_a_cycle_that_ends_before_the_run_is_refused(
-    write: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": 0.1, "total_steps": 3}}
-    error = error_of(capsys, "fit", "--config", write(update={"lr_scheduler": cycle}))
-    assert "update.lr_scheduler: OneCycleLR ends after 3 rollouts, and the run goes on to 4" in error
-
-
-@pytest.mark.parametrize(
-    ("name", "first", "longer"),
-    [
-        ("OneCycleLR", {"max_lr": 0.1, "cycle_momentum": False}, {}),
-        ("CosineAnnealingLR", {"T_max": 4}, {"T_max": 7}),
-        ("LinearLR", {"end_factor": 0.1, "start_factor": 1.0}, {}),
-    ],
-)
-def test_a_finished_run_with_more_rollouts_continues_on_the_schedule_of_that_length(
-    write: Callable[..., str],
-    tmp_path: Path,
-    name: str,
-    first: dict[str, Any],
-    longer: dict[str, Any],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Changes are told as in force; the rates of the last rollouts are those of a run that was long at once."""
-
-    def start(folder: Path, rollouts: int, **arguments: Any) -> list[float]:
-        schedule = {"class_path": f"torch.optim.lr_scheduler.{name}", "init_args": arguments}
-        config = sorting(folder, {"lr_scheduler": schedule}, max_rollouts=rollouts)
-        config["trainer"]["logger"] = {"class_path": "CSVLogger", "init_args": {"save_dir": str(folder)}}
-        lit_rl.cli.main.main(["fit", "--config", write(config)])
-        tables = [file.read_text().splitlines() for file in sorted(folder.rglob("metrics.csv"))]
-        rows = [dict(zip(table[0].split(","), line.split(","), strict=True)) for table in tables for line in table[1:]]
-        return [float(row["optimizer/learning_rate"]) for row in rows if row.get("optimizer/learning_rate")]
-
-    caplog.set_level("INFO")
-    whole = start(tmp_path / "whole", 7, **(first | longer))
-    start(tmp_path / "run", 4, **first)
-    assert start(tmp_path / "run", 7, **(first | longer))[-3:] == whole[4:]
-    assert all("in force" in line for line in caplog.messages if "lr_scheduler" in line)
-
-
-def test_a_finished_run_whose_schedule_has_ended_is_refused_more_rollouts(
-    write: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line, and the folder's configuration is still that of the run."""
-    cosine = {"class_path": "torch.optim.lr_scheduler.CosineAnnealingLR", "init_args": {"T_max": 4}}
-    path = write(update={"lr_scheduler": cosine})
-    lit_rl.cli.main.main(["fit", "--config", path, "--run_dir", "run"])
-    saved = {file: file.read_text() for file in (tmp_path / "run").rglob("config.yaml")}
-    error = error_of(capsys, "fit", "--config", path, "--run_dir", "run", "--model.max_rollouts", "7")
-    assert "update.lr_scheduler: CosineAnnealingLR fell from 0.5 to 0" in error
-    assert saved and all(file.read_text() == text for file, text in saved.items())
 
 
 # -- checkpoints by name -----------------------------------------------------------------------------------------
@@ -383,15 +314,6 @@ def test_a_null_two_classes_deep_is_said_as_the_parser_understands_it(given: lis
 
 
 # -- runs that can do nothing ------------------------------------------------------------------------------------
-
-
-def test_a_split_without_problems_is_refused(
-    write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lit_rl.data.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
-    monkeypatch.setattr("lit_rl.data.Sorting.load_problems", lambda self, split: [])
-    for verb, split in (("test", "test"), ("validate", "validation"), ("fit", "train")):
-        assert f"sorting has no {split} problems" in error_of(capsys, verb, "--config", write())
 
 
 def test_a_prediction_that_nobody_writes_is_refused(

@@ -28,30 +28,11 @@ from lit_rl.modules.setup_check import check_setup
 from lit_rl.training.checkpoints import read_checkpoint
 from lit_rl.training.progress import Clock
 
-RUNNER = '''
-from concurrent.futures import Future
-
-from lit_rl.execution import Outcome, ProgramRunner, Verdict
-
-
-class Nothing(ProgramRunner):
-    """Runs no program: all fail."""
-
-    def submit(self, program, check):
-        future = Future()
-        future.set_result(Outcome(Verdict.WRONG_ANSWER))
-        return future
-
-    def close(self):
-        pass
-'''
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("runs")
     (here / "base.yaml").write_text(yaml.safe_dump(copy.deepcopy(BASE)))
-    (here / "own_runner.py").write_text(RUNNER)
     return here
 
 
@@ -127,7 +108,7 @@ def test_a_timer_does_not_keep_a_configuration_from_being_written(
     monkeypatch.syspath_prepend(str(folder))
     timer = {"class_path": "lightning.pytorch.callbacks.Timer", "init_args": {"duration": "00:01:00:00"}}
     saves = {"class_path": "Checkpointing", "init_args": {"folder": "timed"}}
-    options = ["--trainer.callbacks", json.dumps([timer, saves]), "--model.sandbox", "own_runner.Nothing"]
+    options = ["--trainer.callbacks", json.dumps([timer, saves]), "--model.sandbox", "support.ill_runs.Judged"]
     main(["fit", "--config", "base.yaml", *options])
     config = yaml.safe_load(read_checkpoint(folder / "timed" / "last.ckpt")["config"])
     assert config["trainer"]["callbacks"][0]["init_args"]["interval"] == "step"

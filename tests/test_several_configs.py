@@ -79,19 +79,6 @@ def test_check_data_names_a_task_without_files_and_those_that_it_is_validated_on
     assert printed[0] == "task Basics, validated on MBPP from good.jsonl and Sorting"
 
 
-def test_check_contamination_reads_what_fit_would(run: Run) -> None:
-    """The second file says that the only row is trained and measured on."""
-    Path("twice.yaml").write_text(json.dumps({"data": {"init_args": {"test_split": "all"}}}))
-    long = "Give back the sum of all numbers of a list that are larger than the first one"
-    Path("good.jsonl").write_text(json.dumps({"test_setup_code": "", **GOOD, "text": long}) + "\n")
-    assert run("check-contamination", "--config", "task.yaml") == (
-        0,
-        ["task MBPP from good.jsonl", "0 of 0 held-out problems occur among 1 training problems"],
-    )
-    status, printed = run("check-contamination", "--config", "task.yaml", "--config", "twice.yaml")
-    assert (status, printed[1]) == (1, "1 of 1 held-out problems occur among 1 training problems")
-
-
 def test_replay_reads_what_fit_would(run: Run) -> None:
     """A file's task, another's rewards; neither alone says both."""
     program = "def f():\n    return 1\n"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonargparse import ArgumentParser
 
 from lit_rl.data.mbpp import MBPP, MBPPOptions, MBPPPlus
 from lit_rl.data.task import TaskDataModule, TaskOptions
-from lit_rl.modules import GRPO, PolicyModule, RolloutModule
+from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.modules.grpo import GRPOOptions
 from lit_rl.modules.rollout_module import RolloutOptions
 from lit_rl.modules.text_module import TextModule, TextOptions
@@ -43,23 +41,3 @@ def test_the_types_of_handed_on_arguments_are_those_of_the_base(
     inherited = as_text(handed_on.__annotations__) if handed_on else {}
     own = {name: kind for name, kind in own_arguments(cls).items() if name not in named_by_subclasses}
     assert as_text(options.__annotations__) == inherited | as_text(own)
-
-
-class Mine(GRPO):
-    """An algorithm of one's own that hands on what it does not name."""
-
-    def __init__(self, *arguments: Any, novelty_bonus: float = 0.5, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.novelty_bonus = novelty_bonus
-
-
-def test_a_class_of_ones_own_takes_the_arguments_of_its_base_in_configurations(tmp_path: Path) -> None:
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_subclass_arguments(PolicyModule, "model")
-    given = {"policy": "lit_rl.data.SortingPolicy", "rewards": ["lit_rl.data.SortingReward"]}
-    given |= {"novelty_bonus": 0.25, "update": {"epochs": 3}}
-    described = {"class_path": f"{__name__}.Mine", "init_args": given}
-    module = parser.instantiate_classes(parser.parse_object({"model": described})).model
-    assert (module.novelty_bonus, module.update.epochs, module.sampling.num_samples) == (0.25, 3, 8)
-    with pytest.raises(TypeError, match="num_epochs"):
-        Mine(module.policy, rewards=[], num_epochs=2)

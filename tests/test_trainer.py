@@ -11,7 +11,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 import yaml
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from support.saved_runs import Curves
 
@@ -72,13 +72,6 @@ def test_an_interval_counts_rollouts_over_all_epochs(settings: dict[str, Any], a
     watch = Validations()
     Trainer(**QUIET, logger=False, callbacks=[watch], **settings).fit(module(), three_an_epoch())
     assert watch.after == after
-
-
-def test_early_stopping_looks_at_each_validation() -> None:
-    stop = EarlyStopping("val/greedy/reward/mean", mode="max", patience=1)
-    trained = module()
-    Trainer(**QUIET, logger=False, callbacks=[stop], val_check_interval=1).fit(trained, three_an_epoch())
-    assert trained.clock.count == 2
 
 
 @pytest.mark.parametrize(

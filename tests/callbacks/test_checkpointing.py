@@ -16,10 +16,9 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch.loggers import TensorBoardLogger
 from support.saved_runs import CrashAt, Curves, names, run
 from support.slow_cases import slow_but
-from support.small_runs import adam, build_module
+from support.small_runs import adam, build_module, everything
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
@@ -38,10 +37,6 @@ ALGORITHMS: dict[type[RolloutModule], Callable[[], dict[str, Any]]] = {
 
 def schedule(optimizer: torch.optim.Optimizer) -> Any:
     return torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 10)
-
-
-def everything(module: torch.nn.Module) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in module.parameters()])
 
 
 @pytest.fixture(scope="module")
@@ -296,18 +291,6 @@ def test_a_folder_of_a_living_run_is_refused_and_that_of_a_killed_one_is_taken(b
     assert (tmp_path / "run.lock").exists()
     run(build(max_rollouts=1), Checkpointing(str(tmp_path)))
     assert names(tmp_path) == ["rollout_000001.ckpt"]
-
-
-def test_a_resumed_run_writes_into_the_same_version_of_its_logger(build: Make, tmp_path: Path) -> None:
-    def logger() -> TensorBoardLogger:
-        return TensorBoardLogger(tmp_path, name="logs")
-
-    run(build(max_rollouts=1), Checkpointing(str(tmp_path / "other")), logger=logger())
-    run(build(max_rollouts=1), Checkpointing(str(tmp_path / "a")), logger=logger())
-    run(build(max_rollouts=1), Checkpointing(str(tmp_path / "third")), logger=logger())
-    run(build(max_rollouts=2), Checkpointing(str(tmp_path / "a")), logger=logger())
-    assert sorted(p.name for p in (tmp_path / "logs").iterdir()) == ["version_0", "version_1", "version_2"]
-    assert len(list((tmp_path / "logs" / "version_1").glob("events*"))) == 2
 
 
 def test_time_is_a_reason_to_save(build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import torch
 from distributed.runs import trainer_of
 from support.asking import AsksAgain
 from support.ranks import on_ranks
-from support.small_runs import Brief, EvenBytes, Words, grouped, quiet_trainer, weights, whole_and_resumed
+from support.small_runs import Brief, EvenBytes, Words, grouped, quiet_trainer
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import CompletionWriter, ExecutionEvaluation
@@ -182,20 +182,6 @@ def test_rows_whose_learned_turn_does_not_fit_teach_nothing(make: Any, tmp_path:
         assert module.count_truncated(last_alone) == (int(cut), not cut or start < room)
         found.add((cut, start < room))
     assert found == {(False, True), (True, True), (True, False)}
-
-
-def test_a_resumed_fine_tuning_ends_with_the_weights_of_an_undisturbed_one(make: Any, tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl.gz"
-    predicted(make(), path)
-
-    def build() -> SFT:
-        return make(max_updates=6, optimizer=lambda params: torch.optim.Adam(params, lr=1e-2))
-
-    whole, resumed = whole_and_resumed(build, tmp_path, 4, data=CompletionFile(str(path), keep="all", batch_size=5))
-    assert torch.equal(weights(whole), weights(resumed))
-    fresh = build()
-    fresh.policy.load()
-    assert not torch.equal(weights(whole), weights(fresh))
 
 
 @pytest.mark.filterwarnings("ignore::lit_rl.run_files.files.TruncatedFileError")

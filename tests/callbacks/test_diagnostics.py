@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.ill_runs import Judged, NeverRenewed, Programs, ReadsPads, Reports
+from support.ill_runs import Copies, Judged, Programs, ReadsPads, Reports
 from support.small_runs import build_module, fit
 from support.tiny_models import TINY_QWEN2
 
@@ -42,7 +42,7 @@ PROVOKED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "no learning rate": ("still_weights", {"optimizer": sgd(0.0)}, {}, "the learning rate is 0"),
     "an engine with old weights": (
         "sampler_gap",
-        {"engine": NeverRenewed(), "max_rollouts": FEW + 2, "minibatches": 3, "optimizer": sgd(0.1)},
+        {"engine": Copies(lambda *_: False), "max_rollouts": FEW + 2, "minibatches": 3, "optimizer": sgd(0.1)},
         {},
         "new weights do not reach it",
     ),

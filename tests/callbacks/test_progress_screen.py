@@ -16,7 +16,6 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from distributed.test_validation import Told
-from lightning.pytorch.loggers import TensorBoardLogger
 from rich.console import Console
 from support.small_runs import Words, build_module
 from support.tiny_models import TINY_QWEN2
@@ -24,7 +23,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.reports.run_summary import sampling_line, validation_summary
+from lit_rl.reports.run_summary import sampling_line
 from lit_rl.trainer import Trainer, silence_lightning
 from lit_rl.training.progress import Progress
 from lit_rl.types import Sampling
@@ -316,17 +315,3 @@ LINES = {
 def test_a_sampling_is_one_line(case: str) -> None:
     prefix, metrics, line = LINES[case]
     assert sampling_line(module(), prefix, metrics) == line
-
-
-def test_other_metrics_have_a_line_of_their_own(tmp_path: Path) -> None:
-    """The last lines say which checkpoint was measured, and where the numbers are."""
-    bare: dict[str, Any] = {"accelerator": "cpu", "enable_progress_bar": False, "enable_checkpointing": False}
-    logger = TensorBoardLogger(tmp_path, name="run")
-    measuring = pl.Trainer(**bare, logger=logger)
-    measuring.ckpt_path = "runs/mine/rollout_000040.ckpt"
-    rows = dict(validation_summary(measuring, module(), {**TWO_TURNS, **FOUR_SAMPLES, "val/loss": 1.23456}))
-    assert list(rows) == ["policy", "checkpoint", "greedy", "basics sampled", "loss", "logs"]
-    assert rows["loss"] == "1.235" and rows["checkpoint"] == "runs/mine/rollout_000040.ckpt"
-    assert "run/version_0" in rows["logs"]
-    without = dict(validation_summary(pl.Trainer(**bare, logger=False), module(), TWO_TURNS))
-    assert not {"logs", "checkpoint"} & without.keys()

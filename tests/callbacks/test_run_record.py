@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,25 +12,20 @@ import torch
 from distributed.runs import build, policy
 from distributed.runs import fit as fit_ranks
 from distributed.test_validation import Told
-from lightning.pytorch.loggers import CSVLogger
 from support.completions import batch, judged, program_in
 from support.ill_runs import Judged, Programs
 from support.ranks import on_ranks
 from support.saved_runs import CrashAt, run
-from support.small_runs import EvenBytes, Words, build_module, fit
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from support.small_runs import EvenBytes, build_module, fit
 
-from lit_rl import Trainer
 from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.cli.report import report
-from lit_rl.cli.show import show
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
 from lit_rl.reports.recorded_rows import choose_rows, rounded
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.run_files.files import METRICS_FILE, ROLLOUTS_FILE, RunWriter, read_lines, read_rollouts
+from lit_rl.run_files.files import METRICS_FILE, RunWriter, read_lines, read_rollouts
 from lit_rl.run_files.records import RecordedRollout
 from lit_rl.training.progress import Clock
 from lit_rl.types import Experience, Sampling
@@ -217,28 +206,6 @@ def test_rank_0_writes_what_all_ranks_kept(byte_tokenizer: str, tmp_path: Path) 
     assert [line["rollout"] for line in lines(tmp_path / "two")] == [0, 1, 2]
 
 
-def start_of(make_module: Make, folder: Path, **settings: Any) -> Trainer:
-    """A run of one rollout by lit_rl's trainer."""
-    common: dict[str, Any] = {"accelerator": "cpu", "enable_progress_bar": False, "limit_val_batches": 0}
-    trainer = Trainer(**common, default_root_dir=folder, **settings)
-    trainer.fit(make_module(max_rollouts=1), Words(batch_size=3))
-    return trainer
-
-
-def test_runs_that_have_a_folder_are_recorded_by_default(make_module: Make, tmp_path: Path) -> None:
-    start_of(make_module, tmp_path / "saved", logger=False, callbacks=[Checkpointing(str(tmp_path / "saved"))])
-    assert len(rollouts(tmp_path / "saved")) == 1 and len(lines(tmp_path / "saved")) == 2
-    start_of(make_module, tmp_path / "neither", logger=False, enable_checkpointing=False)
-    assert not list((tmp_path / "neither").rglob("*.jsonl*"))
-
-
-def test_a_record_in_the_list_takes_the_place_of_the_default(make_module: Make, tmp_path: Path) -> None:
-    own = RunRecord(str(tmp_path / "own"), max_megabytes=0)
-    trainer = start_of(make_module, tmp_path, logger=CSVLogger(tmp_path), callbacks=[own])
-    assert [one for one in trainer.callbacks if isinstance(one, RunRecord)] == [own]  # type: ignore[attr-defined]
-    assert [file.relative_to(tmp_path) for file in tmp_path.rglob("*.jsonl*")] == [Path("own") / METRICS_FILE]
-
-
 def test_a_record_without_a_place_is_refused(make_module: Make, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"neither a logger nor Checkpointing has a folder"):
         fit(make_module(max_rollouts=1), tmp_path, callbacks=[RunRecord()])
@@ -250,51 +217,3 @@ def test_a_run_without_rollouts_has_a_line_for_each_update(byte_tokenizer: str, 
     start, *updates = lines(tmp_path)
     assert (start["update"], start["start"]["method"]) == (0, "SFT")
     assert [line["update"] for line in updates] == [1, 2, 3] and all(line["sft/loss"] > 0 for line in updates)
-
-
-KILLED = """
-import sys
-sys.path[:0] = sys.argv[1].split(":")
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from support.small_runs import Words, build_module
-from lit_rl import Trainer
-from lit_rl.callbacks import TensorBoardLayout, CompletionLog, RunRecord
-folder = sys.argv[3]
-loggers = [TensorBoardLogger(folder, name="", version="board"), CSVLogger(folder, name="", version="csv")]
-watchers = [RunRecord(folder), TensorBoardLayout(1), CompletionLog()]
-Trainer(accelerator="cpu", devices=1, logger=loggers, callbacks=watchers, limit_val_batches=0,
-        enable_checkpointing=False, log_every_n_steps=1).fit(build_module(sys.argv[2]), Words(batch_size=3))
-"""
-
-
-@pytest.mark.slow  # files that are torn at any byte: tests/run_files
-def test_a_killed_run_leaves_every_file_readable(
-    byte_tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A real process, killed with signal 9 while it trains: records, event files, tables, and what reads them."""
-    paths = ":".join([str(Path(__file__).parents[1]), *sys.path])
-    command = [sys.executable, "-c", KILLED, paths, byte_tokenizer, str(tmp_path)]
-    with (tmp_path / "said").open("wb") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said)
-        try:
-            until = time.monotonic() + 120
-            file = tmp_path / ROLLOUTS_FILE
-            while not (file.exists() and len(file.read_bytes()) > 20_000) and time.monotonic() < until:
-                assert process.poll() is None, (tmp_path / "said").read_text()
-                time.sleep(0.05)
-        finally:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-    numbers = [rollout.number for rollout in rollouts(tmp_path)]
-    assert len(numbers) >= 3 and numbers == list(range(1, len(numbers) + 1))
-    logged = [line["rollout"] for line in lines(tmp_path) if "diagnosis" not in line]
-    assert logged[: len(numbers)] == list(range(len(numbers)))
-    assert json.loads((tmp_path / METRICS_FILE).read_text().splitlines()[1])["rollout"] == 1
-    events = EventAccumulator(str(tmp_path / "board"))
-    events.Reload()
-    steps = [event.step for event in events.Scalars("reward/mean")]
-    assert steps and steps == list(range(1, len(steps) + 1))
-    show([str(tmp_path)])
-    report([str(tmp_path), "--html", str(tmp_path / "report.html")])
-    assert f"rollout {numbers[-1]}" in capsys.readouterr().out
-    assert "<html" in (tmp_path / "report.html").read_text()

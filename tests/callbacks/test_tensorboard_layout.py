@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from support.small_runs import Words, build_module
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar import layout_pb2
@@ -21,7 +21,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation, TensorBoardLayout
 from lit_rl.callbacks.tensorboard_layout import OVERVIEW, overview_of
 from lit_rl.models import SeparateCritic
-from lit_rl.modules import DPO, GRPO, PPO, SFT, Objective
+from lit_rl.modules import GRPO, PPO, Objective
 from lit_rl.trainer import Trainer
 
 KINDS: dict[str, Any] = {
@@ -118,9 +118,6 @@ def test_other_loggers_get_the_same_numbers(byte_tokenizer: str, tmp_path: Path)
     assert {"reward/std", "sampling/logprob_gap/mean", "val/greedy/reward/mean", "time/idle_seconds"} <= columns
 
 
-NAMES = ("reward/std", "sampling/logprob_gap/mean", "time/idle_seconds")
-
-
 def test_curves_and_texts_count_rollouts_from_1_and_a_validation_before_them_is_at_0(events: EventAccumulator) -> None:
     assert [event.step for event in events.Scalars("reward/mean")] == [1, 2, 3, 4]
     assert [event.step for event in events.Scalars("val/greedy/reward/mean")] == [0, 2, 4]
@@ -128,30 +125,6 @@ def test_curves_and_texts_count_rollouts_from_1_and_a_validation_before_them_is_
         (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith(name)]
         assert [event.step for event in events.Tensors(tag)] == steps
     assert "step" not in events.Tags()["scalars"]
-
-
-def test_weights_and_biases_gets_the_same_numbers_and_tables(
-    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("wandb", reason="needs the package wandb")
-    logger = WandbLogger(project="test", offline=True, save_dir=str(tmp_path))
-    rows: list[dict[str, Any]] = []
-    log = logger.experiment.log
-    monkeypatch.setattr(
-        logger.experiment, "log", lambda row, *rest, **named: (rows.append(row), log(row, *rest, **named))
-    )
-    run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2))
-    summary = dict(logger.experiment.summary)
-    logger.experiment.finish()
-    curves = [row for row in rows if "reward/mean" in row]
-    assert [row["trainer/global_step"] for row in curves] == [1, 2, 3, 4]
-    assert all(name in row for row in curves for name in NAMES)
-    assert [row["trainer/global_step"] for row in rows if "val/greedy/reward/mean" in row] == [2, 4]
-    tables = [row for row in rows if any(name.startswith("completions/") for name in row)]
-    assert [row["trainer/global_step"] for row in tables] == [2, 4]
-    assert summary["reward/mean"] == curves[-1]["reward/mean"]
-    assert len(list(tmp_path.rglob("*.table.json"))) == 2, "the package wrote each table"
-    assert list(tmp_path.rglob("*.wandb"))
 
 
 # -- the page -----------------------------------------------------------------------------------------------------
@@ -181,9 +154,3 @@ def test_the_page_explains_every_number(byte_tokenizer: str, tmp_path: Path, cls
     patterns = documented()
     shortened = {name: re.sub(r"^val/greedy/(?!pass@|num_|median)", "", name) for name in names}
     assert [name for name, short in shortened.items() if not any(p.fullmatch(short) for p in patterns)] == []
-
-
-def test_the_page_explains_what_given_texts_log() -> None:
-    patterns = documented()
-    for prefix, names in {SFT.metric_prefix: ("loss",), DPO.metric_prefix: ("loss", "margin", "accuracy")}.items():
-        assert all(any(pattern.fullmatch(f"{prefix}/{name}") for pattern in patterns) for name in names)

@@ -13,7 +13,7 @@ from support.late_verdicts import Late, PassedAndEven, WholeText
 from support.small_runs import build_module, fit, weights, whole_and_resumed
 
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.data import Basics, Mixture, ProblemLoader
+from lit_rl.data import Basics, Mixture
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.errors import UsageError
 from lit_rl.execution import TokenTarget, Verdict
@@ -95,33 +95,6 @@ def test_two_ranks_deal_out_the_problems_of_one() -> None:
 
     one = epochs(mixture(6), 3)
     assert [ids(batch) for batch in epochs(mixture(3), 3, ranks=2)] == [ids(batch) for batch in one]
-
-
-def test_after_any_batch_a_resumed_run_has_the_batches_that_would_have_followed() -> None:
-    """Three epochs of nine batches."""
-
-    def follow(loader: ProblemLoader, states: list[Any]) -> list[list[str]]:
-        batches: list[list[str]] = []
-        ahead = None
-        for epoch in range(loader.epoch, 3):
-            loader.sampler.set_epoch(epoch)
-            for batch in loader:
-                batches.append(ids(batch))
-                assert ahead in (None, batches[-1]), "what was asked for ahead is what comes"
-                ahead = ids(loader.next_batch(len(loader))[1])
-                states.append(loader.state_dict())
-        return batches
-
-    mixture = mix(18, 11, weights=[1, 1], batch_size=3, seed=2)
-    states: list[Any] = []
-    whole = follow(mixture.train_dataloader(), states)
-    assert len(whole) == 27
-    for done, position in enumerate(states, 1):
-        loader = mixture.train_dataloader()
-        loader.load_state_dict(position)
-        if position["position"] == len(loader):
-            loader.epoch += 1
-        assert follow(loader, []) == whole[done:], done
 
 
 def mix(*numbers: int, **options: Any) -> Mixture:

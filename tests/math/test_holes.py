@@ -73,7 +73,7 @@ PER_TOKEN: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", PER_TOKEN)
 def test_each_token_gets_what_it_gets_without_the_holes(name: str) -> None:
-    """Item 27."""
+    """Items 24, 27."""
     function, mask = PER_TOKEN[name], holes()
     dense = torch.arange(T) < FILLED[:, None]
     found = function(numbers(1), numbers(2), mask)

@@ -231,22 +231,6 @@ def test_groups_may_be_scattered_and_unequal(kind: RowAdvantages, expected: list
     torch.testing.assert_close(got, torch.tensor(expected))
 
 
-def test_group_of_two_by_hand() -> None:
-    """Item 15: n - 1 in the standard deviation: rewards 1 and 0 have std sqrt(1/2)."""
-    rewards = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-    want = torch.tensor([[1.0, -1.0]], dtype=torch.float64) * 0.5 / (math.sqrt(0.5) + 1e-6)
-    torch.testing.assert_close(over(GroupMean(), rewards), want)
-
-
-def test_rows_are_prompt_major() -> None:
-    """Item 19: reward = prompt id for all rows b * G + g of prompt b, so every advantage is 0."""
-    num_prompts, group_size = 4, 3
-    prompt_of_row = torch.arange(num_prompts).repeat_interleave(group_size).float()
-    assert not over(GroupMean(), prompt_of_row.view(num_prompts, group_size)).any()
-    wrong_order = torch.arange(num_prompts).repeat(group_size).float()
-    assert over(GroupMean(), wrong_order.view(num_prompts, group_size)).any()
-
-
 def test_a_baseline_of_the_whole_rollout_works_outside_a_run() -> None:
     """A fresh reader's moving mean failed: there was nothing to sum over ranks with."""
 

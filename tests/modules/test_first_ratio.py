@@ -111,20 +111,21 @@ def test_each_rollouts_first_minibatch_has_ratio_1(
     assert max(module.moved.values()) > 0  # later ones have moved
 
 
-@pytest.mark.parametrize("lora", [None, LoRA(rank=2)])
-def test_reading_without_gradients_equals_reading_under_activation_checkpointing(
-    byte_tokenizer: str, tmp_path: Path, lora: LoRA | None
-) -> None:
-    options = {"dtype": "bfloat16", "minibatches": 4, "gradient_checkpointing": True, "lora": lora}
-    assert set(fitted(byte_tokenizer, tmp_path, "grpo", rate=0.0, **options).moved.values()) == {0.0}
-
-
-@pytest.mark.parametrize("given", [{"microbatch_tokens": 60}, {"entropy_coef": 0.01}, {"precision": "bf16-mixed"}])
-def test_budgets_entropy_and_autocast_keep_the_ratio(
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"gradient_checkpointing": True, "minibatches": 4},
+        {"gradient_checkpointing": True, "lora": LoRA(rank=2), "minibatches": 4},
+        {"microbatch_tokens": 60},
+        {"entropy_coef": 0.01},
+        {"precision": "bf16-mixed", "dtype": "float32"},
+    ],
+    ids=str,
+)
+def test_checkpointing_budgets_entropy_and_autocast_keep_the_ratio(
     byte_tokenizer: str, tmp_path: Path, given: dict[str, Any]
 ) -> None:
-    dtype = "float32" if "precision" in given else "bfloat16"
-    options = {"dtype": dtype, "minibatches": 2, **given}
+    options = {"dtype": "bfloat16", "minibatches": 2} | given
     assert set(fitted(byte_tokenizer, tmp_path, "grpo", rate=0.0, **options).moved.values()) == {0.0}
 
 

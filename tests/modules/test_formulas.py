@@ -277,7 +277,7 @@ KEPT = [i for i in JUDGED if not ROWS[i].cut]
     ],
 )
 def test_grpo_takes_the_steps_of_its_formula(tmp_path: Path, loss: str, mode: str, mask_truncated: bool) -> None:
-    """Items 1, 2, 11, 16, 19, 41, 58: two epochs, so that ratios leave 1; group 1 has no advantage and is counted."""
+    """Items 1, 2, 11, 15, 16, 19, 41, 58: in two epochs ratios leave 1; group 1 has no advantage and is counted."""
     objective, token_loss = LOSSES[loss]
     options: dict[str, Any] = {"aggregate": mode, "mask_truncated": mask_truncated, "epochs": 2}
     module, logged = learned(tmp_path, GRPO, objective=objective, **options)

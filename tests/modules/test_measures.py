@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,15 @@ import pytest
 import torch
 from rollout.test_collector import Watcher
 from support.completions import batch
+from support.ill_runs import Copies
 from support.late_verdicts import Late, PassedAndEven, Programs
 from support.small_runs import EvenBytes, Scored, build_module, fit
 from support.two_turns import rows_of
 
 from lit_rl.data import CorridorPolicy
-from lit_rl.engines import Engine, InProcess, Session
+from lit_rl.engines import Engine, InProcess
 from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.math.losses import TruncatedWeights
-from lit_rl.models import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Objective, RolloutConfig, RolloutModule
 from lit_rl.modules.rollout_metrics import add_entropy, metrics_of_rollout
@@ -147,20 +145,13 @@ NAMES = {
 }
 
 
-class Copies(Engine):
-    """Samples with a copy of the weights, which is renewed before each rollout unless an arrival is skipped."""
+def always(copied: int, now: int) -> bool:
+    return True
 
-    def __init__(self, skips: Sequence[int] = (), filters: bool = False) -> None:
-        self.skips, self.filters = skips, filters
-        self.copy: Any = None
 
-    @contextmanager
-    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        if self.copy is None or policy.version not in self.skips:
-            self.copy = copy.deepcopy(policy)
-        self.copy.version = policy.version  # it says that it is up to date
-        with InProcess().session(self.copy, replace(sampling, top_k=20) if self.filters else sampling) as session:
-            yield session
+def stuck_at(*versions: int) -> Copies:
+    """An engine that these weights do not reach, and that hides it."""
+    return Copies(lambda _, now: now not in versions, hides=True)
 
 
 def run(make: Make, folder: Path, engine: Engine, **options: Any) -> tuple[list[dict[str, float]], list[str]]:
@@ -207,7 +198,7 @@ def test_a_few_rows_all_over_the_rollout_that_the_present_weights_sampled_are_co
 
 
 @pytest.mark.parametrize(
-    ("engine", "rewards"), [(InProcess(), Scored(1.0)), (Copies(), EvenBytes())], ids=["learns nothing", "learns"]
+    ("engine", "rewards"), [(InProcess(), Scored(1.0)), (Copies(always), EvenBytes())], ids=["learns nothing", "learns"]
 )
 def test_every_rollout_logs_them(make_module: Make, tmp_path: Path, engine: Engine, rewards: RewardTerm) -> None:
     logged, said = run(make_module, tmp_path, engine, rewards=[rewards])
@@ -220,23 +211,23 @@ def test_every_rollout_logs_them(make_module: Make, tmp_path: Path, engine: Engi
 
 def test_a_skipped_arrival_is_caught_before_anything_is_learned_from_it(make_module: Make, tmp_path: Path) -> None:
     check = SamplerCheck(rows=2, largest_gap=1e-3)
-    _, said = run(make_module, tmp_path, Copies(skips=(1, 2)), sampler_check=check)
+    _, said = run(make_module, tmp_path, stuck_at(1, 2), sampler_check=check)
     assert len(said) == 1, "once"
     assert "nats a token (at most 0.001 is rounding): likely other weights" in said[0]
     module: Any = make_module(
-        engine=Copies(skips=(1,)), max_rollouts=3, sampler_check=SamplerCheck(largest_gap=1e-3, stop=True)
+        engine=stuck_at(1), max_rollouts=3, sampler_check=SamplerCheck(largest_gap=1e-3, stop=True)
     )
     with pytest.raises(SamplerMismatchError, match=r"sampler and trainer differ by .* other weights"):
         fit(module, tmp_path)
     assert module.clock.count == module.policy.version == 1
-    assert run(make_module, tmp_path, Copies(skips=(1, 2)), sampler_check=None)[1] == []
+    assert run(make_module, tmp_path, stuck_at(1, 2), sampler_check=None)[1] == []
 
 
 def test_rows_sampled_ahead_are_compared_before_those_sampled_earlier_are_learned_from(
     make_module: Make, tmp_path: Path
 ) -> None:
     module: Any = make_module(
-        engine=Copies(skips=(1,)),
+        engine=stuck_at(1),
         sampler_check=SamplerCheck(largest_gap=1e-3, stop=True),
         max_rollouts=4,
         staleness=1,
@@ -252,8 +243,10 @@ def test_rows_sampled_ahead_are_compared_before_those_sampled_earlier_are_learne
 def test_a_filter_of_the_engine_is_a_fault_and_one_that_was_asked_for_is_none(
     make_module: Make, tmp_path: Path
 ) -> None:
-    _, said = run(make_module, tmp_path, Copies(filters=True), sampler_check=SamplerCheck(rows=12, largest_gap=1e-3))
+    _, said = run(
+        make_module, tmp_path, Copies(always, top_k=20), sampler_check=SamplerCheck(rows=12, largest_gap=1e-3)
+    )
     assert "sampler and trainer differ by" in said[0]
     filtered = Sampling(num_samples=4, max_tokens=6, top_k=20)
-    logged, said = run(make_module, tmp_path, Copies(), sampling=filtered)
+    logged, said = run(make_module, tmp_path, Copies(always), sampling=filtered)
     assert said == [] and logged[0]["sampling/logprob_gap/mean"] > 0.1

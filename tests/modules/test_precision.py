@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch.plugins import HalfPrecision, MixedPrecision
+from lightning.pytorch.plugins import MixedPrecision
 from support.slow_cases import slow_but
 from support.small_runs import EvenBytes, Words, fit, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
@@ -111,14 +111,6 @@ def test_every_module_trains_validates_and_resumes_in_each_precision(
         (ratios, of_advantages), gap = first[0], float(whole.trainer.callback_metrics["sampling/logprob_gap/mean"])
         assert (ratios - 1).abs().max() < rounding and gap < rounding
         assert of_advantages is not torch.bfloat16
-
-
-def test_rounding_of_bf16_true_is_not_taken_for_a_model_that_cannot_share_prompts(byte_tokenizer: str) -> None:
-    deeper = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "initializer_range": 0.05}
-    actor = CausalLM(config=TINY_QWEN2 | deeper, tokenizer=byte_tokenizer)
-    with HalfPrecision("bf16-true").module_init_context():
-        actor.load()
-    assert actor.shares_prompts
 
 
 def optimized(module: Any) -> list[torch.Tensor]:

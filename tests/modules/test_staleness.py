@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from support.asking import AsksAgain
+from support.ill_runs import Copies
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs
 from support.slow_cases import slow_but
 from support.small_runs import Scored, fit, weights
@@ -20,7 +19,7 @@ from support.small_runs import Scored, fit, weights
 from lit_rl.data import Corridor
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.toys.toy_models import CorridorPolicy
-from lit_rl.engines import Engine, InProcess, Session
+from lit_rl.engines import Engine, InProcess
 from lit_rl.math.advantages import NoBaseline
 from lit_rl.math.losses import (
     CISPO,
@@ -35,7 +34,7 @@ from lit_rl.math.losses import (
     TruncatedWeights,
     Unclipped,
 )
-from lit_rl.models import Policy, SeparateCritic
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutConfig, RolloutModule, UpdateConfig
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience, Problem, Sampling
@@ -220,19 +219,9 @@ ONES = Scored(lambda rows: (float(text == "1") for text in rows.texts))
 """1 for each completion that is the number one."""
 
 
-class Behind(Engine):
-    """Samples with a copy of the weights, which is renewed after some optimizer steps only."""
-
-    def __init__(self, renew_every: int) -> None:
-        self.renew_every = renew_every
-        self.copy: Policy | None = None
-
-    @contextmanager
-    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        if self.copy is None or policy.version - self.copy.version >= self.renew_every:
-            self.copy = copy.deepcopy(policy)
-        with InProcess().session(self.copy, sampling) as session:
-            yield session
+def behind(steps: int) -> Copies:
+    """An engine whose weights are renewed after some optimizer steps only."""
+    return Copies(lambda copied, now: now - copied >= steps)
 
 
 class Watched(GRPO):
@@ -290,7 +279,7 @@ def test_gradients_carry_the_ratio_to_the_weights_that_sampled(
     """
     rate = 1.0 if epochs > 1 else 2.0
     given = None if correction is None else correction[0]
-    module = two_tokens(tmp_path, Behind(renew_every=9), loss, rate, correction=given, epochs=epochs)
+    module = two_tokens(tmp_path, behind(9), loss, rate, correction=given, epochs=epochs)
     (first, start), (second, now) = module.seen
     versions = {first.completions.weights_versions, second.completions.weights_versions}
     assert versions == {(0,) * 20} and (second.old_logprobs is None) == (correction is not None and epochs == 1)
@@ -308,17 +297,22 @@ def test_gradients_carry_the_ratio_to_the_weights_that_sampled(
     assert torch.allclose(module.table(), table, atol=1e-6)
 
 
-def test_a_correction_of_fresh_rows_changes_nothing(make_module: Make, tmp_path: Path) -> None:
-    """Up to the difference between sampling and the training forward, here in float64."""
+def test_fresh_rows_are_changed_by_no_correction_and_by_no_copy_of_the_weights(
+    make_module: Make, tmp_path: Path
+) -> None:
+    """Bit for bit, or up to sampling and training forward, here in float64; weights one step behind are a change."""
 
-    def learned(correction: Correction | None) -> torch.Tensor:
-        module = make_module(objective=Objective(correction=correction), max_rollouts=2, epochs=2)
+    def learned(correction: Correction | None = None, engine: Engine | None = None) -> torch.Tensor:
+        objective = Objective(correction=correction)
+        module = make_module(objective=objective, engine=engine or InProcess(), max_rollouts=2, epochs=2)
         fit(module, tmp_path)
         return weights(module)
 
-    plain = learned(None)
+    plain = learned()
     assert torch.allclose(learned(TruncatedWeights()), plain, atol=1e-5)
     assert torch.allclose(learned(SequenceMask()), plain, atol=1e-9)
+    assert torch.equal(learned(engine=behind(1)), plain)
+    assert not torch.equal(learned(engine=behind(3)), plain)
 
 
 class Wrong(Correction):
@@ -331,19 +325,6 @@ def test_a_second_correction_and_one_of_another_shape_are_refused(tmp_path: Path
         Objective(loss=ImportanceSampling(), correction=MaskedBand())
     with pytest.raises(ValueError, match=r"Wrong\.weights: expected one weight per token, \((\d+), 1\), got \(\1,\)"):
         two_tokens(tmp_path, InProcess(), PolicyGradient(), 1.0, correction=Wrong())
-
-
-def test_fresh_copies_of_the_weights_change_nothing(make_module: Make, tmp_path: Path) -> None:
-    """Bit for bit; weights that are one step behind do."""
-
-    def learned(engine: Engine) -> torch.Tensor:
-        module = make_module(engine=engine, objective=Objective(correction=None), max_rollouts=2)
-        fit(module, tmp_path)
-        return weights(module)
-
-    shared = learned(InProcess())
-    assert torch.equal(learned(Behind(renew_every=1)), shared)
-    assert not torch.equal(learned(Behind(renew_every=2)), shared)
 
 
 def test_old_rows_and_fresh_ones_in_one_rollout(make_module: Make, tmp_path: Path) -> None:
@@ -377,6 +358,6 @@ def test_old_rows_of_a_filtered_distribution_are_refused(make_module: Make, tmp_
         sampling = Sampling(num_samples=4, max_tokens=6, top_k=200)
         return make_module(engine=engine, sampling=sampling, max_rollouts=2)
 
-    fit(module(Behind(renew_every=1)), tmp_path)
+    fit(module(behind(1)), tmp_path)
     with pytest.raises(ValueError, match=r"12 rows were sampled by older weights.*leave both out"):
-        fit(module(Behind(renew_every=2)), tmp_path)
+        fit(module(behind(2)), tmp_path)

@@ -18,10 +18,8 @@ from torch import Tensor
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.data.toys.toy_models import CorridorCritic
-from lit_rl.math.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_of
-from lit_rl.models.family import projection
 from lit_rl.models.padding import completion_states
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.types import Completions, Experience, Sampling
@@ -47,30 +45,6 @@ def tiny(byte_tokenizer: str, **kwargs: Any) -> CausalLM:
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", **kwargs)
     policy.load()
     return policy.eval()
-
-
-def gradient(policy: CausalLM, loss: Tensor) -> Tensor:
-    learning = [p for p in policy.parameters() if p.requires_grad]
-    return torch.cat([g.flatten() for g in torch.autograd.grad(loss, learning)])
-
-
-def test_ids_at_an_environment_turns_loss_positions_change_no_gradient(byte_tokenizer: str) -> None:
-    """The columns that are read stay; only the labels at its columns are others."""
-    policy, rows = tiny(byte_tokenizer), rows_of(PROMPTS, ROWS)
-    said = rows.token_mask & ~rows.completion_mask
-    others = torch.where(said, (rows.completion_ids + 7) % 256, rows.completion_ids)
-
-    def of(labels: Tensor) -> tuple[Tensor, Tensor]:
-        hidden = completion_states(policy.model, rows)
-        logprobs, entropy = completion_logprobs(
-            hidden, projection(policy.model), labels, rows.completion_mask, with_entropy=True
-        )
-        assert entropy is not None
-        assert not logprobs[said].any() and not entropy[said].any()
-        return logprobs.detach(), gradient(policy, logprobs.sum() + entropy.sum())
-
-    (logprobs, before), (altered, after) = of(rows.completion_ids), of(others)
-    assert torch.equal(logprobs, altered) and torch.equal(before, after)
 
 
 def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(byte_tokenizer: str) -> None:

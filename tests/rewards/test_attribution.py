@@ -164,17 +164,6 @@ TESTED: dict[str, tuple[str, Verdict, Check]] = {
 }
 
 
-@pytest.mark.parametrize(("source", "verdict", "check"), TESTED.values(), ids=TESTED)
-def test_the_failing_line_pays_for_the_tests(
-    qwen: Any, sandbox: Sandbox, source: str, verdict: Verdict, check: Check
-) -> None:
-    marked = read_marked(qwen, source)
-    judgement = judge_marked(marked, problem(check), sandbox)
-    assert judgement.outcome.verdict is verdict, judgement.outcome
-    lost = GRADES[verdict] - GRADES[PASSED] if marked.blamed else 0.0
-    check_credit(TestsReward(mode="graded"), marked, judgement, GRADES[verdict], lost)
-
-
 def test_lines_of_a_prefix_are_counted_and_never_pay(qwen: Any, sandbox: Sandbox) -> None:
     task = problem(DOUBLE, program_prefix="def g(x):\n    return x / 0  # é\n\ndef f(x):\n    '''Día.'''\n")
     term = TestsReward(mode="graded")
@@ -213,10 +202,18 @@ SIMULATED: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("source", "verdict"), SIMULATED.values(), ids=SIMULATED)
-def test_the_refused_call_pays_for_the_task(qwen: Any, sandbox: Sandbox, source: str, verdict: str) -> None:
+ENDED = TESTED | {f"a robot: {name}": (*case, SAY_HI) for name, case in SIMULATED.items()}
+
+
+@pytest.mark.parametrize(("source", "verdict", "check"), ENDED.values(), ids=ENDED)
+def test_the_failing_line_or_the_refused_call_pays(
+    qwen: Any, sandbox: Sandbox, source: str, verdict: Any, check: Check
+) -> None:
     marked = read_marked(qwen, source)
-    judgement = judge_marked(marked, problem(SAY_HI), sandbox)
-    assert (judgement.outcome.robot_verdict or PYTHON) == verdict, judgement.outcome
-    lost = ROBOT_GRADES[verdict] - ROBOT_GRADES[SUCCESS] if marked.blamed else 0.0
-    check_credit(SimulatorReward(grades={PYTHON: -0.5}), marked, judgement, ROBOT_GRADES[verdict], lost)
+    judgement, simulated = judge_marked(marked, problem(check), sandbox), check is SAY_HI
+    ended = (judgement.outcome.robot_verdict or PYTHON) if simulated else judgement.outcome.verdict
+    assert ended == verdict, judgement.outcome
+    grades = ROBOT_GRADES if simulated else GRADES
+    lost = grades[verdict] - 1.0 if marked.blamed else 0.0
+    term = SimulatorReward(grades={PYTHON: -0.5}) if simulated else TestsReward(mode="graded")
+    check_credit(term, marked, judgement, grades[verdict], lost)

@@ -101,14 +101,3 @@ def test_credit_of_random_rollouts_is_that_of_a_loop_over_tokens(
     assert torch.equal(output.credit, credit)
     assert torch.equal(output.decided, decided)
     assert credit.abs().sum() > 1 and decided.abs().sum() > 1, "nothing was compared"
-
-
-def test_rows_do_not_reach_into_each_other() -> None:
-    """The end of a text, and the last token of a row, stay in their row."""
-    rng = random.Random(0)
-    completions, judgements = rollout(rng, 2)
-    end = len(completions.texts[0].encode())
-    far = TermScore(1.0, (Span(end, end, 1.0), Span(0, end, 1.0)))
-    output = Composite([FixedScores([far, TermScore(0.0)], 1.0, "far")])(completions, judgements)
-    assert float(output.credit[0].sum()) == pytest.approx(1.0)
-    assert not output.credit[1].any() and not output.decided[1].any()

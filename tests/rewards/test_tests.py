@@ -1,16 +1,11 @@
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from support.completions import PASSED, reward_of
-from support.small_runs import fit
-from support.two_turns import LastTurn, PerTurn, PlaysPPO, drawn, rows_of
+from support.two_turns import drawn, rows_of
 
 from lit_rl.execution.checks import AssertTests, CallTests, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.models import SeparateCritic
 from lit_rl.rewards import (
     Composite,
     FormatReward,
@@ -20,7 +15,6 @@ from lit_rl.rewards import (
     TermScore,
     TestsReward,
 )
-from lit_rl.rewards.token_credit import Credit, assign_credit
 from lit_rl.types import Completions, Judgement
 
 DIVISION = "def f(x):\n    return x / 0\n"
@@ -96,55 +90,6 @@ def test_a_program_that_passed_a_blank_line_and_one_that_is_not_there_are_not_bl
 
 ROWS = rows_of([[1]] * 20, [drawn(str(i)) for i in range(20)])
 JUDGEMENTS = [Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem in ROWS.problems]
-
-
-@pytest.mark.parametrize("limits", [{}, {"clip_low": -0.1}, {"clip_high": 0.3}])
-@pytest.mark.parametrize("credit", ["spans", "tokens", "terminal"])
-def test_credit_sums_to_the_reward(credit: Credit, limits: dict[str, float]) -> None:
-    rewards = Composite([LastTurn(), PerTurn(weight=0.2)], **limits)(ROWS, JUDGEMENTS)
-    placed = assign_credit(rewards, ROWS.completion_mask, credit)
-    assert torch.allclose(placed.sum(-1), rewards.rewards, atol=1e-6)
-    assert torch.allclose(rewards.credit.sum(-1), rewards.rewards, atol=1e-6)
-    assert not placed[~ROWS.completion_mask].any()
-
-
-def test_each_penalty_stands_on_its_own_turn() -> None:
-    assert sorted({len(turns) for turns in ROWS.turns}) == [1, 2, 3]
-    rewards = Composite([LastTurn(), PerTurn(weight=0.2)])(ROWS, JUDGEMENTS)
-    without = Composite([LastTurn()])(ROWS, JUDGEMENTS)
-    spans = assign_credit(rewards, ROWS.completion_mask, "spans").tolist()
-    for i, turns in enumerate(ROWS.turns):
-        assert rewards.rewards[i] == pytest.approx(float(without.rewards[i]) - 0.2 * (len(turns) - 1), abs=1e-6)
-        assert rewards.term_values["per_turn"][i] == 1 - len(turns)
-        for turn in turns[:-1]:
-            length = turn.end - turn.start
-            assert spans[i][turn.start : turn.end] == pytest.approx([0.0] * (length - 1) + [-0.2])
-            assert rewards.credit[i, turn.start : turn.end].tolist() == pytest.approx([-0.2 / length] * length)
-        last = slice(turns[-1].start, turns[-1].end)
-        before = assign_credit(without, ROWS.completion_mask, "spans")[i, last].tolist()
-        assert spans[i][last] == pytest.approx(before, abs=1e-6)
-
-
-@pytest.mark.slow
-def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any], tmp_path: Path) -> None:
-    """With gamma and lambda 1 an advantage is what is rewarded from the token on, less its value."""
-    module = make_module(
-        PlaysPPO,
-        rewards=[LastTurn(), PerTurn(weight=0.2)],
-        critic=SeparateCritic(),
-        gae_lambda=1.0,
-        whiten=False,
-        max_rollouts=1,
-    )
-    fit(module, tmp_path)
-    experience, output = module.seen
-    worth = experience.advantages + experience.old_values
-    for i, turns in enumerate(experience.completions.turns):
-        for number, turn in enumerate(turns):
-            if turn is not turns[-1]:  # on all of it: this turn's penalty and those to come
-                share = float(output.term_values["last"][i])
-                expected = share - 0.2 * (len(turns) - 1 - number)
-                assert worth[i, turn.start : turn.end].tolist() == pytest.approx([expected] * (turn.end - turn.start))
 
 
 def test_more_values_than_turns_are_refused() -> None:

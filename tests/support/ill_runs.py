@@ -18,9 +18,8 @@ from lit_rl.engines.engine import Engine, Session
 from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.rewards.term import TermScore
-from lit_rl.types import Completions, Generation, Judgement, Problem, Request, Sampling
-from support.small_runs import EvenBytes, Scored
+from lit_rl.types import Completions, Generation, Problem, Request, Sampling
+from support.small_runs import Scored
 
 # -- rewards -------------------------------------------------------------------------------------------------
 
@@ -30,19 +29,6 @@ class Constant(Scored):
 
     def __init__(self) -> None:
         super().__init__(0.0, "constant")
-
-
-class Falling(EvenBytes):
-    """A tenth of itself after some rollouts."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__()
-        self.after, self.calls = after, 0
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        self.calls += 1
-        scale = 1.0 if self.calls <= self.after else 0.1
-        return [TermScore(scale * (one.value or 0.0)) for one in super().score(completions, judgements)]
 
 
 # -- tasks and judges ----------------------------------------------------------------------------------------
@@ -125,19 +111,23 @@ class Reports(Around):
         return replace(generation, logprobs=tuple(self.reported(generation.logprobs)))
 
 
-class NeverRenewed(Engine):
-    """Keeps the weights that it had at its first session."""
+class Copies(Engine):
+    """Samples with a copy of the weights, renewed where ``renew`` says so of its version and the present one.
 
-    in_rounds = True
+    With ``hides`` it says that it is up to date; ``top_k`` is a filter that nobody asked for.
+    """
 
-    def __init__(self) -> None:
-        self.inner = InProcess()
+    def __init__(self, renew: Callable[[int, int], bool], hides: bool = False, top_k: int | None = None) -> None:
+        self.renew, self.hides, self.top_k = renew, hides, top_k
         self.copy: Any = None
 
     @contextmanager
     def session(self, policy: Any, sampling: Sampling) -> Iterator[Session]:
-        self.copy = copy.deepcopy(policy) if self.copy is None else self.copy
-        with self.inner.session(self.copy, sampling) as session:
+        if self.copy is None or self.renew(self.copy.version, policy.version):
+            self.copy = copy.deepcopy(policy)
+        if self.hides:
+            self.copy.version = policy.version
+        with InProcess().session(self.copy, replace(sampling, top_k=self.top_k or sampling.top_k)) as session:
             yield session
 
 

@@ -84,19 +84,6 @@ def test_a_killed_server_stops_the_run_and_the_same_command_goes_on_once_it_is_b
     assert all(np.array_equal(resumed[name], whole[name]) for name in whole)
 
 
-def test_a_trainer_killed_while_the_server_samples_ends_with_the_weights_of_one_that_was_not(
-    byte_tokenizer: str, server: Server, tmp_path: Path
-) -> None:
-    told = {"engine": "VLLMServer", "url": server.url, "rollouts": 5, "tokenizer": byte_tokenizer, "lora": True}
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert processes(whole, **told) == [0], said(whole)
-    assert processes(killed, kill_in=3, **told) == [-signal.SIGKILL], said(killed)
-    assert (killed / "run" / "last.ckpt").resolve().name == "rollout_000002.ckpt"
-    assert processes(killed, **told) == [0], said(killed)
-    with np.load(whole / "weights.npz") as first, np.load(killed / "weights.npz") as second:
-        assert all(np.array_equal(first[name], second[name]) for name in first)
-
-
 def weights(folder: Path) -> dict[str, Any]:
     with np.load(folder / "weights.npz") as found:
         return dict(found)
