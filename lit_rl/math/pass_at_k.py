@@ -38,12 +38,6 @@ def pass_at_k(num_samples: int | Tensor, num_correct: int | Tensor, k: int) -> f
         tensor([0.0000, 0.8333], dtype=torch.float64)
     """
     samples, correct = torch.as_tensor(num_samples), torch.as_tensor(num_correct)
-    if samples.shape != correct.shape:
-        raise ValueError(
-            f"num_correct must have the shape of num_samples {list(samples.shape)}, got {list(correct.shape)}"
-        )
-    if k < 1:
-        raise ValueError(f"pass@k needs k >= 1, got {k}")
     if bool(((correct < 0) | (correct > samples)).any()):
         raise ValueError(f"num_correct must lie in 0 .. num_samples, got {correct.tolist()} of {samples.tolist()}")
     if samples.numel() and int(samples.min()) < k:

@@ -219,7 +219,7 @@ def test_a_program_without_a_sandbox_is_an_error_not_a_zero(byte_tokenizer: str)
     """Item 53: the policy is in train mode again after the exception."""
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()
-    with pytest.raises(InfrastructureError, match="problem a has a program to run: give a sandbox"):
+    with pytest.raises(AssertionError, match="problems with programs need a sandbox"):
         sample_rows(policy, InProcess(), None, [Problem("a", "a", CHECK)], Sampling(max_tokens=4), StreamKey(0, "t", 0))
     assert policy.training
 
