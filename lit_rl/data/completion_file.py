@@ -8,6 +8,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.rows import local_path
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.run_files.files import read_rollouts
 from lit_rl.run_files.records import RecordedRow
@@ -57,6 +58,10 @@ class CompletionFile(TaskDataModule):
         for row in rows:
             if row.tokens and (self.keep == "all" or row.verdict == "passed"):  # others were cut to fit a file
                 kept.setdefault((row.task_id, *(turn.text for turn in row.turns)), row)
+        if not kept:
+            raise UsageError(
+                f"{self.path}: none of its {len(rows)} completions can be kept ({self.keep}): sample more, or keep: all"
+            )
         tokens = sum(row.num_tokens for row in rows)
         rank_zero_info(
             f"{self.path}: {len(kept)} distinct completions kept ({self.keep}) of {len(rows)}; {tokens} sampled tokens"

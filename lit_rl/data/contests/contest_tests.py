@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lit_rl.data.examples_in_text import find_examples
-from lit_rl.errors import UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
 
 MAX_HIDDEN_BYTES = 1 << 30
@@ -108,6 +108,8 @@ def _parse_test(test: Any, function: str | None, read: Callable[[str], Any]) -> 
     accepted, expected = test.get("accepted_outputs"), test.get("output")
     if accepted is None:
         right: str | tuple[str, ...] = _joined_text(test["output"])
+    elif not isinstance(accepted, list) or not accepted:
+        raise ArgumentError("accepted_outputs", "a list with at least one output", f"{str(accepted)[:60]}")
     else:
         right = tuple(dict.fromkeys(map(_joined_text, accepted if expected is None else (expected, *accepted))))
     return ContestTest(_joined_text(test["input"]), right, grade=str(test.get("grade") or ""))
