@@ -61,8 +61,13 @@ class Composite(TypedArguments):
 
     def check_problem(self, problem: Problem) -> None:
         """Check whether the problem has what every term reads."""
-        for term in self.terms:
-            term.check_problem(problem)
+        for index, term in enumerate(self.terms):
+            try:
+                term.check_problem(problem)
+            except ValueError as error:
+                key = f"Composite.terms[{index}] ({type(term).__name__})"
+                what = f"{key} cannot score problem {problem.task_id}: {error}"
+                raise UsageError(f"{what}; take the term out, or give another task") from error
 
     def __call__(self, completions: Completions, judgements: Sequence[Judgement]) -> RewardOutput:
         """Rewards and credit of N completions.
