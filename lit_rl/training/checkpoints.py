@@ -242,11 +242,13 @@ _MAX_KEYS = 5
 
 def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     """The content of a checkpoint that is one file, on the CPU."""
+    if not zipfile.is_zipfile(path):  # torch writes such archives, whose list of contents stands at the end
+        raise UsageError(f"{path} is not a checkpoint, or not a whole one; {_GIVE}")
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
     except (UnpicklingError, RuntimeError, EOFError, KeyError) as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        fault = f"it holds objects of {found[1]}" if found else "torch cannot read it, or it is not a whole one"
+        fault = f"it holds objects of {found[1]}" if found else "torch cannot read it"
         raise UsageError(f"{path} is not a checkpoint: {fault}; {_GIVE}") from error
     names = [str(name) for name in content] if isinstance(content, dict) else [f"a {type(content).__name__}"]
     if any(name not in names for name in _NEEDED):
