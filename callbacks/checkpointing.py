@@ -23,11 +23,11 @@ from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
 from lit_rl.engines import EngineError
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution import SandboxError
 from lit_rl.run_files.settings import changes_on_resume, settings_of
 from lit_rl.signature_check import PositiveFloat, PositiveInt, TypedArguments
-from lit_rl.training.checkpoints import RunFolder, holds_model, remove_path
+from lit_rl.training.checkpoints import RunFolder, remove_path
 from lit_rl.training.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.training.ranks import gather_over_ranks
 
@@ -99,8 +99,6 @@ class Checkpointing(Checkpoint, TypedArguments):
         if self._run is not None:
             return
         self._run = RunFolder(folder)
-        if holds_model(self._run.path):
-            raise ArgumentError("Checkpointing.folder", "a folder of the run's own", f"{folder}, which holds a model")
 
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
         """Claim the folder, and return the checkpoint with which this start begins; call it before ``trainer.fit``.

@@ -91,5 +91,4 @@ def row_as_markdown(judgement: Judgement, messages: Sequence[tuple[str, str]]) -
 
 
 def _indent_as_code(text: str) -> str:
-    """A Markdown code block by indentation."""
     return "\n".join(f"    {line}" for line in text.splitlines()) or "    (empty)"

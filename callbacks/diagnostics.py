@@ -193,5 +193,4 @@ def sample_weights(module: Any) -> Tensor:
 
 
 def _root_mean_square(weights: Tensor) -> float:
-    """Root mean square."""
     return float(weights.square().mean().sqrt())

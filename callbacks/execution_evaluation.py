@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.reports.summary import PassAtK, ProblemCounts, summarise
 from lit_rl.rollout import Evaluated
-from lit_rl.signature_check import TypedArguments
+from lit_rl.signature_check import PositiveInt, TypedArguments
 from lit_rl.training.ranks import Means
 
 
@@ -44,9 +44,7 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         prefix: first part of the metrics' names.
     """
 
-    def __init__(self, ks: Sequence[int] = (1,), prefix: str = "val") -> None:
-        if not ks or min(ks) < 1:
-            raise ArgumentError("ExecutionEvaluation.ks", "positive numbers", str(list(ks)))
+    def __init__(self, ks: Sequence[PositiveInt] = (1,), prefix: str = "val") -> None:
         self.ks = sorted(set(ks))
         self.prefix = prefix
         self._counts: dict[tuple[int, str], _Counts] = {}

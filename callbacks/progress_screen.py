@@ -74,7 +74,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._reset_counters(Progress(), "rollout", 0, None)
 
     def _reset_counters(self, progress: Progress, unit: str, done: int, total: int | None) -> None:
-        """Count from here; ``done`` of ``total`` rollouts, updates or batches were done before."""
         self.progress, self.unit, self.done, self.total, self._first = progress, unit, done, total, done
         self.metrics: Mapping[str, float] = {}
         self.validating = ""

@@ -134,7 +134,6 @@ class RunRecord(pl.Callback, TypedArguments):
             append_rank_parts(file, parts, has_room, rollout=count, seconds=seconds)
 
     def _rank_part(self, module: Any, finished: FinishedRollout) -> dict[str, Any]:
-        """This rank's part of a rollout's record."""
         rollout, rewards, count = finished.rollout, finished.rewards, module.clock.count
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]

@@ -10,7 +10,7 @@ import torch
 
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
@@ -73,8 +73,6 @@ def evaluate(
     """
     if not problems:
         raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
-    if not ks:
-        raise ArgumentError("ks", "at least one number", "none", "(1,) measures pass@1")
     if max(ks) > sampling.num_samples:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
     if sandbox is None and any(problem.check.runs_program for problem in problems):

@@ -231,7 +231,6 @@ def alternatives(hint: Any) -> Iterator[Any]:
 
 
 def _as_type(value: Any, kind: Any, path: str, config: bool, default: Any) -> Any:
-    """Return a value as one type wants it."""
     home, inner, remedy = get_origin(kind) or kind, get_args(kind), ""
     if isinstance(value, CommandLineText) and kind is not str:
         value = value.read()
@@ -403,7 +402,6 @@ def _suggestion(name: str, value: Any, known: Mapping[str, inspect.Parameter], p
 
 
 def _check_class_config(value: str | Mapping[Any, Any], home: type, path: str, default: Any) -> Any:
-    """Check a class that a configuration describes, and its arguments."""
     if isinstance(value, str):
         value = {"class_path": value}
     name = value.get("class_path")
@@ -461,10 +459,10 @@ def find_class(name: str, home: type, path: str) -> Any:
         missing = f"there is no class {name}"
     if found is None:
         raise UsageError(f"{path}: {missing}; {did_you_mean(short, known)}".rstrip("; "))
-    if isinstance(found, type) and not issubclass(found, home):
-        raise UsageError(f"{path}: {name} is no {home.__name__}; {_example_names(home)}".rstrip("; "))
-    if inspect.isabstract(found):
-        raise UsageError(f"{path}: {name} is abstract; {_example_names(home)}".rstrip("; "))
+    other = isinstance(found, type) and not issubclass(found, home)
+    if other or inspect.isabstract(found):
+        what = f"no {home.__name__}" if other else "abstract"
+        raise UsageError(f"{path}: {name} is {what}; {_example_names(home)}".rstrip("; "))
     return found
 
 
@@ -512,7 +510,6 @@ def _is_class_name(value: Any) -> bool:
 
 
 def _subclasses_of(home: type) -> Iterator[type]:
-    """Yield a class and all that are derived from it."""
     yield home
     one: type
     for one in type.__subclasses__(home):
@@ -535,7 +532,6 @@ def _accepts_any_keyword(cls: Any) -> bool:
 
 
 def _hint_text(hint: Any) -> str:
-    """Return an annotation in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _hint_text(inner[0])

@@ -166,7 +166,6 @@ class Trainer(pl.Trainer):
         return self._measure("predict", model, given.pop("ckpt_path", None), given, dataloaders)
 
     def _measure(self, verb: str, model: Any, ckpt_path: Any, options: dict[str, Any], dataloaders: Any) -> Any:
-        """Check what a measurement is given, and run it."""
         data = options.get("datamodule")
         if data is None and isinstance(dataloaders, pl.LightningDataModule):  # by position
             data = options["datamodule"] = dataloaders
@@ -215,7 +214,6 @@ def run_dir_settings(run_dir: str, settings: Mapping[str, Any]) -> dict[str, Any
 
 
 def _logger_below(folder: Path) -> TensorBoardLogger:
-    """A logger to a version below the folder of a run."""
     return TensorBoardLogger(str(folder.parent), name=folder.name)
 
 

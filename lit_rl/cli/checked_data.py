@@ -141,7 +141,6 @@ def _cpu_seconds(one: CheckedProblem) -> float:
 
 
 def _how_it_ended(one: CheckedProblem) -> str:
-    """The outcome of a problem's reference on one line."""
     failed = next((outcome for outcome in (one.outcome, one.public) if outcome and not outcome.passed), None)
     if failed is None:
         return f"passed by {' and '.join(one.accepts)}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -87,10 +87,6 @@ def check_file(name: str) -> dict[str, Any]:
     """Check whether a file is a configuration."""
     try:
         content = yaml.load(Path(name).read_text(encoding="utf-8"), _UniqueKeyLoader)
-    except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}: give the path of a YAML file") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8 text: a configuration is a YAML file") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         position = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -98,14 +94,11 @@ def check_file(name: str) -> dict[str, Any]:
         if error.context_mark and "flow" in (error.context or ""):
             remedy = f"; line {error.context_mark.line + 1} opens a bracket that is not closed, or a comma is missing"
         raise UsageError(f"{name}{position}: {error.problem or error.context or 'not YAML'}{remedy}") from error
-    except yaml.YAMLError as error:
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{name}: {' '.join(str(error).split())}") from error
-    if content is None:
-        raise UsageError(f"{name} is empty: a configuration has the sections model and data (lit-rl configs copy NAME)")
     if not isinstance(content, dict):
-        raise UsageError(
-            f"{name} is not a configuration: expected sections such as model and data, got {str(content)[:60]}"
-        )
+        got = "is empty" if content is None else f"holds {str(content)[:60]}"
+        raise UsageError(f"{name} {got}: a configuration has the sections model and data (lit-rl configs copy NAME)")
     for section in content:
         first = str(section).partition(".")[0]
         if first not in (*_SECTIONS, *_VERBS):
@@ -161,12 +154,10 @@ def check_layers(arguments: Sequence[str], homes: Mapping[str, type], trainer: t
 
 def _check_section(section: str, value: Any, home: type | None, trainer: type) -> list[str]:
     """Check what is known of a section so far; return the keys at which a hub id or folder stands for a class."""
-    if value is None or (home is not None and not isinstance(value, CommandLineText | str | Mapping)):
-        raise ArgumentError(section, "a class with its arguments", str(value))
-    if home is None and not isinstance(value, Mapping):
-        raise ArgumentError(section, "keys and values", str(value))
+    if not isinstance(value, Mapping if home is None else CommandLineText | str | Mapping):
+        raise ArgumentError(section, "keys and values" if home is None else "a class with its arguments", str(value))
     if home is None:
-        check_keys(trainer, value, section)
+        check_keys(trainer, cast(Mapping[Any, Any], value), section)
         return []
     if isinstance(value, Mapping) and "class_path" not in value:
         return []  # the parser says that there is none

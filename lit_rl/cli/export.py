@@ -71,12 +71,9 @@ def run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str,
     texts = [Path(file).read_text() for file in files] if files else [checkpoint.get("config") or ""]
     if not all(texts):
         raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
-    config: Any = {}
+    config: dict[str, Any] = {}
     for text in texts:
         config = _laid_over(config, yaml.safe_load(text))
-    if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
-        where = " with ".join(files) or "the checkpoint"
-        raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")
     return config
 
 
@@ -95,9 +92,7 @@ def build_policy(config: Mapping[str, Any]) -> CausalLM:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Policy, "policy")
     described = config["model"]["init_args"]["policy"]
-    policy = parser.instantiate_classes(parser.parse_object({"policy": described})).policy
-    if not isinstance(policy, CausalLM):
-        raise UsageError(f"only language models can be exported, the policy is a {type(policy).__name__}")
+    policy: CausalLM = parser.instantiate_classes(parser.parse_object({"policy": described})).policy
     return policy
 
 

@@ -147,12 +147,6 @@ class Cli(LightningCLI):
             parser.set_defaults(verbose=False)
         return parser
 
-    def _set_seed(self) -> None:
-        """Refuse the seed that Lightning calls random."""
-        if self._get(self.config, "seed_everything") is True:
-            raise UsageError("seed_everything: true makes Lightning use seed 0: give a number")
-        super()._set_seed()
-
     def before_instantiate_classes(self) -> None:
         """Fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)

@@ -83,10 +83,7 @@ def add_run_config(arguments: Sequence[str]) -> list[str]:
     """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--reward", action="append", type=yaml.safe_load, default=[])
-    try:
-        tried, rest = parser.parse_known_args(list(arguments))
-    except argparse.ArgumentError:
-        raise UsageError("--reward needs a value: give a class name after it") from None
+    tried, rest = parser.parse_known_args(list(arguments))
     given, _ = replace_configs_by_parts(join_flags_and_values(rest), _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
@@ -136,7 +133,7 @@ def replay_lines(
                 continue
             split: Split = "train"
             if rollout.sampled_for.startswith("validation"):
-                split = "test" if rollout.made_of.get("verb") == "test" else "validation"
+                split = "test" if rollout.verb == "test" else "validation"
             known = problems(split, rollout.loader)
             here = [row for row in rollout.rows if row.task_id in known]
             whole = [row for row in here if row.tokens]

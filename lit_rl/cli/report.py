@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
@@ -44,8 +43,6 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
     check(parsed.rollouts, PositiveInt, "rollouts")
-    if parsed.html is not None and Path(parsed.html).is_dir():
-        raise UsageError(f"--html {parsed.html} is a folder: give a file, such as {Path(parsed.html) / 'report.html'}")
     runs = read_runs(parsed.runs)
     # Names between commas; brackets and quotes around them, as in YAML, are allowed.
     names = (parsed.metrics or "").strip("[] ").split(",")

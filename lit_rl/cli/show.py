@@ -35,14 +35,10 @@ def show(arguments: Sequence[str]) -> None:
     parser.add_argument("--rollout", type=int, help="number of the rollout, from 1; the last by default")
     parser.add_argument("--row", type=int, help="number of the row in it, from 0")
     parser.add_argument("--best", action="store_true", help="the row with the largest reward, the latest of equal ones")
-    parser.add_argument("--value", type=str, default="credit", help=f"{', '.join(KINDS)}, or none")
+    parser.add_argument("--value", choices=[*KINDS, "none"], default="credit", help="what of each token")
     parser.add_argument("--lines", type=int, default=20, help="most lines of a turn's table of values; 0 for all")
     parser.add_argument("--samples", type=str, help="write the programs to this file, such as samples.jsonl")
     parsed = parser.parse_args(list(arguments))
-    if parsed.value not in (*KINDS, "none"):
-        raise UsageError(f"--value {parsed.value} is unknown: use {', '.join(KINDS)} or none")
-    if parsed.lines < 0:
-        raise UsageError(f"--lines must not be negative, got {parsed.lines}: 0 prints all")
     folder = newest_recorded(parsed.run)
     if parsed.samples is not None:
         print(printable("\n".join(write_samples(folder, Path(parsed.samples)))))

@@ -76,7 +76,6 @@ def find_examples(text: str, function: str, parameters: Sequence[str] = ()) -> l
 
 
 def _call_examples(text: str, function: str) -> Iterator[Example]:
-    """Examples that are written as calls."""
     for match in re.finditer(rf"(?<![\w.]){re.escape(function)}\(", text):
         start = match.start()
         before = text[text.rfind("\n", 0, start) + 1 : start]
@@ -95,7 +94,6 @@ def _call_examples(text: str, function: str) -> Iterator[Example]:
 
 
 def _labelled_examples(text: str, parameters: Sequence[str]) -> Iterator[Example]:
-    """Examples whose arguments and value have labels."""
     for match in _LABELLED.finditer(text) if parameters else ():
         arguments = _call_arguments(f"f({match['input'] or match['given']})", parameters)
         expected = _leading_literal(text[match.end() :])
@@ -157,7 +155,6 @@ def _literal_value(text: str) -> Any:
 
 
 def _parse_expression(text: str) -> ast.expr | None:
-    """The syntax tree of an expression; ``None`` if the text is not one."""
     try:
         with warnings.catch_warnings(action="ignore"):  # such as of an unknown escape in a text
             return ast.parse(text.strip(), mode="eval").body

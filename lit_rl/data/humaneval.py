@@ -98,7 +98,6 @@ class HumanEval(SplitTask):
         )
 
     def _build_public_check(self, row: Row) -> CallTests | None:
-        """The examples of the docstring, if there are any that can be trusted."""
         prompt, entry_point = row.text("prompt"), row.text("entry_point")
         if row.text("task_id") in WRONG_EXAMPLES:
             return None
@@ -110,7 +109,6 @@ class HumanEval(SplitTask):
 
 
 def _parameter_names(prompt: str, entry_point: str) -> list[str]:
-    """The names of the function's positional parameters."""
     for node in ast.parse(f"{prompt}\n    pass\n").body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry_point:
             return [argument.arg for argument in node.args.args]

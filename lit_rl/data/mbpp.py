@@ -11,7 +11,6 @@ from lit_rl.data.mbpp_plus import compare_of, reference_test, written_check
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.signature_check import Limit
 from lit_rl.types import Problem
@@ -137,14 +136,7 @@ class MBPP(TaskDataModule):
 
     def _few_shot_examples(self, tasks: Sequence[MBPPTask]) -> list[MBPPTask]:
         by_number = {task.number: task for task in tasks}
-        wanted = EXAMPLES[: self.few_shot]
-        missing = [number for number in wanted if number not in by_number]
-        if missing:
-            raise UsageError(
-                f"few_shot={self.few_shot} needs the rows with task_id {list(wanted)}, {self.path} lacks "
-                f"{missing}: use a whole file or few_shot=0"
-            )
-        return [by_number[number] for number in wanted]
+        return [by_number[number] for number in EXAMPLES[: self.few_shot]]
 
     def _build_problem(self, task: MBPPTask, examples: Sequence[MBPPTask]) -> Problem:
         # An example never explains itself.

@@ -11,7 +11,6 @@ from typing import Unpack
 
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -65,8 +64,6 @@ def make_pairs(
         >>> [(pair.chosen, pair.rejected) for pair in pairs]
         [('4', '5')]
     """
-    if not margin > 0:
-        raise ArgumentError("margin", "a number above 0", str(margin), "equal rewards give no preference")
     scored: dict[str, float] = {}
     for text, reward in zip(completions, rewards, strict=True):
         if reward is not None and not math.isnan(reward):
@@ -89,8 +86,6 @@ def make_pairs(
 def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
     """Write pairs as JSON lines, whole or not at all, to a path that ends in ``.jsonl``; return their number."""
     path = Path(path)
-    if path.suffix != ".jsonl":
-        raise UsageError(f"preference pairs are JSON lines: the path needs to end in .jsonl, got {path}")
     lines = [json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs]
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
@@ -147,11 +142,7 @@ class PreferencePairs(TaskDataModule):
         path = self.path if split == "train" else self.validation_path
         if path is None:
             return []
-        try:
-            pairs = list(parse_rows(read_rows(path), parse_pair))
-        except FileNotFoundError as error:
-            remedy = "PreferenceWriter writes pairs (lit-rl predict --config basics_pairs)"
-            raise FileNotFoundError(f"{error}; {remedy}") from error
+        pairs = list(parse_rows(read_rows(path), parse_pair))
         return [
             Problem(f"{pair.task_id}/{n}", pair.prompt, ReferenceText(pair.chosen), fields={"pair": pair})
             for n, pair in enumerate(pairs)

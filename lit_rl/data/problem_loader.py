@@ -113,7 +113,6 @@ class ProblemLoader:
 
     @cached_property
     def _problems_digest(self) -> int:
-        """Digest of the problems' names and prompts, in order."""
         digest = blake2b(digest_size=8)
         for one in self.problems:
             digest.update(f"{one.task_id}\0{one.prompt_text}\0".encode(errors="surrogatepass"))

@@ -11,8 +11,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from lit_rl.data.prompts import Form, chat_messages, fenced
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import SplitName, SplitTask, TaskOptions
-from lit_rl.errors import ArgumentError, short_repr
-from lit_rl.execution.checks import UNIT_TESTS, Language, UnitTests
+from lit_rl.execution.checks import Language, UnitTests
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.types import Problem
 
@@ -82,10 +81,6 @@ class TranslatedTask(SplitTask):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
-        if language not in UNIT_TESTS:
-            raise ArgumentError(
-                f"{type(self).__name__}.language", f"one of {', '.join(UNIT_TESTS)}", short_repr(language)
-            )
         self.path = path
         self.language: Language = language
         self.split: SplitName = split
@@ -193,7 +188,6 @@ class MultiPLE(TranslatedTask):
 
 
 def _open_function_name(beginning: str, row: Row) -> str:
-    """The function whose body a source leaves open."""
     line = beginning.rstrip().removesuffix("{").rstrip().rpartition("\n")[2]
     found = re.search(r"\b(?:const|let|var)\s+(\w+)\s*=|(\w+)\s*(?:<[^<>()]*>)?\s*\(", line)
     if found is None:

@@ -90,7 +90,6 @@ class InProcessSession(Session):
         self._batches.clear()
 
     def _num_to_start(self) -> int:
-        """Return the number of waiting requests to start now."""
         held = sum(batch.num_rows_in_memory for batch in self._batches)
         room = len(self._waiting) if self._max_rows is None else self._max_rows - held
         count = min(len(self._waiting), room)

@@ -149,7 +149,6 @@ class VLLM(Engine):
             self._llm.sleep(level=1)
 
     def _llm_arguments(self, policy: CausalLM) -> Mapping[str, Any]:
-        """Return the arguments for ``vllm.LLM``."""
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {
             "dtype": self.dtype or policy.dtype,

@@ -78,9 +78,7 @@ class VLLMClient:
                 return self._request_once(path, seconds, content)
             except _RetryableError as failure:
                 if attempt == (tries or self.num_tries):
-                    silent = not str(failure).startswith("HTTP")
-                    remedy = "its log says why" + (": start it again, and repeat the command" if silent else "")
-                    raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}; {remedy}") from None
+                    raise EngineError(f"the vllm server at {self.url} failed at {path}: {failure}") from None
                 time.sleep(random.uniform(0, min(_MAX_PAUSE_SECONDS, 0.125 * 2**attempt)))
 
     def call(self, method: str, seconds: float, **arguments: Any) -> None:
@@ -95,20 +93,12 @@ class VLLMClient:
                 status, data = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
             fault = getattr(error, "reason", error)
-            late = isinstance(fault, TimeoutError)
-            reason = f"no answer within {seconds:g} seconds" if late else f"{type(fault).__name__}: {fault}"
-            raise _RetryableError(reason) from None
+            raise _RetryableError(f"{type(fault).__name__}: {fault}") from None
         if status != 200:
-            message, hint = error_text(data), ""
+            message = error_text(data)
             if status >= 500 and status != 501:
                 raise _RetryableError(f"HTTP {status}: {message}")
-            if "does not exist" in message:  # an adapter that a request names
-                hint = ": it was started anew, or another run uses it"
-            elif path == "/health" or status < 400:
-                hint = "; url: expected the address of a vllm server, without /v1 or another path"
-            elif status == 404:
-                hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
-            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {message}{hint}")
+            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {message}")
         try:
             answer = json.loads(data) if data else {}
         except ValueError:

@@ -9,14 +9,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from lit_rl.errors import UsageError
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import patched, unwrap_peft
 from lit_rl.training.ranks import world_size
@@ -36,8 +34,6 @@ _DEFAULTS = {
 
 def require_vllm(engine: str) -> None:
     """Check whether vLLM is installed and new enough, without importing it."""
-    if find_spec("vllm") is None:
-        raise ModuleNotFoundError(f"the engine {engine} needs the package vllm: {_INSTALL}", name="vllm")
     version = next((found for name in _DISTRIBUTIONS if (found := _version_of(name))), "unknown")
     require_release(version, f"the engine {engine}")
 
@@ -78,19 +74,16 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
     with _own_threads(), _one_engine_per_rank() as several:
         from vllm import LLM
 
-        try:
-            return LLM(
-                str(folder),
-                load_format="dummy",
-                skip_tokenizer_init=True,
-                # The distribution that was sampled from: after temperature, top-k and top-p.
-                logprobs_mode="processed_logprobs",
-                generation_config="vllm",
-                **({"distributed_executor_backend": "external_launcher"} if several else {}),
-                **arguments,
-            )
-        except (ValueError, RuntimeError, NotImplementedError, TypeError) as error:
-            raise UsageError(f"vllm cannot start with this model: {_in_one_line(error)}") from error
+        return LLM(
+            str(folder),
+            load_format="dummy",
+            skip_tokenizer_init=True,
+            # The distribution that was sampled from: after temperature, top-k and top-p.
+            logprobs_mode="processed_logprobs",
+            generation_config="vllm",
+            **({"distributed_executor_backend": "external_launcher"} if several else {}),
+            **arguments,
+        )
 
 
 def reload_weights(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
@@ -133,18 +126,9 @@ def add_adapter(llm: Any, folder: str) -> Any:
     """Replace the adapter of an ``LLM``; return the object by which requests name it."""
     from vllm.lora.request import LoRARequest
 
-    try:
-        llm.llm_engine.add_lora(LoRARequest("policy", 1, folder, load_inplace=True))
-    except (ValueError, RuntimeError) as error:
-        raise UsageError(
-            f"vllm cannot run the policy's adapter: {_in_one_line(error)}; use InProcess or set merge_adapters to true"
-        ) from error
+    llm.llm_engine.add_lora(LoRARequest("policy", 1, folder, load_inplace=True))
     # Not in place: a request that says so has the adapter read again in each of its steps.
     return LoRARequest("policy", 1, folder)
-
-
-def _in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:400] or type(error).__name__
 
 
 @contextmanager

@@ -184,34 +184,19 @@ class VLLMServer(Engine):
             self._require_label(server, before, "was it started anew? Run the command again")
         server.request("/pause?mode=abort", seconds, {})
         if with_base:
-            self._reload_server(server)
+            # A server that was started with --load-format dummy would refuse to read files.
+            server.call("update_config", seconds, overrides={"load_config": {"load_format": "auto"}})
+            server.call("reload_weights", seconds, weights_path=str(self.folder))
         if adapter:
             if not with_base:
                 server.request("/v1/unload_lora_adapter", seconds, {"lora_name": before})
             # By a new name each time: one in place is read again in each step of each of its requests (vLLM 0.32).
             content = {"lora_name": self._label, "lora_path": str(self.folder / _ADAPTER)}
-            try:
-                server.request("/v1/load_lora_adapter", seconds, content, tries=1)
-            except EngineError as error:
-                raise EngineError(
-                    f"{error}. Start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank N, "
-                    "or set merge_adapters to true"
-                ) from None
+            server.request("/v1/load_lora_adapter", seconds, content, tries=1)
         server.request("/reset_prefix_cache", seconds, {})
         server.request("/update_weight_version", seconds, {"new_version": self._label})
         server.request("/resume", seconds, {})
         self._require_label(server, self._label, "does another run use it?")
-
-    def _reload_server(self, server: VLLMClient) -> None:
-        try:
-            # A server that was started with --load-format dummy would refuse to read files.
-            server.call("update_config", self.weights_seconds, overrides={"load_config": {"load_format": "auto"}})
-            server.call("reload_weights", self.weights_seconds, weights_path=str(self.folder))
-        except EngineError as error:
-            raise EngineError(
-                f"{error}. It could not read the weights in {self.folder}: does it see that folder, and was it started "
-                "with the policy's model? Start it again, for it may have lost those it had"
-            ) from None
 
     def _require_label(self, server: VLLMClient, label: str, question: str) -> None:
         has = server.request("/weight_info", self.weights_seconds).get("weight_version")
@@ -287,7 +272,9 @@ class VLLMServerSession(Session):
             answer = self._server.request("/inference/v1/generate", self._seconds, content)
             self._answers.put(self._parse_answer(request, answer))
         except Exception as error:  # raised again where the rollout waits
-            self._answers.put(error if isinstance(error, EngineError) else EngineError(f"{self._server.url}: {error}"))
+            self._answers.put(
+                error if isinstance(error, EngineError) else EngineError(f"{self._server.url}: {error!r}")
+            )
 
     def _sampling_params(self, request: Request) -> dict[str, Any]:
         """The request as vLLM's ``SamplingParams`` in JSON, with what a server may have other defaults for."""
@@ -296,18 +283,11 @@ class VLLMServerSession(Session):
         return sampling_params(request, self._sampling, self._codec.eos_ids) | others | stop
 
     def _parse_answer(self, request: Request, answer: dict[str, Any]) -> Generation:
-        """The answer to a request."""
-        try:
-            choice = answer["choices"][0]
-            ids = [int(index) for index in choice["token_ids"]]
-            logprobs = [float(one["logprob"]) for one in choice["logprobs"]["content"]]
-            ended = choice["finish_reason"]
-            labels = {span["version"] for span in choice.get("weight_versions") or ()}
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise EngineError(
-                f"the server at {self._server.url} answered row {request.row} with something else than ids and "
-                f"log-probabilities ({type(error).__name__}: {error}): is it vllm?"
-            ) from None
+        choice = answer["choices"][0]
+        ids = [int(index) for index in choice["token_ids"]]
+        logprobs = [float(one["logprob"]) for one in choice["logprobs"]["content"]]
+        ended = choice["finish_reason"]
+        labels = {span["version"] for span in choice.get("weight_versions") or ()}
         if labels - {self._label}:
             raise EngineError(
                 f"the server at {self._server.url} sampled row {request.row} with the weights "

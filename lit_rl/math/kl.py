@@ -72,8 +72,7 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
             # expm1 keeps the digits that exp(x) - 1 loses near 0, where k3 lives.
             return torch.expm1(log_ratio) - log_ratio
         case "k3_weighted":
-            if old_logprobs is None:
-                raise ValueError("kl_kind k3_weighted needs old_logprobs, got None")
+            assert old_logprobs is not None
             require_constants(logprobs, old_logprobs=old_logprobs)
             weight = (logprobs - old_logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
             value = weight * kl_estimate(logprobs, ref_logprobs, kind="k3")

@@ -57,8 +57,6 @@ class Tokens:
     level: RatioLevel = "token"
 
     def __post_init__(self) -> None:
-        if self.logprobs.dim() != 2:
-            raise ArgumentError("logprobs", "[n, T]", str(shape_of(self.logprobs)))
         if self.advantages.shape not in (self.logprobs.shape, (self.logprobs.shape[0], 1)):
             raise ArgumentError(
                 "advantages",

@@ -59,8 +59,7 @@ def log_ratio(
     require_constants(logprobs, old_logprobs=old_logprobs)
     differences = logprobs - old_logprobs
     if level != "token":
-        if mask is None:
-            raise ValueError(f"level {level!r} sums over the tokens of a completion and needs mask [N, T], got None")
+        assert mask is not None
         require_mask(mask, differences)
         kept = torch.where(mask, differences, torch.zeros_like(differences))
         total = kept.sum(-1, keepdim=True)

@@ -91,20 +91,16 @@ class CausalLM(Policy):
     ) -> None:
         super().__init__()
         given = model if isinstance(model, nn.Module) else None
-        if given is not None and not (hasattr(given, "config") and hasattr(given, "get_input_embeddings")):
-            raise ArgumentError("CausalLM.model", "a causal language model of transformers", short_repr(given))
         if hasattr(given, "peft_config"):
             raise ArgumentError(
                 "CausalLM.model", "a model without adapters", "a PEFT model", "give its adapter's folder"
             )
         if given is not None and tokenizer is None:
             tokenizer = str(getattr(given, "name_or_path", "")) or None
-            if tokenizer is None:
-                raise UsageError("a model object needs tokenizer: the hub id or folder of one")
         if (model is None) == (config is None):
             raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
-        if model is None and tokenizer is None:
-            raise UsageError("a model from scratch needs tokenizer: the hub id or folder of one")
+        if (model is None or given is not None) and tokenizer is None:
+            raise UsageError("a model from scratch or a model object needs tokenizer: the hub id or folder of one")
         if quantization is not None and lora is None:
             raise UsageError("quantization freezes the base under new adapters: give lora")
         if chat_template is not None and "{" not in chat_template:  # each prompt would become a file's name
@@ -263,8 +259,6 @@ class CausalLM(Policy):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""
-        if self.model is None:
-            raise UsageError(f"{type(self).__name__} has no weights to save yet: train it, or call its load() first")
         path = Path(folder)
         with without_progress_bars():
             if has_adapter(self.model):

@@ -92,10 +92,7 @@ class SeparateCritic(Critic):
     def load(self, policy: Policy) -> None:
         if self.trunk is not None:
             return
-        if not isinstance(policy, CausalLM):
-            raise UsageError(
-                f"SeparateCritic builds on a CausalLM policy, got {type(policy).__name__}: give its own critic"
-            )
+        assert isinstance(policy, CausalLM), "other policies have a critic of their own"
         spec = replace(policy.model_spec(), lora=self.lora, dtype=self.dtype or policy.dtype, quantization=None)
         if self.source is not None:
             spec = replace(spec, source=self.source, config=None)

@@ -116,11 +116,6 @@ class Decoding:
         output = self.model(input_ids=ids, use_cache=True, **given)
         if self._cache is None:  # families differ in the kind that the model made
             self._cache = getattr(output, self._cache_name, None)
-            if not hasattr(self._cache, "reorder_cache"):
-                raise UnsupportedModelError(
-                    f"{text_config(self.model).model_type} keeps what it has read in no cache whose rows can be chosen "
-                    f"(got {type(self._cache).__name__}), so rows cannot be sampled side by side: use another model"
-                )
         logits: Tensor = output.logits[:, -1]
         return logits
 

@@ -30,23 +30,6 @@ class UnsupportedModelError(UsageError):
 
 
 @contextmanager
-def one_line_errors(model: str, attention: str | None) -> Iterator[None]:
-    """Shorten transformers' error to one line when it refuses to build a model."""
-    try:
-        yield
-    except ValueError as error:
-        if "Unrecognized configuration class" in str(error):
-            raise UnsupportedModelError(
-                f"transformers cannot build {model} as a causal language model: use a model that generates text"
-            ) from error
-        if attention is not None and "does not support an attention implementation" in str(error):
-            raise UnsupportedModelError(
-                f"{model} has no attention implementation {attention}: leave attention out, or use eager"
-            ) from error
-        raise
-
-
-@contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Inside, an attribute of a library's object or module has another value, where the library has no option."""
     before = getattr(owner, name)

@@ -222,7 +222,6 @@ class RunningBatch:
         return generations
 
     def _choose_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """The next token of each row and its log-probability."""
         numbers = self._uniforms.draw(self._lengths, self._held) if self._sampling.temperature > 0 else None
         self._lengths += 1
         return choose_tokens(logits, self._sampling, numbers)

@@ -49,7 +49,6 @@ def describe_task(task: TaskDataModule | None) -> dict[str, Any] | None:
 
 
 def _common_template(texts: Sequence[str]) -> str:
-    """The common beginning and end of texts, and a placeholder between."""
     if len({*texts}) == 1:
         return texts[0]
     start = _common_start(texts)

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -21,12 +20,12 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.data.task import Split, show_all_arguments
-from lit_rl.errors import UsageError, seed_or_global, short_repr
+from lit_rl.errors import UsageError, seed_or_global
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.module_config import build_from_config, describe_policy, describe_task, to_config
-from lit_rl.modules.settings import EvaluationConfig, Optimization, build_or_explain
+from lit_rl.modules.settings import EvaluationConfig, Optimization
 from lit_rl.modules.setup_check import (
     check_setup,
     configure_precision,
@@ -183,12 +182,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def on_train_start(self) -> None:
         """Stop if the resumed run has already reached its limit; else step the schedule to where the run is."""
-        optimizer: Any = self.optimizers()
-        if any("name" not in group for group in getattr(optimizer, "param_groups", [{}])):
-            raise UsageError(
-                "the optimizer's parameter groups have no names, which gradient clipping and logging need: keep each "
-                "group's name, and give update=Update(optimizer=...) instead of overriding configure_optimizers"
-            )
         freeze_gc()  # leaves what is loaded out of garbage collections
         if self.clock.is_over:
             count = f"{self.clock.count} of {self.clock.limit} {self.clock.unit}s"
@@ -232,11 +225,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self._threads.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
-            raise UsageError(
-                f"a batch is a list of lit_rl.types.Problem, got {short_repr(batch)}: give a task of lit_rl.data or "
-                "your own (lit-rl docs tasks)"
-            )
         return batch
 
     # -- updates -------------------------------------------------------------------------------------------
@@ -263,25 +251,20 @@ class PolicyModule(pl.LightningModule, TypedArguments):
 
     def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
         """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them."""
-        optimizer = build_or_explain("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
+        optimizer = build_optimizer(self.update.optimizer, groups)
         self.set_learning_rates(optimizer)
         if self.update.lr_scheduler is None:
             return optimizer
         schedule = self.build_schedule(optimizer)
         if not isinstance(schedule, ReduceLROnPlateau):
             return {"optimizer": optimizer, "lr_scheduler": schedule}
-        monitor = getattr(schedule, "monitor", None)
-        if monitor is None:
-            raise UsageError(
-                "ReduceLROnPlateau needs a metric to monitor: use lightning.pytorch.cli.ReduceLROnPlateau and set "
-                "its monitor, such as val/greedy/pass@1"
-            )
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor}}
+        watched: Any = schedule  # the class of lightning.pytorch.cli names its metric
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": watched.monitor}}
 
     def build_schedule(self, optimizer: Optimizer) -> Any:
         """The schedule of an optimizer's rates."""
         assert self.update.lr_scheduler is not None
-        return build_or_explain("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
+        return self.update.lr_scheduler(optimizer)
 
     def schedule_at_step(self) -> None:
         """Step the schedule to where the run is: a second fit or a checkpoint may have another one."""

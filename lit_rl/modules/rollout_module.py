@@ -17,7 +17,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import UnitTests
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.math.advantages import RowAdvantages
@@ -216,9 +216,6 @@ class RolloutModule(PolicyModule):
                 self.progress.enter("preparing")
                 before = self.measure_before_updates(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
-            if not isinstance(experience, Experience):
-                where = f"{type(self).__name__}.make_experience"
-                raise ArgumentError(where, "Experience", type(experience).__name__)
             self.progress.enter("updating")
             means = self.learn_from(experience)
         seconds = self.progress.end()
@@ -491,7 +488,6 @@ class RolloutModule(PolicyModule):
 
 
 def _require_samples_and_correction(collect: RolloutConfig, objective: Objective, sampling: Sampling) -> None:
-    """Require a correction with staleness, and groups of two or more with resampling."""
     if collect.staleness and not objective.uses_sampler_logprobs:
         raise UsageError(
             "collect.staleness=1 trains on off-policy rows, which need importance weights: "

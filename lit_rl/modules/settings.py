@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
-from lit_rl.errors import ArgumentError, LitRLError, UsageError
+from lit_rl.errors import UsageError
 from lit_rl.math.masking import AggregateMode
 from lit_rl.signature_check import NonNegativeInt, PositiveFloat, PositiveInt, PositiveShare, typed_group
 from lit_rl.types import Sampling
@@ -29,19 +29,6 @@ class AdamWByDefault(dict[str, Any]):
         return torch.optim.AdamW(parameters, **self["init_args"])
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
-
-
-def build_or_explain(key: str, build: Callable[[], Any]) -> Any:
-    """Call a function of the user's that builds something: torch's words about its arguments do not name the key."""
-    try:
-        made = build()
-    except LitRLError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{key} cannot be built: {error}; correct its arguments, or take another class") from error
-    if made is None:
-        raise ArgumentError(key, "a function that returns an object", "one that returned None")
-    return made
 
 
 @typed_group

@@ -42,8 +42,6 @@ class Composite(TypedArguments):
         _require_terms(terms)
         self.low = -math.inf if clip_low is None else clip_low
         self.high = math.inf if clip_high is None else clip_high
-        if self.low > self.high:
-            raise UsageError(f"Composite.clip_low must not exceed clip_high, got {clip_low} and {clip_high}")
         self.terms = list(terms)
 
     @property
@@ -106,7 +104,6 @@ class Composite(TypedArguments):
         )
 
     def _failure_reason(self, scores: list[TermScore]) -> str | None:
-        """Return why the row has no reward; ``None`` if it has one."""
         for term, score in zip(self.terms, scores, strict=True):
             if score.value is None and term.weight:
                 return f"{term.name}: {score.reason or 'no value'}"
@@ -138,7 +135,6 @@ def _require_terms(terms: Sequence[RewardTerm]) -> None:
 
 
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-    """One term's scores, N of them and finite."""
     name = type(term).__name__
     scores = term.score(completions, judgements)
     if len(scores) != len(completions):
@@ -172,5 +168,4 @@ def _fault_of(score: Any, turns: Sequence[Turn]) -> str:
 
 
 def _values_or_nan(scores: list[TermScore]) -> Tensor:
-    """[N] float32, NaN where the term failed."""
     return torch.tensor([math.nan if s.value is None else s.value for s in scores], dtype=torch.float32)

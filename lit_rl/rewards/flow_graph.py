@@ -89,7 +89,6 @@ class _Walker:
         self._steps = _MAX_STEPS
 
     def _count_steps(self, steps: int) -> None:
-        """Count steps: nodes visited, edges drawn, states copied."""
         self._steps -= steps
         if self._steps < 0:
             raise _TooCostly
@@ -191,7 +190,6 @@ class _Walker:
         return dict(state)
 
     def _merge_states(self, state: State, ends: Sequence[State]) -> None:
-        """Set a state to the union of several."""
         united: State = {}
         for end in ends:
             self._count_steps(sum(map(len, end.values())) // _ENTRIES_A_STEP)

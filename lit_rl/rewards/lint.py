@@ -110,7 +110,6 @@ class LintReward(RewardTerm):
                 failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
 
     def _findings_of_sources(self, sources: list[str]) -> dict[str, list[Finding]]:
-        """One run of ruff."""
         found: dict[str, list[Finding]] = {source: [] for source in sources}
         with tempfile.TemporaryDirectory() as folder:
             for number, source in enumerate(sources):

@@ -48,6 +48,5 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
 
 
 def _first_wrong(source: str, prefix: bool) -> tuple[int, int] | None:
-    """Bytes of the first wrong place of a source."""
     place = first_rejected(source, prefix=prefix)
     return place and (len(utf8(source[: place[0]])), len(utf8(source[: place[1]])))

@@ -19,7 +19,7 @@ from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left
 from lit_rl.rollout.environment import Attempt
 from lit_rl.rollout.records import Judge, Rollout
-from lit_rl.rollout.repair import feedback_values, require_placeholders
+from lit_rl.rollout.repair import feedback_values
 from lit_rl.signature_check import TypedArguments
 from lit_rl.types import Completions, Message, Problem
 
@@ -62,9 +62,9 @@ class Hindsight(TypedArguments):
         self.shows = shows
         self.feedback_template, self.solution_template = feedback_template, solution_template
         if feedback_template is not None:
-            require_placeholders("Hindsight.feedback_template", feedback_template, _OF_FEEDBACK)
+            feedback_template.format(**dict.fromkeys(_OF_FEEDBACK, ""))
         if solution_template is not None:
-            require_placeholders("Hindsight.solution_template", solution_template, _OF_SOLUTION)
+            solution_template.format(**dict.fromkeys(_OF_SOLUTION, ""))
 
     def require_something(self, problems: Sequence[Problem], num_samples: int) -> None:
         """Refuse problems of which none has a public check that runs programs, with groups of one row."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from string import Formatter
 from typing import Annotated
 
 from lit_rl.errors import UsageError
@@ -48,8 +47,7 @@ def describe_attempt(attempt: Attempt, language: str) -> str:
     """
     outcome = attempt.outcome
     if outcome is None:
-        if attempt.program is not None:
-            raise UsageError("this attempt has not been judged, so it has no feedback")
+        assert attempt.program is None, "an attempt needs its outcome"
         outcome = Outcome(Verdict.NO_PROGRAM)
     parts = [_SENTENCES.get(outcome.verdict) or _describe_failure(attempt.program, outcome, language)]
     if outcome.failed_case is not None:
@@ -69,7 +67,6 @@ def one_line_feedback(attempt: Attempt, language: str) -> str:
 
 
 def _describe_failure(program: Program | None, outcome: Outcome, language: str) -> str:
-    """Describe a program that was wrong, raised, or does not compile."""
     name, message = outcome.exception_type, outcome.exception_message
     if outcome.verdict is Verdict.WRONG_ANSWER:
         return "Your program gave a wrong answer." + (f" The test says: {name}: {message}" if message else "")
@@ -141,7 +138,7 @@ class Repair(Environment):
     ) -> None:
         super().__init__(max_turns, max_message_tokens, max_row_tokens)
         if template is not None:
-            require_placeholders("Repair's template", template, _PLACEHOLDERS)
+            template.format(**dict.fromkeys(_PLACEHOLDERS, ""))  # raises for another placeholder, before a rollout does
         self.template = template
 
     def check(self, problem: Problem) -> Check | None:
@@ -206,16 +203,3 @@ def feedback_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
         "case": one_line_feedback(attempt, language),
         "program_prefix": problem.program_prefix if problem.continues_program else "",
     }
-
-
-def require_placeholders(owner: str, template: str, placeholders: Sequence[str]) -> None:
-    """Refuse a template with another placeholder, one with a format, or a brace that stands alone."""
-    known = ", ".join(f"{{{name}}}" for name in placeholders)
-    try:
-        found = [(name, form, conversion) for _, name, form, conversion in Formatter().parse(template)]
-    except ValueError as error:
-        raise UsageError(f"{owner} cannot be read ({error}): write {{{{ and }}}} for braces") from None
-    for name, form, conversion in found:
-        if name is not None and (name not in placeholders or form or conversion):
-            shown = f"{{{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}}}"
-            raise UsageError(f"{owner} has the unknown placeholder {shown}: it may use {known}")

@@ -29,7 +29,7 @@ from lit_rl.rollout.environment import Environment, SingleTurn
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import SamplerCheck, check_gap
-from lit_rl.rollout.sampling_loop import PendingRollout, StoredRow, restore_rows, sample_rows
+from lit_rl.rollout.sampling_loop import PendingRollout, restore_rows, sample_rows
 from lit_rl.signature_check import NonNegativeInt, Share, typed_group
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, eval_mode, gather_over_ranks, max_over_ranks, rank
@@ -107,8 +107,6 @@ class RolloutCollector:
         self.gap = Means()
         self.pending: PendingRollout | None = None
         """Sampled ahead for the next rollout."""
-        self.known_rows: Mapping[str, Sequence[StoredRow]] = {}
-        """Rows that an earlier start sampled, by what for, such as ``predict``; the same on all ranks."""
         self._stored: dict[str, Any] | None = None  # rows of all ranks, as loaded from a checkpoint
         self._empty_outcomes: dict[str, Future[Outcome]] = {}
         self._stays_open = False
@@ -147,15 +145,7 @@ class RolloutCollector:
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
-        """Sample rows and judge them; an engine with its own weights is compared, in training every time.
-
-        Rows of :attr:`known_rows` are not sampled again.
-        """
-        if key.purpose in self.known_rows:
-            known = self._as_pending(self.known_rows[key.purpose], problems, sampling)
-            if self._on_all_ranks(known is not None) and known is not None:
-                known.judge_again(self.runner, self.every_case)
-                return known.finish(self.progress)
+        """Sample rows and judge them; an engine with its own weights is compared, in training every time."""
         rollout = self._sample(problems, sampling, key).finish(self.progress)
         if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
             self.measure_gap(rollout.completions, sampling)
@@ -189,19 +179,6 @@ class RolloutCollector:
         following = next_problems()
         self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
         return pending.finish(self.progress)
-
-    def _on_all_ranks(self, is_ready: bool) -> bool:
-        """Return whether something fits on every rank."""
-        return not max_over_ranks(int(not is_ready), self.policy.device)
-
-    def _as_pending(
-        self, rows: Sequence[StoredRow], problems: Sequence[Problem], sampling: Sampling
-    ) -> PendingRollout | None:
-        codec = self.policy.codec
-        conversations = restore_rows(rows, problems, sampling.num_samples, codec)
-        if conversations is None:
-            return None
-        return PendingRollout(conversations, self.environment.max_turns, codec.pad_id, self.policy.device)
 
     def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
         policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
@@ -242,9 +219,11 @@ class RolloutCollector:
         expected = pending is not None or stored is not None
         # A checkpoint's rows, if they are of this rollout and sampled with the present settings.
         if pending is None and stored and (stored["rollout"], stored["sampling"]) == (number, asdict(sampling)):
-            pending = self._as_pending(stored["rows"], batch, sampling)
+            codec, device = self.policy.codec, self.policy.device
+            if (rows := restore_rows(stored["rows"], batch, sampling.num_samples, codec)) is not None:
+                pending = PendingRollout(rows, self.environment.max_turns, codec.pad_id, device)
         fits = pending is not None and pending.task_ids == [problem.task_id for problem in batch]
-        if self._on_all_ranks(fits) and pending is not None:
+        if not max_over_ranks(int(not fits), self.policy.device) and pending is not None:
             pending.judge_again(self.runner, self.every_case)
             return pending
         if expected:

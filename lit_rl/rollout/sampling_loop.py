@@ -150,7 +150,6 @@ def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) ->
 
 
 def _turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:
-    """The turn of these ids, from a column of the completion on."""
     text, token_bytes = codec.decode(tuple(ids), reason, row.problem.stop_strings)
     return Turn(start, start + len(ids), text, token_bytes, reason, codec.ends_in_thought(row.ids_before(start)))
 

@@ -143,7 +143,7 @@ class RecordedRollout:
         endings: number of its programs by how they ended, such as ``exception: NameError``.
         seconds: what its parts took, by name.
         rows: the rows that were kept.
-        made_of: of a file of completions, what they depend on besides the problems.
+        verb: of the trainer, in a file of completions.
         sampled_for: what they were sampled for, such as ``validation/greedy`` or ``predict``; empty in training.
         loader: number of the validation task.
     """
@@ -154,7 +154,7 @@ class RecordedRollout:
     endings: Mapping[str, int]
     seconds: Mapping[str, float]
     rows: tuple[RecordedRow, ...] = field(repr=False)
-    made_of: Mapping[str, Any] = field(default_factory=dict)
+    verb: str = ""
     sampled_for: str = ""
     loader: int = 0
 

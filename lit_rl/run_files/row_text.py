@@ -158,7 +158,6 @@ def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator
 
 
 def _short_repr(text: str) -> str:
-    """``repr`` of a text, its middle left out if it is long."""
     if not text:
         return "(no text)"
     half = _WIDTH // 2

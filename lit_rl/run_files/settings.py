@@ -210,6 +210,5 @@ def _class_name(value: Mapping[str, Any]) -> str:
 
 
 def _one_line_text(value: Any) -> str:
-    """A value in one line."""
     text = value if isinstance(value, str) and value and value.isprintable() else json.dumps(value, default=str)
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 4]} ..."

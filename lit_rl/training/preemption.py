@@ -62,7 +62,6 @@ class PreemptionFlag:
         self.is_set = True
 
     def _pass_on(self, number: signal.Signals, frame: FrameType | None) -> None:
-        """Run the signal's previous handler."""
         handler = self._before.get(number, signal.SIG_DFL)
         signal.signal(number, handler)
         if callable(handler):

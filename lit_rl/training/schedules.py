@@ -38,16 +38,16 @@ def measured_states(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def schedule_at_step(make: Make, optimizer: Optimizer, clock: Clock) -> Any:
     """Build a schedule and step it to where the run is, after checking how it continues until the run's end."""
-    schedule, rates = _step_schedule(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD), clock)
+    schedule, rates = _step_schedule(make, optimizer, min(clock.limit or 0, _LOOKED_AHEAD))
     if isinstance(schedule, ReduceLROnPlateau):
         return None
     cycles = isinstance(schedule, CyclicLR | CosineAnnealingWarmRestarts)
     for of_group in zip(*rates, strict=True):
         _require_rates(of_group, f"update.lr_scheduler: {type(schedule).__name__}", clock, cycles=cycles)
-    return _step_schedule(make, optimizer, clock.count, clock)[0]
+    return _step_schedule(make, optimizer, clock.count)[0]
 
 
-def _step_schedule(make: Make, optimizer: Optimizer, steps: int, clock: Clock) -> tuple[Any, list[list[float]]]:
+def _step_schedule(make: Make, optimizer: Optimizer, steps: int) -> tuple[Any, list[list[float]]]:
     """The schedule after some steps from its start, and the rates of all groups at each step."""
     for group in optimizer.param_groups:
         # Where OneCycleLR was, initial_lr is the small rate that a cycle begins with.
@@ -56,14 +56,8 @@ def _step_schedule(make: Make, optimizer: Optimizer, steps: int, clock: Clock) -
         warnings.simplefilter("ignore")  # about steps of the schedule without steps of the optimizer
         schedule = make(optimizer)
         rates = [[float(group["lr"]) for group in optimizer.param_groups]]
-        for step in range(0 if isinstance(schedule, ReduceLROnPlateau) else steps):
-            try:
-                schedule.step()
-            except Exception as error:
-                raise UsageError(
-                    f"update.lr_scheduler: {type(schedule).__name__} ends after {step} {clock.unit}s, and the run goes "
-                    f"on to {clock.limit or clock.count} ({error}): give it the run's length"
-                ) from error
+        for _ in range(0 if isinstance(schedule, ReduceLROnPlateau) else steps):
+            schedule.step()
             rates.append([float(group["lr"]) for group in optimizer.param_groups])
     return schedule, rates
 

@@ -1,4 +1,4 @@
-"""Completions of validate and predict are in a file, which a killed start continues and SFT learns from."""
+"""Completions of validate and predict are in a file, which SFT learns from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from distributed.runs import trainer_of
 from support.asking import AsksAgain
 from support.ranks import on_ranks
@@ -19,7 +18,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.callbacks import CompletionWriter, ExecutionEvaluation
 from lit_rl.data import CompletionFile
 from lit_rl.modules import SFT
-from lit_rl.run_files.files import append_frame, read_frames, read_rollouts
+from lit_rl.run_files.files import append_frame, read_rollouts
 from lit_rl.run_files.records import RecordedRow
 from lit_rl.types import Sampling
 
@@ -58,80 +57,29 @@ def rows_in(path: Path) -> list[RecordedRow]:
     return [row for rollout in read_rollouts(path) for row in rollout.rows]
 
 
-def sampled_rows(module: SFT) -> list[int]:
-    """Numbers of the rows that are sampled, batch by batch, from now on."""
-    seen: list[int] = []
-    write = module.collector._sample
-
-    def count(problems: Any, sampling: Sampling, key: Any) -> Any:
-        seen.append(len(problems) * sampling.num_samples)
-        return write(problems, sampling, key)
-
-    module.collector._sample = count  # type: ignore[method-assign]
-    return seen
+def row_texts(path: Path) -> list[tuple[str, ...]]:
+    return sorted((row.task_id, *(turn.text for turn in row.turns)) for row in rows_in(path))
 
 
-def test_a_killed_validation_goes_on_and_ends_with_the_same_numbers(make: Any, tmp_path: Path) -> None:
-    """12 problems in batches of 5, each sampled greedily (1 row) and three times: six frames, of which 3.5 are left."""
-    whole = tmp_path / "whole.jsonl.gz"
-    expected = measured(make(), whole)
-    ends = [frame.end for frame in read_frames(whole)]
-    assert len(ends) == 6
-    torn = tmp_path / "torn.jsonl.gz"
-    torn.write_bytes(whole.read_bytes()[: (ends[2] + ends[3]) // 2])
-    module = make()
-    seen = sampled_rows(module)
-    with pytest.warns(UserWarning, match="torn"):
-        assert measured(module, torn) == expected
-    assert seen == [15, 2, 6]  # sampled rows of the second batch, and both of the last
-    assert rows_in(torn) == rows_in(whole)
-    counts = [len(rollout.rows) for rollout in read_rollouts(whole)]
-    assert counts == [5, 15, 5, 15, 2, 6]
-    assert {row.reward is not None and len(row.turns) <= 2 for row in rows_in(whole)} == {True}
-
-
-def test_two_ranks_write_each_row_once_and_continue_a_torn_file(make: Any, tmp_path: Path) -> None:
+def test_two_ranks_write_each_row_once(make: Any, tmp_path: Path) -> None:
     """Eleven problems on two ranks: the last batch is short, and of unequal size. One rank writes the same rows."""
-
-    def row_texts(path: Path) -> list[tuple[str, ...]]:
-        return sorted((row.task_id, *(turn.text for turn in row.turns)) for row in rows_in(path))
 
     def on_two(path: Path) -> dict[str, float]:
         return measured(make(), path, devices=2, max_validation_problems=11)
 
-    alone = tmp_path / "alone.jsonl.gz"
+    alone, both = tmp_path / "alone.jsonl.gz", tmp_path / "both.jsonl.gz"
     expected = measured(make(), alone, max_validation_problems=11)
-    both = tmp_path / "both.jsonl.gz"
-    for _ in range(2):
-        for found in on_ranks(on_two, both):
-            assert found == pytest.approx(expected, rel=1e-6)  # means of float32
-        assert row_texts(both) == row_texts(alone) and len(row_texts(both)) == 11 * 4
-        ends = [frame.end for frame in read_frames(both)]
-        both.write_bytes(both.read_bytes()[: ends[1] + 5])
+    for found in on_ranks(on_two, both):
+        assert found == pytest.approx(expected, rel=1e-6)  # means of float32
+    assert row_texts(both) == row_texts(alone) and len(row_texts(both)) == 11 * 4
+    assert [len(rollout.rows) for rollout in read_rollouts(alone)] == [5, 15, 5, 15, 1, 3]
+    assert {row.reward is not None and len(row.turns) <= 2 for row in rows_in(alone)} == {True}
 
 
-def test_more_problems_are_added_to_those_that_are_written(make: Any, tmp_path: Path) -> None:
-    path = tmp_path / "some.jsonl.gz"
-    measured(make(), path, max_validation_problems=4)
-    module = make()
-    seen = sampled_rows(module)
-    assert measured(module, path) == measured(make(), tmp_path / "whole.jsonl.gz")
-    assert seen == [5, 15, 5, 15, 2, 6]  # a batch of which one problem is new is sampled whole, and gives the same
-    assert sorted(row.task_id for row in rows_in(path)) == sorted(f"validation{i}" for i in range(12) for _ in range(4))
-
-
-@pytest.mark.parametrize(
-    "change", [{"environment": AsksAgain("1")}, {"predict": replace(SAMPLED, temperature=0.7)}, "weights"]
-)
-def test_a_file_of_another_prediction_is_moved_away(make: Any, tmp_path: Path, change: Any) -> None:
+def test_the_file_of_an_earlier_prediction_is_moved_away(make: Any, tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl.gz"
     before = predicted(make(), path)
-    other = make() if change == "weights" else make(**change)
-    if change == "weights":
-        other.policy.load()
-        with torch.no_grad():
-            next(other.policy.parameters()).add_(0.1)
-    assert predicted(other, path) != before
+    assert predicted(make(predict=replace(SAMPLED, temperature=0.7)), path) != before
     assert rows_in(path.with_name("one.jsonl.gz.old")) == before
 
 

@@ -71,8 +71,8 @@ def test_a_byte_order_mark_and_empty_lines_are_no_part_of_the_rows(tmp_path):
     [
         ("rows.jsonl", b'{"a": 1}\n{"a": \n', "rows.jsonl, row 2: broken JSON"),
         ("rows.jsonl", b'[1]\n{"a": 1}\n', "rows.jsonl, row 1: needs a JSON object, got list [1]"),
-        ("rows.jsonl", b'{"a": 1}\n\xff', "start byte): save it as UTF-8"),
-        ("rows.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 1000, mtime=0)[:-9], "): fetch or unpack it again"),
+        ("rows.jsonl", b'{"a": 1}\n\xff', "rows.jsonl cannot be read: 'utf-8'"),
+        ("rows.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 1000, mtime=0)[:-9], "rows.jsonl.gz cannot be read: "),
     ],
 )
 def test_a_broken_line_or_a_cut_archive_is_named(tmp_path, name, content, message):

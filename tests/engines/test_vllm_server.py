@@ -123,9 +123,7 @@ def test_what_fails_now_and_then_is_tried_again(tiny_policy: CausalLM, stub: VLL
     done = sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=2)
     assert len(done) == 2 and len(stub.requests) == 4
     stub.failures = [503] * 9
-    with pytest.raises(
-        EngineError, match=r"failed at /inference/v1/generate: HTTP 503: out of patience; its log says why"
-    ):
+    with pytest.raises(EngineError, match=r"failed at /inference/v1/generate: HTTP 503: out of patience"):
         sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=2)
 
 

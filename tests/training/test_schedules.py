@@ -113,7 +113,6 @@ def test_a_run_that_is_resumed_without_a_change_ends_with_the_same_bits(name: st
 
 
 UNFIT: dict[str, tuple[Callable[[Optimizer], Any], str]] = {
-    "one cycle": (lambda o: OneCycleLR(o, 0.1, total_steps=5), "OneCycleLR ends after 5 rollouts, and .* on to 7"),
     "cosine": (lambda o: CosineAnnealingLR(o, 4), "fell from 0.02 to 0 in the 4 rollouts .* rise again to 0.01 in"),
     "sequential": (lambda o: warm_up_and_cosine(o, 4), "SequentialLR fell .* rise again to 0.02 in"),
     "polynomial": (lambda o: PolynomialLR(o, 4), "fell from 0.02 to 0 in the 4 rollouts .* stay there"),

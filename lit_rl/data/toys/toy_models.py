@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.data.toys.toy_tasks import APPROACH, numbers_of
-from lit_rl.errors import ArgumentError, UsageError
+from lit_rl.errors import ArgumentError
 from lit_rl.math.logprobs import Compare, TokenLogits
 from lit_rl.math.masking import end_columns
 from lit_rl.models.codecs.codec import Codec, Spans
@@ -76,10 +76,7 @@ class NumberCodec(Codec):
 
 def read_numbers(text: str) -> Numbers:
     """The numbers of a text with spaces between them."""
-    try:
-        return tuple(int(word) for word in text.split())
-    except ValueError as error:
-        raise UsageError(f"a toy policy reads numbers with spaces between them, got {text[:60]!r}") from error
+    return tuple(int(word) for word in text.split())
 
 
 class ToyPolicy(Policy):

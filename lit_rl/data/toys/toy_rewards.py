@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from lit_rl.data.toys.toy_tasks import corridor_distances, numbers_of, sort_distance, sort_inclusion_ordering
-from lit_rl.errors import ArgumentError
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -57,11 +56,6 @@ class CorridorReward(RewardTerm):
     """
 
     default_name = "corridor"
-
-    def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem is not a corridor."""
-        if len(numbers_of(problem)) != 2:
-            raise ArgumentError("CorridorReward", "(num_cells, start)", str(numbers_of(problem)))
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; a span on the last action where the goal was reached."""

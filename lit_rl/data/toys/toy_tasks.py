@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Unpack
 
 from lit_rl.data.task import Split, TaskDataModule, WholeBatchOptions
-from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 
@@ -24,10 +23,8 @@ STAY_AWAY, APPROACH = 0, 1
 
 def numbers_of(problem: Problem) -> tuple[int, ...]:
     """The numbers of a toy problem."""
-    numbers = problem.check.numbers
-    if numbers is None:
-        raise UsageError(f"toys read numbers (TokenTarget), but the check is {type(problem.check).__name__}")
-    return numbers
+    assert problem.check.numbers is not None
+    return problem.check.numbers
 
 
 def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
@@ -120,8 +117,6 @@ class Corridor(TaskDataModule):
     ) -> None:
         chosen = list(range(1, num_cells + 1)) if starts is None else list(starts)
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
-        if not chosen or any(not 1 <= start <= num_cells for start in chosen):
-            raise ArgumentError("Corridor.starts", f"1 to num_cells ({num_cells}) steps from the goal", str(chosen))
         self.num_cells = num_cells
         self.starts = chosen
 
@@ -172,11 +167,6 @@ class Sorting(TaskDataModule):
     ) -> None:
         chosen = [tuple(prompt) for prompt in (PROMPTS if prompts is None else prompts)]
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
-        lengths = {len(prompt) for prompt in chosen}
-        if len(lengths) != 1 or 0 in lengths:
-            raise ArgumentError("Sorting.prompts", "one length of at least 1", str(chosen))
-        if min(min(prompt) for prompt in chosen) < 0:
-            raise UsageError(f"numbers to sort are token ids, so none may be negative, got {chosen}")
         self.prompts = chosen
 
     def load_problems(self, split: Split) -> list[Problem]:

@@ -130,11 +130,6 @@ _VOCABULARIES: WeakKeyDictionary[Any, tuple[int, _Vocabulary]] = WeakKeyDictiona
 
 def _vocabulary(tokenizer: Any) -> _Vocabulary:
     """The tokenizer's table, built once; again when tokens were added since."""
-    if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise UsageError(
-            f"{type(tokenizer).__name__} has no tokenizers backend, so its tokens have no fixed bytes: "
-            "load it with AutoTokenizer from a folder with tokenizer.json"
-        )
     size, vocabulary = _VOCABULARIES.get(tokenizer, (-1, None))
     if vocabulary is None or size != len(tokenizer):
         vocabulary = _Vocabulary(tokenizer)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from lit_rl.errors import LitRLError, UsageError, expand_variables
+import torch
+
+from lit_rl.errors import UsageError, expand_variables
 from lit_rl.models.family import UnsupportedModelError, patched
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
@@ -19,14 +22,6 @@ NO_FOREIGN_CODE = {"trust_remote_code": False}
 
 _TOKENIZER_FILES = ("tokenizer", "vocab", "merges", "spiece", "sentencepiece", "tekken", "bpe", "qwen.tiktoken")
 _SECONDS_TO_ANSWER = 4.0
-_PLAINLY = {
-    "while deserializing header": "a file of its weights is cut, or a pointer of Git LFS; fetch or export it again",
-    "does not recognize this architecture": "the installed transformers does not know its architecture; upgrade that",
-    "ignore_mismatched_sizes": "its config.json gives other sizes than its weights have; take both from one model",
-    "custom code": "it brings Python of its own, which is never run; give a model of a family that transformers has",
-    "Weights only load failed": "its weights are a pickle of more than tensors, which may run code; give safetensors",
-}
-"""Words of libraries on files that are cut, unknown or would run code, which most advise to let them, and ours."""
 
 
 def resolve_model_source(source: str) -> str:
@@ -65,52 +60,25 @@ def base_of_adapter(source: str) -> str:
     """The base that an adapter's folder names, resolved."""
     file = Path(source) / ADAPTER_CONFIG
     with one_line_load_errors("adapter", source, MODEL_KEY):
-        named = json.loads(file.read_text()).get("base_model_name_or_path")
-    if not named:
-        raise UsageError(f"the adapter {source} names no base: set base_model_name_or_path in its {ADAPTER_CONFIG}")
-    try:
-        return resolve_model_source(str(named))
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"the adapter {source} needs its base {named}, which is not there: bring it back, or correct "
-            f"base_model_name_or_path in its {ADAPTER_CONFIG}"
-        ) from None
+        named = json.loads(file.read_text())["base_model_name_or_path"]
+    return resolve_model_source(str(named))
 
 
 @contextmanager
 def one_line_load_errors(kind: str, source: str, key: str) -> Iterator[None]:
-    """Say in one line that something could not be loaded, from where, and which key names it."""
+    """Name the source, and the key that gives it, before what a library says of a failure to load."""
     try:
         with without_retries(source):
             yield
-    except (UnsupportedModelError, ModuleNotFoundError, MemoryError):
+    except (UnsupportedModelError, ModuleNotFoundError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
-        if "out of memory" in str(error):
-            raise
-        raise UsageError(_load_failure(kind, source, key, error)) from error
-
-
-def _load_failure(kind: str, source: str, key: str, error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    plainly = next((text for words, text in _PLAINLY.items() if words in str(error)), None)
-    reason = plainly or (lines[0][:200].rstrip(".") if lines else type(error).__name__)
-    if Path(source).exists():
-        if kind == "tokenizer" and Path(source).is_dir() and not has_tokenizer(Path(source)):
-            if key == MODEL_KEY and not (Path(source) / "config.json").exists():
-                return f"{source} holds no model ({key}): give a folder, such as lit-rl export RUN FOLDER writes"
-            return f"{source} holds no tokenizer ({key}): give {TOKENIZER_KEY} the folder or hub id of one"
-        if plainly is None and not isinstance(error, LitRLError):  # whose messages say what to do
-            reason += "; fetch or export it again if files are missing or cut"
-        return f"the {kind} in {source} ({key}) cannot be read: {reason}"
-    if not can_use_hub():
-        return (
-            f"{source} ({key}) is neither a folder here nor in the cache, and the hub cannot be reached: give a local "
-            "folder, or download it where there is a network and set HF_HUB_OFFLINE=1 here"
-        )
-    return (
-        f"the {kind} {source} ({key}) cannot be loaded from the hub: {reason}; give a hub id that exists, or a folder"
-    )
+        said = " ".join(str(error).split())[:300] or type(error).__name__
+        if re.search("trust_remote_code|weights_only", said):  # transformers advises to allow it
+            said = "it brings code of its own, which is never run"
+        local = Path(source).exists() or can_use_hub()
+        where = "" if local else " is neither a folder here nor, with HF_HUB_OFFLINE=1, in the cache, and"
+        raise UsageError(f"{kind} {source} ({key}){where} cannot be loaded: {said}") from error
 
 
 def without_retries(source: str) -> AbstractContextManager[None]:

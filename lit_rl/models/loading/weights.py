@@ -23,7 +23,6 @@ from lit_rl.models.adapters import (
     lora_config,
     read_adapter,
 )
-from lit_rl.models.family import one_line_errors
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
     CONFIG_KEY,
@@ -146,16 +145,9 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     dtype = torch_dtype(spec.dtype)
     if spec.quantization is not None and not torch.empty(0).is_meta:  # without memory for lit-rl plan
         raise UsageError("quantization freezes the base of a given model, and this one is from scratch: give model")
-    try:
-        config = AutoConfig.for_model(**fields)
-        _require_known(spec.config or {}, config)
-        with one_line_errors(config.model_type, spec.attention):
-            return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
-    except (ArithmeticError, AttributeError, IndexError, RuntimeError, TypeError) as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(
-            f"{CONFIG_KEY}: {fields['model_type']} cannot be built: {reason}; correct its sizes"
-        ) from error
+    config = AutoConfig.for_model(**fields)
+    _require_known(spec.config or {}, config)
+    return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
 
 
 def _require_known(given: Mapping[str, Any], config: Any) -> None:
@@ -176,14 +168,8 @@ def _require_known(given: Mapping[str, Any], config: Any) -> None:
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
-    """The model of a hub id or a folder."""
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    if Path(source).is_file() or (Path(source).is_dir() and not (Path(source) / "config.json").is_file()):
-        raise FileNotFoundError(
-            f"{source} holds no model: it has no config.json ({key}); give the folder of a model or an adapter, such "
-            "as lit-rl export writes, or lit_rl.models.loading.gguf for a GGUF file"
-        )
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
         with one_line_load_errors("model", source, key):
@@ -194,7 +180,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         return model
     if spec.quantization is not None:
         options["quantization_config"] = _four_bit_config(options["dtype"])
-    with one_line_load_errors("model", source, key), one_line_errors(source, spec.attention):
+    with one_line_load_errors("model", source, key):
         options |= {"output_loading_info": True, **NO_FOREIGN_CODE}
         model, found = AutoModelForCausalLM.from_pretrained(source, **options)
     if new := [name for name, _ in model.named_parameters() if name in found["missing_keys"]]:

@@ -413,7 +413,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def _causes_of_drift(metrics: MetricHistory, settings: RunSettings) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Likeliest causes of a policy that unlearns."""
     other = ("nothing that holds it to its start", f"{settings.fit} --model.objective.kl_coef 0.01")
     if settings.steps > 1:
         other = (f"too many updates of a rollout ({settings.steps})", f"{settings.fit} --model.update.max_kl 0.05")

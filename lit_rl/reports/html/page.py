@@ -223,5 +223,4 @@ def _row_data(row: RecordedRow) -> dict[str, Any]:
 
 
 def _text(value: float | None) -> float | None:
-    """A value with as many digits as are recorded."""
     return None if value is None else float(f"{value:.4g}")
