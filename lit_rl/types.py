@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from lit_rl.errors import ArgumentError, short_repr
+from lit_rl.errors import ArgumentError, UsageError, short_repr
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
@@ -134,6 +134,13 @@ class Sampling:
     top_k: NonNegativeInt = 0
     max_tokens: PositiveInt = 256
 
+    def __post_init__(self) -> None:
+        if self.temperature == 0 and self.num_samples > 1:
+            raise UsageError(
+                f"greedy sampling gives the same completion each time, got num_samples={self.num_samples}: "
+                "use num_samples: 1 or a temperature above 0"
+            )
+
 
 class StopReason(StrEnum):
     """Reason a completion ended; recorded by the sampler, never guessed from ids or lengths."""
@@ -160,6 +167,12 @@ class Request:
     stream: int
     max_tokens: int
     stop_strings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise UsageError(f"the prompt of row {self.row} has no tokens: give the policy at least one to continue")
+        if self.max_tokens < 1:
+            raise ArgumentError("max_tokens", "at least 1", f"{self.max_tokens} in the request of row {self.row}")
 
 
 @dataclass(frozen=True)

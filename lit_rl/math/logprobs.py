@@ -60,6 +60,11 @@ def completion_positions(num_prompt_tokens: int, num_completion_tokens: int) -> 
         >>> sequence[completion_positions(num_prompt_tokens=2, num_completion_tokens=2)]
         ['prompt1', 'a']
     """
+    if num_prompt_tokens < 1 or num_completion_tokens < 0:
+        raise ValueError(
+            f"a completion needs at least one prompt token before it, got {num_prompt_tokens} prompt tokens "
+            f"and {num_completion_tokens} completion tokens"
+        )
     return slice(num_prompt_tokens - 1, num_prompt_tokens + num_completion_tokens - 1)
 
 

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.data.task import Split, show_all_arguments
-from lit_rl.errors import UsageError, seed_or_global
+from lit_rl.errors import UsageError, seed_or_global, short_repr
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
@@ -225,6 +225,11 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self._threads.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        if isinstance(batch, str | Mapping) or any(isinstance(one, str | Mapping) for one in batch):
+            raise UsageError(
+                f"a batch is a list of lit_rl.types.Problem, got {short_repr(batch)}: give a task of lit_rl.data or "
+                "your own (lit-rl docs tasks)"
+            )
         return batch
 
     # -- updates -------------------------------------------------------------------------------------------

@@ -42,6 +42,8 @@ class Composite(TypedArguments):
         _require_terms(terms)
         self.low = -math.inf if clip_low is None else clip_low
         self.high = math.inf if clip_high is None else clip_high
+        if self.low > self.high:
+            raise UsageError(f"Composite.clip_low must not exceed clip_high, got {clip_low} and {clip_high}")
         self.terms = list(terms)
 
     @property

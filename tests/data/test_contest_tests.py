@@ -4,6 +4,7 @@ import base64
 import json
 import pickle
 import zlib
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +12,12 @@ from lit_rl.data.contests import contest_tests
 from lit_rl.data.contests.contest_tests import (
     ContestTest,
     contest_check,
+    missing_tolerance,
     normalise_tests,
     read_hidden_tests,
+    stated_tolerance,
 )
-from lit_rl.execution.checks import CallTests, StdioTests
+from lit_rl.execution.checks import CallTests, Checker, StdioTests
 from lit_rl.execution.interface import Verdict
 from lit_rl.execution.judging.calls import Answers, matches
 from lit_rl.execution.wire import plain
@@ -80,7 +83,7 @@ def test_checks_are_calls_or_stdio():
     assert isinstance(method, CallTests) and method.entry_point == "Solution.solve"
     assert method.cases == ((([1, 2], "a"), [3]),) and method.timeout_seconds == 6.0
     assert contest_check(CALL, 6.0, in_class=False).entry_point == "solve"
-    with pytest.raises(ValueError, match="too many values to unpack"):
+    with pytest.raises(ValueError, match=r"one kind, got \['None', 'solve'\]"):
         contest_check(STDIN + CALL, 6.0, in_class=False)
 
 
@@ -134,6 +137,36 @@ def test_arguments_get_integers_for_keys_where_all_of_them_are():
     stored = {"fn_name": "f", "inputs": [[{"1": 2, "-3": {"4": 5}}, {"1": 0, "a": 0}, ["6"]]], "outputs": [1]}
     (test,) = normalise_tests(stored)
     assert test.given == ({1: 2, -3: {"4": 5}}, {"1": 0, "a": 0}, ["6"])
+
+
+GRANTED = {
+    "Your answer is correct if the relative or absolute error does not exceed $10^{-6}$.": 1e-6,
+    "an absolute error of at most 10^{ - 9} is allowed": 1e-9,
+    "Answers within 10-5 of the actual answer will be accepted.": 1e-5,
+    "Print it with an error of at most 10\u2212 4.": 1e-4,
+    "accepted if it differs from the correct answer by at most 1e-7": 1e-7,
+    "The absolute error should be less than 0.001.": 1e-3,
+    "a tolerance of 10**(-3) is granted": 1e-3,
+    "Answers within 10-20 apples of each other do not differ.": None,
+    "There are 10-20 apples. Print how many are red.": None,
+    "Each of 1000000 numbers is a multiple of 0.01.": None,
+    "An error is printed as ERROR 10^6.": None,
+}
+
+
+def test_the_error_that_a_statement_grants_is_read():
+    assert {statement: stated_tolerance(statement) for statement in GRANTED} == GRANTED
+
+
+def test_an_error_is_denied_where_fractions_are_compared_more_strictly():
+    exact, whole = StdioTests((("1", "0.3\n"),), compare="decimals"), StdioTests((("1", "3\n"),))
+    words, calls = replace(exact, compare="tokens"), CallTests((((1,), [0.5]),), "f", tolerance=1e-6)
+    statement = "The relative error must not exceed 10^-{}.".format
+    checks = (exact, whole, words, calls)
+    assert [missing_tolerance(statement(6), check) for check in checks] == [1e-6, None, None, None]
+    assert [missing_tolerance(statement(4), check) for check in checks] == [1e-4, None, 1e-4, 1e-4]
+    judged = replace(exact, checker=Checker("import sys"))
+    assert missing_tolerance(statement(4), judged) is None and missing_tolerance("Print it.", exact) is None
 
 
 def packed(content: bytes) -> str:

@@ -140,6 +140,8 @@ def test_positions_leave_out_the_state_after_the_last_token() -> None:
     """Item 7: P = 3, T = 2: states 2 and 3 predict tokens 3 and 4; state 4 predicts nothing we have."""
     positions = completion_positions(3, 2)
     assert list(range(5))[positions] == [2, 3]
+    with pytest.raises(ValueError, match="at least one prompt token"):
+        completion_positions(0, 2)
 
 
 def test_masked_tokens_are_not_projected_and_get_zero() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from lit_rl.data.examples_in_text import find_examples
 from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
+from lit_rl.execution.interface import Check
 
 MAX_HIDDEN_BYTES = 1 << 30
 """Hidden tests that unpack to more are refused: a short text can unpack to anything."""
@@ -119,7 +120,12 @@ def _call_test(given: Any, expected: Any, function: str, read: Callable[[str], A
     wraps = isinstance(expected, list) and len(expected) == 1
     if isinstance(given, str):
         expected = read(expected) if isinstance(expected, str) else expected
-        given = [json.loads(line) for line in given.split("\n") if line.strip()]
+        try:
+            given = [json.loads(line) for line in given.split("\n") if line.strip()]
+        except json.JSONDecodeError as fault:
+            raise UsageError(
+                f"an input of {function} needs one JSON value a line, got {given[:60]!r} ({fault})"
+            ) from None
     arguments = (
         # JSON made texts of integers as keys.
         {int(key): value for key, value in one.items()}
@@ -168,7 +174,9 @@ def contest_check(
         checker: judges outputs of whole programs in place of ``compare``.
     """
     functions = {test.function for test in tests}
-    (function,) = functions  # all tests are of one kind
+    if len(functions) != 1:
+        raise UsageError(f"the tests of a problem must be of one kind, got {sorted(map(str, functions))}")
+    (function,) = functions
     if function is None:
         groups = Counter(test.grade for test in tests)
         cases = tuple((test.given, test.expected) for grade in groups for test in tests if test.grade == grade)
@@ -203,6 +211,31 @@ def needs_checker(statement: str) -> bool:
     True
     """
     return _NEEDS_CHECKER.search(statement) is not None
+
+
+def stated_tolerance(statement: str) -> float | None:
+    """The error that a statement grants printed or returned numbers, a power of ten; ``None`` if it grants none.
+
+    >>> stated_tolerance("The absolute or relative error of the answer must not exceed $10^{-6}$.")
+    1e-06
+    """
+    for power in _POWER.finditer(statement):
+        around = statement[max(0, power.start() - 120) : power.end() + 60]
+        if _ERROR.search(around):
+            exponent = power["power"] or power["exponent"] or str(len(power["zeros"]) + 1)
+            return float(f"1e-{exponent}")
+    return None
+
+
+def missing_tolerance(statement: str, check: Check) -> float | None:
+    """The error that a statement grants and its check does not; ``None`` if no expected number has a fraction."""
+    if not isinstance(check, CallTests | StdioTests) or (isinstance(check, StdioTests) and check.checker):
+        return None
+    granted = stated_tolerance(statement)
+    allowed = check.tolerance if isinstance(check, CallTests) or check.compare == "tokens" else 0.0
+    if granted is None or allowed >= granted or not _FRACTION.search(repr([expected for _, expected in check.cases])):
+        return None
+    return granted
 
 
 # Runs a checker with the answer and the output the other way round, and turns what it prints into an exit status.

@@ -20,6 +20,7 @@ from lit_rl.data.contests.contest_tests import (
     contest_check,
     contest_checker,
     is_interactive,
+    missing_tolerance,
     needs_checker,
     normalise_tests,
     parameters_of,
@@ -29,6 +30,7 @@ from lit_rl.data.contests.contest_tests import (
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, local_path, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import UsageError
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Message, Problem
@@ -163,6 +165,14 @@ class DeepCoder(TaskDataModule):
         )
         self.bad_rows: BadRows = bad_rows
         self.name = name
+        for split, sources in self.sources.items():
+            for source in sources:
+                splits = CONFIGURATIONS.get(source, (_stored_split(split),))
+                if _stored_split(split) not in splits:
+                    raise UsageError(
+                        f"DeepCoder's configuration {source!r} has {' and '.join(splits)} rows only, no "
+                        f"{_stored_split(split)} rows"
+                    )
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The problems of all sources of a split, one source after the other; rows that are left out are counted."""
@@ -174,12 +184,28 @@ class DeepCoder(TaskDataModule):
             found = list(parsed)
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
             left_out = Counter(reason for reason in found if isinstance(reason, _SkipReason))
+            if left_out[_SkipReason.OUTSIDE] == len(found) > 0:
+                raise UsageError(f"{self.name}: all {len(found)} {rows} are left out, {_SkipReason.OUTSIDE.value}")
+            if left_out[_SkipReason.EMPTY] == len(found):
+                statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
+                raise UsageError(
+                    f"{self.name}: none of the {len(found)} {rows} has a statement ({statement}) and "
+                    f"tests ({tests}): rename the fields, or take another source"
+                )
             for reason, count in left_out.items():
                 warnings.warn(f"left out {count} of {len(found)} {rows} {reason.value}", stacklevel=2)
             if asking := sum(problem.fields["needs_checker"] for problem in kept):
                 warnings.warn(
                     f"{asking} of {len(kept)} problems in the {rows} ask for any of several answers; without a checker "
                     "program an answer passes only if it is the one output listed",
+                    stacklevel=2,
+                )
+            denied = [(one, missing_tolerance(one.fields["statement"], one.check)) for one in kept]
+            strict = [f"{one.task_id} ({error:g})" for one, error in denied if error is not None]
+            if strict:
+                warnings.warn(
+                    f"{len(strict)} of {len(kept)} problems in the {rows} grant an error that their check does not, "
+                    f"such as {', '.join(strict[:3])}: set tolerance to it, and for printed numbers compare: tokens",
                     stacklevel=2,
                 )
             problems += kept
