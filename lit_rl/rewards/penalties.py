@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lit_rl.errors import UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.signature_check import NonNegativeFloat, PositiveInt
 from lit_rl.types import Completions, Judgement, Problem
@@ -89,6 +89,8 @@ class OverlongPenalty(RewardTerm):
         self, max_tokens: PositiveInt, buffer_tokens: PositiveInt, weight: float = 1.0, name: str | None = None
     ) -> None:
         super().__init__(weight, name)
+        if buffer_tokens > max_tokens:
+            raise ArgumentError("OverlongPenalty.buffer_tokens", f"at most {max_tokens}", str(buffer_tokens))
         self.max_tokens = max_tokens
         self.buffer_tokens = buffer_tokens
 
