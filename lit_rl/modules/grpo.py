@@ -1,7 +1,8 @@
 """GRPO: critic-free reinforcement learning; a problem's other completions are the baseline.
 
     1. sample G completions of each problem and run their programs          RolloutModule.collect
-    2. advantage of a completion = its reward minus the group's mean        make_experience, lit_rl/math/advantages.py
+    2. advantage of a completion = its reward minus the group's mean,       make_experience, lit_rl/math/advantages.py
+       over the group's standard deviation by default
     3. minimise the clipped surrogate                                        objective.py, lit_rl/math/losses.py
 
 Letters: B problems, G completions per problem, N = B * G rows, T completion tokens.

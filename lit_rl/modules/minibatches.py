@@ -169,7 +169,7 @@ class LogprobReader:
         return begins_here and self.update.steps == 1
 
     def compute(self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool) -> Logprobs:
-        """Log-probabilities under the policy that sampled and under the reference, each where something reads it."""
+        """Log-probabilities under the old policy and under the reference, each where something reads it."""
         wants_old = self.objective.penalises_rewards or not on_policy
         old = self.old_logprobs(completions, minibatches) if wants_old else None
         if not self.objective.kl_coef:

@@ -161,7 +161,8 @@ class Objective:
 
         Args:
             logprobs: [n, T] nats. Carries the gradient.
-            old_logprobs: [n, T] nats. No gradient.
+            old_logprobs: [n, T] nats under the policy before the rollout's updates, or the sampler's own for stale rows
+                without a correction. No gradient.
             entropy: [n, T] nats, if there is a bonus. Carries the gradient.
             micro: n rows.
 

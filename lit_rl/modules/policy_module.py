@@ -279,7 +279,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
                 self.trainer.strategy.lr_scheduler_configs[0].scheduler = placed
 
     def manual_backward(self, loss: Tensor, *args: Any, last: bool = True, **kwargs: Any) -> None:
-        """Add to the gradients; those of all ranks are summed in the ``last`` pass before an optimizer step."""
+        """Add to the gradients, and average them over ranks in the ``last`` pass before an optimizer step.
+
+        FSDP2 averages in each pass unless ``whole_gradients``; float32 masters do so in :meth:`optimizer_step`.
+        """
         optimizer: Any = self.optimizers()
         strategy: Any = self.trainer.strategy
         now = last and not masters_of(optimizer.optimizer)  # those of masters are summed in float32, before the step

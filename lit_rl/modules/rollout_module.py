@@ -150,7 +150,7 @@ class RolloutModule(PolicyModule):
 
     @property
     def reference(self) -> FrozenScorer | None:
-        """The policy that the KL is measured to; ``None`` without one."""
+        """The policy that the KL is measured to, by default where training began; ``None`` without a KL."""
         return self.logprobs.reference
 
     @property
@@ -237,7 +237,7 @@ class RolloutModule(PolicyModule):
         )
 
     def reward(self, rollout: Rollout) -> RewardOutput:
-        """Rewards of a rollout; rows that could not be judged are not valid."""
+        """Rewards of a rollout; a row in which a weighted term has no value is not valid and trains nothing."""
         assert self.rewards is not None
         rewards = self.rewards(rollout.completions, rollout.judgements)
         if len(rewards.valid):
@@ -475,7 +475,7 @@ class RolloutModule(PolicyModule):
         self.logprobs.load_reference(needed=self.reads_reference)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        super().on_save_checkpoint(checkpoint)
+        super().on_save_checkpoint(checkpoint)  # clock, weights' version, threads; Checkpointing adds random generators
         if self._compared is not None:
             checkpoint["baseline"] = self._compared.state_dict()
         self.collector.save(checkpoint, self.sampling, self.clock.count)

@@ -3,7 +3,8 @@
     staleness 0   | sample k | wait for verdicts k | update k | sample k+1 | ...
     staleness 1   | sample k+1 | wait for verdicts k | update k | sample k+2 | ...
 
-With staleness 1 programs of rollout k run while the policy is updated on rollout k-1 and writes rollout k+1, so the
+A program starts when its row's turn is finished, while other rows are still sampled; the wait is for what then still
+runs. With staleness 1 programs of rollout k run while the policy is updated on rollout k-1 and writes rollout k+1, so the
 trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
 updates old, which a correction has to make up for. Sampling and updating share one device and never run side by side.
 
@@ -181,6 +182,7 @@ class RolloutCollector:
         return pending.finish(self.progress)
 
     def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
+        """Sample: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py)."""
         policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
         return sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
 
