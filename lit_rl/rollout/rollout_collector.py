@@ -4,8 +4,8 @@
     staleness 1   | sample k+1 | wait for verdicts k | update k | sample k+2 | ...
 
 A program starts when its row's turn is finished, while other rows are still sampled; the wait is for what then still
-runs. With staleness 1 programs of rollout k run while the policy is updated on rollout k-1 and writes rollout k+1, so the
-trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
+runs. With staleness 1 programs of rollout k run while the policy is updated on rollout k-1 and writes rollout k+1, so
+the trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
 updates old, which a correction has to make up for. Sampling and updating share one device and never run side by side.
 
 Letters: B problems of one rank, G completions per problem, N = B * G rows.
