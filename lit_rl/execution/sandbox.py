@@ -66,7 +66,7 @@ class Sandbox(ProgramRunner):
         memory_bytes: Memory = 512 << 20,
         output_bytes: int = 16 << 20,
         work_bytes: int = 64 << 20,
-        tier: Literal[0, 1, 2] | None = None,
+        tier: Literal[-1, 0, 1, 2] | None = None,
         packages: Sequence[str] = (),
         allow_weak: bool = False,
         temporary_folder: str | None = None,

@@ -85,9 +85,7 @@ def test_the_base_travels_once_and_then_the_adapter_alone_by_a_name_of_its_own(
     name = "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight"
     assert not stub.uploads[0][name].any() and stub.uploads[2][name].any()
     stub.label = "default"
-    with pytest.raises(
-        EngineError, match=r"has the weights default, not \w+-3-2 which it was sent: was it started anew"
-    ):
+    with pytest.raises(EngineError, match=r"reports weights default, but was sent \w+-3-2: was it started anew"):
         sample(adapted, PROBLEMS, engine=engine, max_tokens=3)
     sample(adapted, PROBLEMS, engine=engine, max_tokens=3)
     assert engine.bytes_sent == both, "a base that may be lost is sent again"
@@ -134,7 +132,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"info": {"logprobs_mode": "raw_logprobs", "max_model_len": 128}},
         r"reports raw_logprobs, .*: start it with --logprobs-mode processed_logprobs$",
     ),
-    "deaf": ({"stuck": True}, r"has the weights default, not \w+-1-0 which it was sent: does another run use it\?$"),
+    "deaf": ({"stuck": True}, r"reports weights default, but was sent \w+-1-0: does another run use it\?$"),
 }
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lit_rl.errors import UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.confinement.visible_files import is_inside
 from lit_rl.execution.interface import Check
 from lit_rl.signature_check import Limit, PositiveInt, Seconds, typed_group
@@ -63,10 +64,14 @@ class BuildAndRun(Check):
     judged_by: ClassVar[str] = "lit_rl.data.numerical.build_judge:judge_build_and_run"
 
     def __post_init__(self) -> None:
+        if self.last_line < self.first_line - 1:
+            raise ArgumentError("BuildAndRun.last_line", "not before first_line", str(self.last_line))
         tree = os.path.realpath(self.tree)
         for path in self.readable:
             if is_inside(os.path.realpath(path), tree):
                 raise UsageError(f"BuildAndRun.readable must lie outside its tree, got {path}: copy it elsewhere")
+        if len(self.weights) != 4 or min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
+            raise ArgumentError("BuildAndRun.weights", "four numbers of at least 0 and not all 0", str(self.weights))
 
     @property
     def language(self) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from jinja2 import TemplateError
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.errors import ArgumentError, UsageError
@@ -99,13 +100,18 @@ def _without_thoughts(text: str) -> str:
 def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:
     """A conversation as its chat template writes it, up to where the policy continues."""
     continues = messages[-1]["role"] == "assistant"
-    text: str = tokenizer.apply_chat_template(
-        [dict(message) for message in messages],
-        tokenize=False,
-        add_generation_prompt=not continues,
-        continue_final_message=continues,
-        **(arguments or {}),
-    )
+    try:
+        text: str = tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=not continues,
+            continue_final_message=continues,
+            **(arguments or {}),
+        )
+    except TemplateError as error:
+        roles = ", ".join(message["role"] for message in messages)
+        failed = f"the chat template fails on messages of the roles {roles}"
+        raise UsageError(f"{failed}: {str(error).rstrip('.')}; set the policy's chat_template") from error
     return text
 
 
@@ -159,6 +165,8 @@ class TextCodec(Codec):
     # -- prompts and completions ---------------------------------------------------------------------------
 
     def encode(self, problem: Problem) -> tuple[int, ...]:
+        if not isinstance(problem.prompt, str):
+            self._require_template(problem)
         return self.encode_prompt(problem.prompt)
 
     def encode_prompt(self, prompt: str | Sequence[Message]) -> tuple[int, ...]:
@@ -260,11 +268,19 @@ class TextCodec(Codec):
 
     def _frame_of_message(self, problem: Problem) -> TurnFrame:
         """Return the template's text around a message, found once for each way in which conversations begin."""
+        self._require_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
         roles = roles[:-1] if roles[-1] == "assistant" else roles  # it begins the policy's turn
         if roles not in self._frames:
             self._frames[roles] = find_frame(self.tokenizer, roles, self.template_arguments)
         return self._frames[roles]
+
+    def _require_template(self, problem: Problem) -> None:
+        if not getattr(self.tokenizer, "chat_template", None):
+            raise UsageError(
+                f"problem {problem.task_id} is a chat, but the tokenizer has no chat template: "
+                "use the task's completion form or a chat model"
+            )
 
     def _tokenize(self, text: str, begins: bool = False) -> list[int]:
         """Ids of a text in which special tokens count, but for those that :meth:`escape_text` marked."""
