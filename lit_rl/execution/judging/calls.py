@@ -84,15 +84,14 @@ def calls_of(check: CallTests) -> list[Call]:
 
 
 def _start_child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:
-    packed = [_pack_call(call) for call in calls]
+    packed: list[Any] = []
+    for call in calls:
+        args, kwargs = list(call.args), dict(call.kwargs)
+        if _can_marshal(args) and _can_marshal(kwargs):
+            packed.append(marshal.dumps((call.name, args, kwargs)))
+        else:
+            packed.append((call.name, plain.to_tree(args, refuse_object), plain.to_tree(kwargs, refuse_object)))
     return Child({"mode": "calls", "source": program, "calls": packed, "in_place": in_place})
-
-
-def _pack_call(call: Call) -> Any:
-    args, kwargs = list(call.args), dict(call.kwargs)
-    if _can_marshal(args) and _can_marshal(kwargs):
-        return marshal.dumps((call.name, args, kwargs))
-    return call.name, plain.to_tree(args, refuse_object), plain.to_tree(kwargs, refuse_object)
 
 
 def _can_marshal(value: Any) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice, zip_longest
 
 from lit_rl.execution.checks import StdioTests
-from lit_rl.execution.interface import FailedCase, Outcome, Verdict
+from lit_rl.execution.interface import CHECKER_FAILED, FailedCase, Outcome, Verdict
 from lit_rl.execution.judging.checking import Ruling
 from lit_rl.execution.judging.runtimes import (
     build,
@@ -79,16 +79,12 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
             first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
         if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT) or (check.stop_at_failure and first_bad):
             break  # holds for all cases, would cost the whole limit again, or decides nothing
-    scores = _case_scores(check, points)
-    return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
-
-
-def _case_scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
-    """The score of each group of cases, that of its worst; without groups, the mean of all where points are given."""
     padded = iter([*points, *[0.0] * (len(check.cases) - len(points))])
     if check.grades:
-        return {name: min(islice(padded, count)) for name, count in check.grades}
-    return dict.fromkeys(check.stages, sum(padded) / len(check.cases))
+        scores = {name: min(islice(padded, count)) for name, count in check.grades}
+    else:
+        scores = dict.fromkeys(check.stages, sum(padded) / len(check.cases))
+    return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
 
 
 def _case_of_artefact(
@@ -133,9 +129,12 @@ def _checker_outcome(
             ruling = client.checkers.judge(check, stdin, printed, expected)
         else:
             ruling = Ruling(float(same_output(printed, expected, check)))
-        outcome = outcome_of_verdict(ruling.verdict)
-        scores, stderr = {_POINTS: ruling.points}, outcome.stderr + ruling.text
-        outcome = with_error_details(replace(outcome, scores=scores, stderr=stderr), ruling.error)
+        outcome = outcome_of_verdict(Verdict.PASSED if ruling.points == 1.0 else Verdict.WRONG_ANSWER)
+        stderr = outcome.stderr + (f"checker: {ruling.comment}\n" if ruling.comment else "")
+        outcome = replace(outcome, scores={_POINTS: ruling.points}, stderr=stderr)
+        if ruling.fault:
+            message = f"the checker failed: {ruling.fault}"
+            outcome = with_error_details(outcome, {"types": [CHECKER_FAILED], "message": message, "line": None})
     if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
         return outcome
     accepted = shorten_text(expected if isinstance(expected, str) else expected[0])
@@ -192,11 +191,7 @@ def _tokens(text: bytes) -> Iterator[bytes]:
 
 
 def _parse_number(token: bytes) -> tuple[bool, bytes, int] | None:
-    """The number that a token spells; ``None`` for words, including ``nan`` and ``inf``.
-
-    Returns:
-        Whether it is negative, its digits without zeros at either end, and the power of ten that they are times.
-    """
+    """Sign, digits without zeros at either end and power of ten of a number; ``None`` for words, as is ``nan``."""
     found = _NUMBER.fullmatch(token)
     if found is None:
         return None

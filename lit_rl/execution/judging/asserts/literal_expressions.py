@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Mapping
 from fractions import Fraction
 from types import CodeType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_collisions
 
@@ -33,27 +33,20 @@ class NotLiteral(Exception):
     """The test does more than compare results of literal calls."""
 
 
-class Template(NamedTuple):
-    """An assert's expression, taken apart.
+def template_of(
+    expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]
+) -> tuple[CodeType, list[tuple[str, ast.Call]], ast.expr | None]:
+    """Take an assert's expression apart.
 
-    Args:
-        code: the compiled expression, in which the result of call ``i`` is called ``_i``.
-        calls: calls of the program: name and syntax node.
-        wanted: what the result of the only call must equal, if that is all that is asserted.
+    Returns:
+        The compiled expression, in which the result of call ``i`` is called ``_i``; name and syntax node of each call
+        of the program; what the result of the only call must equal, if that is all that is asserted.
     """
-
-    code: CodeType
-    calls: tuple[tuple[str, ast.Call], ...]
-    wanted: ast.expr | None = None
-
-
-def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> Template:
-    """Take an expression apart."""
     results = _Results(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
     code = compile(ast.Expression(changed), "<test>", "eval")
     wanted = _other_side(changed) if len(results.calls) == 1 else None
-    return Template(code, tuple(results.calls), wanted)
+    return code, results.calls, wanted
 
 
 def _other_side(changed: ast.expr) -> ast.expr | None:

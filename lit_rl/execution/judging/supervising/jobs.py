@@ -120,7 +120,7 @@ class ZygoteClient:
         compiled: bool = False,
         row: Row | None = None,
     ) -> None:
-        """Fork the children; ``finish`` must follow.
+        """Fork the children, in another zygote if this one cannot clean up any more; ``finish`` must follow.
 
         Args:
             children: one or two.
@@ -129,7 +129,16 @@ class ZygoteClient:
             compiled: the children execute a compiled program.
             row: to which the job belongs, if it has others.
         """
-        self._make_ready()
+        self.abandon()
+        if self._is_worn:
+            self.on_renewal()
+            worn = self._zygote
+            with _lost_on_error():
+                self._zygote = start_zygote(self.settings)
+            self._poll.unregister(worn.control)
+            self._poll.register(self._zygote.control, select.POLLIN)
+            self._is_worn = False
+            worn.close()  # only now: the last folder in the sandbox's own takes that one with it
         watch = Watch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, row)
         self._job = _Job(watch, case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
@@ -187,19 +196,6 @@ class ZygoteClient:
     def close(self) -> None:
         """End the zygote."""
         self._zygote.close()
-
-    def _make_ready(self) -> None:
-        """End a job whose report was not read, and replace a zygote that cannot clean up any more."""
-        self.abandon()
-        if self._is_worn:
-            self.on_renewal()
-            worn = self._zygote
-            with _lost_on_error():
-                self._zygote = start_zygote(self.settings)
-            self._poll.unregister(worn.control)
-            self._poll.register(self._zygote.control, select.POLLIN)
-            self._is_worn = False
-            worn.close()  # only now: the last folder in the sandbox's own takes that one with it
 
     def _wait(self, job: _Job, channel: int | None) -> JobReport | None:
         while True:
