@@ -135,7 +135,8 @@ def without_future(source: str) -> tuple[str, str]:
     tree = _parse_python(source) if "__future__" in source else None
     body = tree.body if tree else []
     documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-    futures = [*takewhile(_is_future, body[1:] if documented else body)]
+    statements = body[1:] if documented else body
+    futures = [*takewhile(lambda one: isinstance(one, ast.ImportFrom) and one.module == "__future__", statements)]
     content = bytearray(source.encode("utf-8", "surrogatepass"))
     starts = [0, *(found.end() for found in _LINE_END.finditer(content))]
     for node in futures:
@@ -144,10 +145,6 @@ def without_future(source: str) -> tuple[str, str]:
         content[begin:end] = b"pass" + re.sub(rb"[^\r\n]", b" ", content[begin + 4 : end])
     line = "; ".join(map(ast.unparse, futures))
     return (f"{line}\n", content.decode()) if line else ("", source)
-
-
-def _is_future(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
 def program_at(text: str, start: int, end: int, *, fenced: bool = False) -> ExtractedProgram | None:

@@ -283,7 +283,11 @@ def matches(value: Any, expected: Any, check: CallTests) -> bool:
         value = value.tolist()
     if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
         return _is_close(value, expected, check.tolerance)
-    if isinstance(expected, list | tuple) and _same_kind(value, expected, check.as_json):
+    if isinstance(expected, list | tuple) and (
+        type(value) is type(expected)
+        or (isinstance(value, tuple) and isinstance(expected, tuple))  # one may be a named tuple
+        or (isinstance(value, list | tuple) and check.as_json)
+    ):
         return len(value) == len(expected) and all(
             matches(item, other, check) for item, other in zip(value, expected, strict=True)
         )
@@ -298,12 +302,6 @@ def _with_text_keys(values: dict[Any, Any]) -> dict[Any, Any]:
     """A dict as JSON stores it, if all of its keys are numbers; any other as it is."""
     numbers = all(type(key) in (int, float) for key in values)
     return {repr(key): value for key, value in values.items()} if numbers else values
-
-
-def _same_kind(value: Any, expected: Any, as_json: bool) -> bool:
-    if isinstance(value, tuple) and isinstance(expected, tuple):  # one may be a named tuple
-        return True
-    return type(value) is type(expected) or (as_json and isinstance(value, list | tuple))
 
 
 def _is_close(value: float, expected: float, tolerance: float) -> bool:

@@ -73,15 +73,13 @@ class Checkers:
 
     def judge(self, check: StdioTests, stdin: str, printed: bytes, accepted: str | tuple[str, ...]) -> Ruling:
         """The ruling on what a program printed, with the share of the expected output's points as its points."""
-        best = None
+        rulings = []
         for answer in _accepted_texts(accepted):
             full = self._probe_states(check, stdin, answer)
             ruling = self._run_checker(check, stdin, printed, answer)
             share = min(1.0, ruling.points / full) if isinstance(full, float) else 0.0
-            if best is None or share > best.points:
-                best = ruling._replace(points=share)
-        assert best is not None
-        return best
+            rulings.append(ruling._replace(points=share))
+        return max(rulings, key=lambda ruling: ruling.points)
 
     def _probe_states(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         key = hashlib.sha256(repr((check.checker, stdin, answer)).encode("utf-8", "surrogatepass")).digest()

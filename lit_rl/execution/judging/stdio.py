@@ -161,15 +161,12 @@ def _equal_lines(printed: bytes, expected: bytes, check: StdioTests) -> bool:
     if check.compare == "lines":
         return _all_match(_lines(printed), _lines(expected), lambda one, other: one.rstrip() == other.rstrip())
     if check.compare == "decimals":
-        return _all_match(_lines(printed.lstrip()), _lines(expected.lstrip()), _same_line)
+        return _all_match(
+            _lines(printed.lstrip()),
+            _lines(expected.lstrip()),
+            lambda one, other: one.strip() == other.strip() or _all_match(_tokens(one), _tokens(other), _equal_numbers),
+        )
     return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _is_close(one, other, check.tolerance))
-
-
-def _same_line(printed: bytes, expected: bytes) -> bool:
-    """Equal texts, or numbers on both sides that are equal one by one."""
-    if printed.strip() == expected.strip():
-        return True
-    return _all_match(_tokens(printed), _tokens(expected), _equal_numbers)
 
 
 def _all_match(one: Iterator[bytes], other: Iterator[bytes], match: Callable[[bytes, bytes], bool]) -> bool:

@@ -45,17 +45,13 @@ def template_of(
     results = _Results(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
     code = compile(ast.Expression(changed), "<test>", "eval")
-    wanted = _other_side(changed) if len(results.calls) == 1 else None
+    wanted = None
+    is_comparison = isinstance(changed, ast.Compare) and len(changed.ops) == 1
+    if len(results.calls) == 1 and is_comparison and isinstance(changed.ops[0], ast.Eq | ast.Is):
+        sides = [changed.left, changed.comparators[0]]  # of ``_0 == x``, ``x == _0`` or ``_0 is x``
+        others = [side for side in sides if not (isinstance(side, ast.Name) and side.id == "_0")]
+        wanted = others[0] if len(others) == 1 else None
     return code, results.calls, wanted
-
-
-def _other_side(changed: ast.expr) -> ast.expr | None:
-    """Return the expression compared with a call's result in ``_0 == x``, ``x == _0`` or ``_0 is x``."""
-    if not isinstance(changed, ast.Compare) or len(changed.ops) != 1 or not isinstance(changed.ops[0], ast.Eq | ast.Is):
-        return None
-    sides = [changed.left, changed.comparators[0]]
-    others = [side for side in sides if not (isinstance(side, ast.Name) and side.id == "_0")]
-    return others[0] if len(others) == 1 else None
 
 
 def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:

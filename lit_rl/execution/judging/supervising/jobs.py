@@ -155,7 +155,15 @@ class ZygoteClient:
         if channel is not None:
             self._poll.register(channel, events)
         try:
-            return self._wait(job, channel)
+            while True:
+                ready = {descriptor for descriptor, _ in self._poll.poll(1000 * LOOK_SECONDS)}
+                if ready & self._hang_up:
+                    raise SystemExit(0)
+                if self._zygote.control.fileno() in ready and (report := self._receive(job)) is not None:
+                    return report
+                self._check_limits(job)
+                if channel is not None and channel in ready:
+                    return None
         finally:
             if channel is not None:
                 self._poll.unregister(channel)
@@ -196,19 +204,6 @@ class ZygoteClient:
     def close(self) -> None:
         """End the zygote."""
         self._zygote.close()
-
-    def _wait(self, job: _Job, channel: int | None) -> JobReport | None:
-        while True:
-            ready = {descriptor for descriptor, _ in self._poll.poll(1000 * LOOK_SECONDS)}
-            if ready & self._hang_up:
-                raise SystemExit(0)
-            if self._zygote.control.fileno() in ready:
-                report = self._receive(job)
-                if report is not None:
-                    return report
-            self._check_limits(job)
-            if channel is not None and channel in ready:
-                return None
 
     def _check_limits(self, job: _Job) -> None:
         """Stop a job that is over a limit; give up on a zygote that does not answer."""
@@ -259,6 +254,6 @@ class ZygoteClient:
         killed = [spent for spent in ended if spent.status & 0x7F == signal.SIGKILL]
         if not killed or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
             return cause
-        if self._zygote.group_is_full():
+        if self._zygote.group is not None and self._zygote.group.was_full():
             return MEMORY_IS_FULL
         raise KilledFromOutside
