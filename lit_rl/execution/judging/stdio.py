@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 from itertools import islice, zip_longest
 
 from lit_rl.execution.checks import StdioTests
@@ -159,11 +160,11 @@ def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
 
 def _equal_lines(printed: bytes, expected: bytes, check: StdioTests) -> bool:
     if check.compare == "lines":
-        return _all_match(_lines(printed), _lines(expected), lambda one, other: one.rstrip() == other.rstrip())
+        return _all_match(BytesIO(printed), BytesIO(expected), lambda one, other: one.rstrip() == other.rstrip())
     if check.compare == "decimals":
         return _all_match(
-            _lines(printed.lstrip()),
-            _lines(expected.lstrip()),
+            BytesIO(printed.lstrip()),
+            BytesIO(expected.lstrip()),
             lambda one, other: one.strip() == other.strip() or _all_match(_tokens(one), _tokens(other), _equal_numbers),
         )
     return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _is_close(one, other, check.tolerance))
@@ -173,14 +174,6 @@ def _all_match(one: Iterator[bytes], other: Iterator[bytes], match: Callable[[by
     """Return whether both have the same number of parts and each pair matches."""
     pairs = zip_longest(one, other)
     return all(a is not None and b is not None and match(a, b) for a, b in pairs)
-
-
-def _lines(text: bytes) -> Iterator[bytes]:
-    start = 0
-    while (end := text.find(b"\n", start)) >= 0:
-        yield text[start:end]
-        start = end + 1
-    yield text[start:]
 
 
 def _tokens(text: bytes) -> Iterator[bytes]:
