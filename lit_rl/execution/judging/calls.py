@@ -204,8 +204,7 @@ class Answers:
             return self._ended
         if self.start_error:
             return self._verdict_of_start
-        error = self._exception(index)
-        if error:
+        if error := self._exception(index):
             return self._judge_error({**error, "stage": "run"})
         if index + 1 in self._lines:
             return None

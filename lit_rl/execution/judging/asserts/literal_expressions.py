@@ -144,10 +144,7 @@ _MAX_PLACES = 10_000
 
 
 def _careful_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
-    def build(items: Iterable[Any] = ()) -> Any:
-        return kind(checked_keys(list(items)))
-
-    return build
+    return lambda items=(): kind(checked_keys(list(items)))
 
 
 def _careful_dict(items: Any = ()) -> dict[Any, Any]:

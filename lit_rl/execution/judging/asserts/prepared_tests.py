@@ -36,7 +36,6 @@ _UNCALLED = (
     "entry_point if they are in check(candidate), or name the functions test_..."
 )
 Import = tuple[str, tuple[str, ...], int]
-Runs = tuple[tuple[str, str, int], ...]
 
 
 class PreparedTests(NamedTuple):
@@ -63,7 +62,7 @@ class PreparedTests(NamedTuple):
     calls_check: bool
     check_line: int | None
     required: tuple[int, ...]
-    runs: Runs
+    runs: tuple[tuple[str, str, int], ...]
 
 
 @lru_cache(maxsize=512)
