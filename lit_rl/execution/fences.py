@@ -140,11 +140,7 @@ def _parse_fence(text: str, first: int, last: int) -> Fence | None:
         word = _TAG.match(info)
         tag = word[0] if word else ""
         return Fence(found["mark"], len(found["indent"]), tag, first, behind, closes=not info)
-    return _fence_behind_text(line, first, behind)
-
-
-def _fence_behind_text(line: str, first: int, behind: int) -> Fence | None:
-    """``Answer: ```python`` opens a block, ``return x``` `` closes one; only where the line has no other mark."""
+    # ``Answer: ```python`` opens a block, ``return x``` `` closes one; only where the line has no other mark.
     head, mark, info = line.partition("```")
     if not mark or "```" in info.lstrip("`"):
         return None

@@ -111,7 +111,6 @@ class LanguageSpec:
 
 
 def _go(package: str, *files: str) -> tuple[str, ...]:
-    """The command that compiles one package of Go."""
     return (
         *("{home}/pkg/tool/{go}/compile", "-o", f"{package}.a", "-p", package, "-complete"),
         *("-I", ".", "-I", "{home}/pkg/{go}", *files),
@@ -329,9 +328,7 @@ def _first_output_line(command: Sequence[str], stderr: int = subprocess.DEVNULL)
 
 
 def _find_part(command: str, part: str, path: str) -> str | None:
-    """A program that a compiler driver starts."""
-    asked = [command, f"-print-prog-name={part}"]
-    answer = _first_output_line(asked).strip()
+    answer = _first_output_line([command, f"-print-prog-name={part}"]).strip()
     return answer if os.path.isabs(answer) else shutil.which(answer, path=path)
 
 

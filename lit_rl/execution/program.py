@@ -135,7 +135,8 @@ def without_future(source: str) -> tuple[str, str]:
     tree = _parse_python(source) if "__future__" in source else None
     body = tree.body if tree else []
     documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-    futures = [*takewhile(_is_future, body[1:] if documented else body)]
+    statements = body[1:] if documented else body
+    futures = [*takewhile(lambda one: isinstance(one, ast.ImportFrom) and one.module == "__future__", statements)]
     content = bytearray(source.encode("utf-8", "surrogatepass"))
     starts = [0, *(found.end() for found in _LINE_END.finditer(content))]
     for node in futures:
@@ -146,17 +147,14 @@ def without_future(source: str) -> tuple[str, str]:
     return (f"{line}\n", content.decode()) if line else ("", source)
 
 
-def _is_future(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-
-
 def program_at(text: str, start: int, end: int, *, fenced: bool = False) -> ExtractedProgram | None:
     """The program between two characters of a text; ``None`` where that is blank."""
     source = text[start:end]
     if not source.strip():
         return None
-    first_byte = _num_bytes(text[:start])
-    return ExtractedProgram(source, first_byte, first_byte + _num_bytes(source), fenced)
+    # A lone surrogate counts as the three bytes it would take.
+    first_byte = len(text[:start].encode("utf-8", "surrogatepass"))
+    return ExtractedProgram(source, first_byte, first_byte + len(source.encode("utf-8", "surrogatepass")), fenced)
 
 
 @dataclass(frozen=True)
@@ -260,7 +258,6 @@ def _paired_fences(text: str, fences: Sequence[Fence]) -> list[_Block]:
 
 
 def _choose_block(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader) -> _Block:
-    """The block that is the answer."""
     name = wanted.entry_point
     if name is None:
         return blocks[-1]
@@ -323,13 +320,11 @@ def _keep_definitions(program: ExtractedProgram, wanted: Wanted, reader: SourceR
         for statement in defining.pop(names.pop(), ()):
             kept.append(statement)
             names += [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
-    rows = {row for statement in kept for row in range(_first_line(statement), (statement.end_lineno or 0) + 1)}
+    rows: set[int] = set()
+    for statement in kept:
+        first = min([statement.lineno, *(node.lineno for node in getattr(statement, "decorator_list", []))])
+        rows.update(range(first, (statement.end_lineno or 0) + 1))
     return replace(program, source="\n".join(line if row in rows else "" for row, line in enumerate(lines, 1)))
-
-
-def _first_line(statement: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
-    return min([statement.lineno, *(node.lineno for node in decorators)])
 
 
 def _dedented(block: _Block) -> tuple[str, tuple[int, ...]]:
@@ -371,11 +366,6 @@ def _is_program(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
     if wanted.language != "python":
         return _LOOKS[wanted.language].search(block.source) is not None
     return reader.is_python(_dedented(block)[0]) or _continues_prompt(block, wanted, reader)
-
-
-def _num_bytes(text: str) -> int:
-    """Length in UTF-8; a lone surrogate counts as the three bytes it would take."""
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 class SourceReader:

@@ -110,8 +110,13 @@ class Sandbox(ProgramRunner):
                 except BaseException:
                     self._close_workers()
                     raise
+                # Shown even without logging set up: it says what protects this machine.
+                if not _log.hasHandlers():
+                    _log.addHandler(logging.StreamHandler())
+                if _log.level == logging.NOTSET:
+                    _log.setLevel(logging.INFO)
                 tier = self.tier
-                _log_tier(f"sandbox: {self._num_workers} workers, tier {tier}: {TIERS[tier]}")
+                _log.info(f"sandbox: {self._num_workers} workers, tier {tier}: {TIERS[tier]}")
         return self
 
     @property
@@ -387,12 +392,3 @@ def _known_good(check: Check, memory_bytes: int) -> tuple[str, Check]:
     language: Language = next((name for name in LANGUAGES if name == check.language), "python")
     program = LANGUAGES[language].good.replace("{num_bytes}", str(memory_bytes // 2))
     return program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS)
-
-
-def _log_tier(line: str) -> None:
-    """Log the isolation tier at level INFO even without logging set up: it says what protects this machine."""
-    if not _log.hasHandlers():
-        _log.addHandler(logging.StreamHandler())
-    if _log.level == logging.NOTSET:
-        _log.setLevel(logging.INFO)
-    _log.info(line)

@@ -140,7 +140,7 @@ class ZygoteProcess:
         self.tier = tier
         os.makedirs(settings.temporary_folder, 0o711, exist_ok=True)
         self._folder = tempfile.mkdtemp(prefix="box-", dir=settings.temporary_folder)
-        self._group: ControlGroup | None = None
+        self.group: ControlGroup | None = None
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         options = json.dumps({**settings._asdict(), "tier": tier, "folder": self._folder})
         try:
@@ -150,7 +150,7 @@ class ZygoteProcess:
             theirs.close()
         try:
             if tier >= 2:
-                self._group = ControlGroup(self._process.pid, settings.memory_bytes + settings.work_bytes)
+                self.group = ControlGroup(self._process.pid, settings.memory_bytes + settings.work_bytes)
             self.control.settimeout(_START_SECONDS)
             answer = self.control.recv(4096).decode("utf-8", "replace")
             self.control.settimeout(None)
@@ -163,10 +163,6 @@ class ZygoteProcess:
                 raise OSError(errno.EAGAIN, reason)
             raise IsolationError(reason or answer or "the zygote ended while starting")
 
-    def group_is_full(self) -> bool:
-        """Return whether programs have hit the control group's limit since the last call."""
-        return self._group is not None and self._group.was_full()
-
     def close(self) -> None:
         """End it, with its child, and remove the work folder."""
         self.control.close()
@@ -175,8 +171,8 @@ class ZygoteProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._group is not None:
-            self._group.remove()
+        if self.group is not None:
+            self.group.remove()
         with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
             empty_folder(self._folder)
             os.rmdir(self._folder)

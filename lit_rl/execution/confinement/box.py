@@ -54,16 +54,12 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() == 1:  # the supervisor ended before the line above
         os._exit(1)
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TIMED_OUT))  # on the way out every descendant is killed
     try:
         status = _run_command(settings)
     except SystemExit:
         status = TIMED_OUT
     os._exit(status)
-
-
-def _exit_on_signal(signum: int, frame: object) -> NoReturn:
-    raise SystemExit(TIMED_OUT)  # on the way out every descendant is killed
 
 
 def _run_command(settings: dict[str, Any]) -> int:

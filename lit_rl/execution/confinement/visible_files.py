@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterable
 
-_VERSION = (f"python{sys.version_info.major}.{sys.version_info.minor}",)
 _SITE = ("site-packages", "dist-packages")
 LIBRARY_FOLDERS = (
     "/lib",
@@ -55,7 +54,8 @@ def header_folders() -> list[str]:
 
 def library_entries() -> list[str]:
     """Entries of the standard library's folders, without site packages."""
-    folders = {library_folder(), os.path.realpath(os.path.join(sys.exec_prefix, sys.platlibdir, *_VERSION))}
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    folders = {library_folder(), os.path.realpath(os.path.join(sys.exec_prefix, sys.platlibdir, version))}
     return [entry.path for folder in folders for entry in os.scandir(folder) if entry.name not in _SITE]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,10 +95,7 @@ def judge_for(check: Check) -> RemoteJudge:
 
 
 def _stdio_judge(check: StdioTests) -> RemoteJudge:
-    def judge(run: Run, program: str) -> Outcome:
-        return over_cases(check, lambda stdin, expected: _judge_case(run, program, check, stdin, expected))
-
-    return judge
+    return lambda run, program: over_cases(check, partial(_judge_case, run, program, check))
 
 
 def _judge_case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:

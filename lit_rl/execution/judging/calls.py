@@ -84,15 +84,14 @@ def calls_of(check: CallTests) -> list[Call]:
 
 
 def _start_child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:
-    packed = [_pack_call(call) for call in calls]
+    packed: list[Any] = []
+    for call in calls:
+        args, kwargs = list(call.args), dict(call.kwargs)
+        if _can_marshal(args) and _can_marshal(kwargs):
+            packed.append(marshal.dumps((call.name, args, kwargs)))
+        else:
+            packed.append((call.name, plain.to_tree(args, refuse_object), plain.to_tree(kwargs, refuse_object)))
     return Child({"mode": "calls", "source": program, "calls": packed, "in_place": in_place})
-
-
-def _pack_call(call: Call) -> Any:
-    args, kwargs = list(call.args), dict(call.kwargs)
-    if _can_marshal(args) and _can_marshal(kwargs):
-        return marshal.dumps((call.name, args, kwargs))
-    return call.name, plain.to_tree(args, refuse_object), plain.to_tree(kwargs, refuse_object)
 
 
 def _can_marshal(value: Any) -> bool:
@@ -205,8 +204,7 @@ class Answers:
             return self._ended
         if self.start_error:
             return self._verdict_of_start
-        error = self._exception(index)
-        if error:
+        if error := self._exception(index):
             return self._judge_error({**error, "stage": "run"})
         if index + 1 in self._lines:
             return None
@@ -284,7 +282,11 @@ def matches(value: Any, expected: Any, check: CallTests) -> bool:
         value = value.tolist()
     if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
         return _is_close(value, expected, check.tolerance)
-    if isinstance(expected, list | tuple) and _same_kind(value, expected, check.as_json):
+    if isinstance(expected, list | tuple) and (
+        type(value) is type(expected)
+        or (isinstance(value, tuple) and isinstance(expected, tuple))  # one may be a named tuple
+        or (isinstance(value, list | tuple) and check.as_json)
+    ):
         return len(value) == len(expected) and all(
             matches(item, other, check) for item, other in zip(value, expected, strict=True)
         )
@@ -299,12 +301,6 @@ def _with_text_keys(values: dict[Any, Any]) -> dict[Any, Any]:
     """A dict as JSON stores it, if all of its keys are numbers; any other as it is."""
     numbers = all(type(key) in (int, float) for key in values)
     return {repr(key): value for key, value in values.items()} if numbers else values
-
-
-def _same_kind(value: Any, expected: Any, as_json: bool) -> bool:
-    if isinstance(value, tuple) and isinstance(expected, tuple):  # one may be a named tuple
-        return True
-    return type(value) is type(expected) or (as_json and isinstance(value, list | tuple))
 
 
 def _is_close(value: float, expected: float, tolerance: float) -> bool:

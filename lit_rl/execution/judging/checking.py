@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lit_rl.execution.checks import Checker, StdioTests
-from lit_rl.execution.interface import CHECKER_FAILED, FaultyCheck, Verdict
+from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.runtimes import run_job
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
@@ -42,23 +42,6 @@ class Ruling(NamedTuple):
     points: float
     comment: str = ""
     fault: str = ""
-
-    @property
-    def verdict(self) -> Verdict:
-        """Passed, with all points."""
-        return Verdict.PASSED if self.points == 1.0 else Verdict.WRONG_ANSWER
-
-    @property
-    def text(self) -> str:
-        """The comment, for readers."""
-        return f"checker: {self.comment}\n" if self.comment else ""
-
-    @property
-    def error(self) -> Description | None:
-        """The checker's failure, in the form of an exception; ``None`` if it ruled."""
-        if not self.fault:
-            return None
-        return {"types": [CHECKER_FAILED], "message": f"the checker failed: {self.fault}", "line": None}
 
 
 class Checkers:
@@ -90,15 +73,13 @@ class Checkers:
 
     def judge(self, check: StdioTests, stdin: str, printed: bytes, accepted: str | tuple[str, ...]) -> Ruling:
         """The ruling on what a program printed, with the share of the expected output's points as its points."""
-        best = None
+        rulings = []
         for answer in _accepted_texts(accepted):
             full = self._probe_states(check, stdin, answer)
             ruling = self._run_checker(check, stdin, printed, answer)
             share = min(1.0, ruling.points / full) if isinstance(full, float) else 0.0
-            if best is None or share > best.points:
-                best = ruling._replace(points=share)
-        assert best is not None
-        return best
+            rulings.append(ruling._replace(points=share))
+        return max(rulings, key=lambda ruling: ruling.points)
 
     def _probe_states(self, check: StdioTests, stdin: str, answer: str) -> float | str:
         key = hashlib.sha256(repr((check.checker, stdin, answer)).encode("utf-8", "surrogatepass")).digest()

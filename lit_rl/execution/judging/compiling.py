@@ -79,15 +79,13 @@ class Compiler:
     def compile(self, files: Files, language: Language, beside: bool = False) -> Compiled:
         """The compiled program, from the cache if its files were compiled before."""
         key = hashlib.sha256(repr((language, beside, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
-        if key not in self._kept:
-            self._kept[key] = self._compile(files, language, beside)
-            while len(self._kept) > 1 and self._num_bytes() > _CACHE_BYTES:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
-
-    def _num_bytes(self) -> int:
-        return sum(len(compiled.binary) + TAIL_BYTES for compiled in self._kept.values())
+        kept = self._kept
+        if key not in kept:
+            kept[key] = self._compile(files, language, beside)
+            while len(kept) > 1 and sum(len(one.binary) + TAIL_BYTES for one in kept.values()) > _CACHE_BYTES:
+                kept.popitem(last=False)
+        kept.move_to_end(key)
+        return kept[key]
 
     def runner(self, language: Language, own: ZygoteClient) -> ZygoteClient:
         """The client for programs in a language: Python's own, where they need no more than one executable."""
@@ -177,11 +175,9 @@ def failure_text(language: Language, diagnostics: str, settings: ZygoteSettings)
     text = " ".join(diagnostics.split())
     text = text if len(text) <= 500 else f"{text[:250]} ... {text[-250:]}"
     # Tier 0 alone shows programs, which root runs as another user, the machine's own folders.
-    if settings.tier == 0 and os.geteuid() == 0 and (closed := _closed_to_others(tool_files(language))):
-        remedy = f"parts of it are in {closed}, which only root may enter: install Debian's package {spec.package}"
+    if settings.tier == 0 and os.geteuid() == 0:
+        tools = tool_files(language)
+        folders = {folder for path in (*tools.executables, *tools.readable) for folder in Path(path).parents}
+        if closed := min((one for one in folders if not one.stat().st_mode & stat.S_IXOTH), default=None):
+            remedy = f"parts of it are in {closed}, which only root may enter: install Debian's package {spec.package}"
     return CompilerFailed(f"{spec.command} fails on a known good program here: {remedy}; it said: {text}")
-
-
-def _closed_to_others(tools: Toolchain) -> Path | None:
-    folders = {folder for path in (*tools.executables, *tools.readable) for folder in Path(path).parents}
-    return min((one for one in folders if not one.stat().st_mode & stat.S_IXOTH), default=None)

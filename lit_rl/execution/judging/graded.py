@@ -185,10 +185,8 @@ def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, b
     if len(test) > _MAX_PARSED_LENGTH:
         return lines_of(test, line, line), False
     around = [node for node in statements(ast.parse(test)) if node.lineno <= line <= (node.end_lineno or node.lineno)]
-    if not around:
-        return lines_of(test, line, line), False
-    found = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno)
-    if hasattr(found, "body"):  # a block: show only the line of its condition
+    found = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno, default=None)
+    if found is None or hasattr(found, "body"):  # of a block, show only the line of its condition
         return lines_of(test, line, line), False
     source = lines_of(test, found.lineno, found.end_lineno or found.lineno)
     return source, _asks_once(found, {*prepare_tests(test, entry_point).names, "candidate"})

@@ -38,15 +38,11 @@ def driver_source(name: str) -> str:
 
 def source_files(program: str, language: Language) -> str:
     """A program as its compiler wants it, with the same lines: what only its file's name or its package decide."""
-    if language == "java":
-        return _in_one_file(program)
     if language == "go":
         return program if _GO_PACKAGE.search(program) else "package main; " + program
-    return program
-
-
-def _in_one_file(program: str) -> str:
-    """A program of Java without its package, and without ``public`` before top-level types, which name their file."""
+    if language != "java":
+        return program
+    # Without its package, and without ``public`` before top-level types, which name their file.
     depth, end, kept = 0, 0, []
     for found in _JAVA_PLACES.finditer(only_code(program)):
         if found[0] in "{}":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 from itertools import islice, zip_longest
 
 from lit_rl.execution.checks import StdioTests
-from lit_rl.execution.interface import FailedCase, Outcome, Verdict
+from lit_rl.execution.interface import CHECKER_FAILED, FailedCase, Outcome, Verdict
 from lit_rl.execution.judging.checking import Ruling
 from lit_rl.execution.judging.runtimes import (
     build,
@@ -79,16 +80,12 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
             first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
         if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT) or (check.stop_at_failure and first_bad):
             break  # holds for all cases, would cost the whole limit again, or decides nothing
-    scores = _case_scores(check, points)
-    return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
-
-
-def _case_scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
-    """The score of each group of cases, that of its worst; without groups, the mean of all where points are given."""
     padded = iter([*points, *[0.0] * (len(check.cases) - len(points))])
     if check.grades:
-        return {name: min(islice(padded, count)) for name, count in check.grades}
-    return dict.fromkeys(check.stages, sum(padded) / len(check.cases))
+        scores = {name: min(islice(padded, count)) for name, count in check.grades}
+    else:
+        scores = dict.fromkeys(check.stages, sum(padded) / len(check.cases))
+    return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
 
 
 def _case_of_artefact(
@@ -133,9 +130,12 @@ def _checker_outcome(
             ruling = client.checkers.judge(check, stdin, printed, expected)
         else:
             ruling = Ruling(float(same_output(printed, expected, check)))
-        outcome = outcome_of_verdict(ruling.verdict)
-        scores, stderr = {_POINTS: ruling.points}, outcome.stderr + ruling.text
-        outcome = with_error_details(replace(outcome, scores=scores, stderr=stderr), ruling.error)
+        outcome = outcome_of_verdict(Verdict.PASSED if ruling.points == 1.0 else Verdict.WRONG_ANSWER)
+        stderr = outcome.stderr + (f"checker: {ruling.comment}\n" if ruling.comment else "")
+        outcome = replace(outcome, scores={_POINTS: ruling.points}, stderr=stderr)
+        if ruling.fault:
+            message = f"the checker failed: {ruling.fault}"
+            outcome = with_error_details(outcome, {"types": [CHECKER_FAILED], "message": message, "line": None})
     if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
         return outcome
     accepted = shorten_text(expected if isinstance(expected, str) else expected[0])
@@ -160,17 +160,14 @@ def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
 
 def _equal_lines(printed: bytes, expected: bytes, check: StdioTests) -> bool:
     if check.compare == "lines":
-        return _all_match(_lines(printed), _lines(expected), lambda one, other: one.rstrip() == other.rstrip())
+        return _all_match(BytesIO(printed), BytesIO(expected), lambda one, other: one.rstrip() == other.rstrip())
     if check.compare == "decimals":
-        return _all_match(_lines(printed.lstrip()), _lines(expected.lstrip()), _same_line)
+        return _all_match(
+            BytesIO(printed.lstrip()),
+            BytesIO(expected.lstrip()),
+            lambda one, other: one.strip() == other.strip() or _all_match(_tokens(one), _tokens(other), _equal_numbers),
+        )
     return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _is_close(one, other, check.tolerance))
-
-
-def _same_line(printed: bytes, expected: bytes) -> bool:
-    """Equal texts, or numbers on both sides that are equal one by one."""
-    if printed.strip() == expected.strip():
-        return True
-    return _all_match(_tokens(printed), _tokens(expected), _equal_numbers)
 
 
 def _all_match(one: Iterator[bytes], other: Iterator[bytes], match: Callable[[bytes, bytes], bool]) -> bool:
@@ -179,24 +176,12 @@ def _all_match(one: Iterator[bytes], other: Iterator[bytes], match: Callable[[by
     return all(a is not None and b is not None and match(a, b) for a, b in pairs)
 
 
-def _lines(text: bytes) -> Iterator[bytes]:
-    start = 0
-    while (end := text.find(b"\n", start)) >= 0:
-        yield text[start:end]
-        start = end + 1
-    yield text[start:]
-
-
 def _tokens(text: bytes) -> Iterator[bytes]:
     return (found.group() for found in _TOKEN.finditer(text))
 
 
 def _parse_number(token: bytes) -> tuple[bool, bytes, int] | None:
-    """The number that a token spells; ``None`` for words, including ``nan`` and ``inf``.
-
-    Returns:
-        Whether it is negative, its digits without zeros at either end, and the power of ten that they are times.
-    """
+    """Sign, digits without zeros at either end and power of ten of a number; ``None`` for words, as is ``nan``."""
     found = _NUMBER.fullmatch(token)
     if found is None:
         return None

@@ -108,10 +108,6 @@ def plan_asserts(test: str, entry_point: str | None) -> AssertPlan | None:
         return None
 
 
-def _is_constant(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
 class _Planner:
     """Walks a test once; raises ``NotLiteral`` at the first statement that is not a literal assert."""
 
@@ -126,7 +122,10 @@ class _Planner:
         self._assertions: list[Assertion] = []
 
     def plan(self) -> AssertPlan:
-        check = self._check_function()
+        functions = (node for node in self._tree.body if isinstance(node, ast.FunctionDef))
+        check = next((function for function in functions if function.name == "check"), None)
+        if check and (self._entry_point is None or len(check.args.args) != 1 or check.decorator_list):
+            raise NotLiteral
         if self._entry_point is not None and check is None:
             self._alias["candidate"] = self._entry_point
         for statement in self._tree.body:
@@ -140,14 +139,6 @@ class _Planner:
             raise NotLiteral
         return AssertPlan(tuple(self._calls), tuple(self._assertions))
 
-    def _check_function(self) -> ast.FunctionDef | None:
-        for statement in self._tree.body:
-            if isinstance(statement, ast.FunctionDef) and statement.name == "check":
-                if self._entry_point is None or len(statement.args.args) != 1 or statement.decorator_list:
-                    raise NotLiteral
-                return statement
-        return None
-
     def _plan_body(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
             if isinstance(statement, ast.Assert):
@@ -156,7 +147,9 @@ class _Planner:
                 self._plan_assignment(statement)
             elif isinstance(statement, ast.Import | ast.ImportFrom):
                 self._plan_import(statement)
-            elif not isinstance(statement, ast.Pass) and not _is_constant(statement):
+            elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                continue
+            elif not isinstance(statement, ast.Pass):
                 raise NotLiteral
 
     def _plan_assignment(self, statement: ast.Assign) -> None:
@@ -196,10 +189,10 @@ class _Planner:
             if any(isinstance(part, ast.Call) for part in ast.walk(statement.test)):
                 raise NotLiteral
             return
-        template = template_of(statement.test, self._resolve_function, self._values)
-        calls = tuple(self._add_call(name, node) for name, node in template.calls)
+        code, found, wanted = template_of(statement.test, self._resolve_function, self._values)
+        calls = tuple(self._add_call(name, node) for name, node in found)
         lines = statement.lineno, statement.end_lineno or statement.lineno
-        self._assertions.append(Assertion(calls, template.code, lines, self._values, template.wanted))
+        self._assertions.append(Assertion(calls, code, lines, self._values, wanted))
 
     def _resolve_function(self, function: ast.expr) -> str | None:
         """Name of the program's function that is called here, or ``None`` for a pure builtin."""

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Mapping
 from fractions import Fraction
 from types import CodeType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from lit_rl.execution.wire.bounded_json import NotPlain, checked_keys, refuse_collisions
 
@@ -33,36 +33,25 @@ class NotLiteral(Exception):
     """The test does more than compare results of literal calls."""
 
 
-class Template(NamedTuple):
-    """An assert's expression, taken apart.
+def template_of(
+    expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]
+) -> tuple[CodeType, list[tuple[str, ast.Call]], ast.expr | None]:
+    """Take an assert's expression apart.
 
-    Args:
-        code: the compiled expression, in which the result of call ``i`` is called ``_i``.
-        calls: calls of the program: name and syntax node.
-        wanted: what the result of the only call must equal, if that is all that is asserted.
+    Returns:
+        The compiled expression, in which the result of call ``i`` is called ``_i``; name and syntax node of each call
+        of the program; what the result of the only call must equal, if that is all that is asserted.
     """
-
-    code: CodeType
-    calls: tuple[tuple[str, ast.Call], ...]
-    wanted: ast.expr | None = None
-
-
-def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> Template:
-    """Take an expression apart."""
     results = _Results(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
     code = compile(ast.Expression(changed), "<test>", "eval")
-    wanted = _other_side(changed) if len(results.calls) == 1 else None
-    return Template(code, tuple(results.calls), wanted)
-
-
-def _other_side(changed: ast.expr) -> ast.expr | None:
-    """Return the expression compared with a call's result in ``_0 == x``, ``x == _0`` or ``_0 is x``."""
-    if not isinstance(changed, ast.Compare) or len(changed.ops) != 1 or not isinstance(changed.ops[0], ast.Eq | ast.Is):
-        return None
-    sides = [changed.left, changed.comparators[0]]
-    others = [side for side in sides if not (isinstance(side, ast.Name) and side.id == "_0")]
-    return others[0] if len(others) == 1 else None
+    wanted = None
+    is_comparison = isinstance(changed, ast.Compare) and len(changed.ops) == 1
+    if len(results.calls) == 1 and is_comparison and isinstance(changed.ops[0], ast.Eq | ast.Is):
+        sides = [changed.left, changed.comparators[0]]  # of ``_0 == x``, ``x == _0`` or ``_0 is x``
+        others = [side for side in sides if not (isinstance(side, ast.Name) and side.id == "_0")]
+        wanted = others[0] if len(others) == 1 else None
+    return code, results.calls, wanted
 
 
 def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:
@@ -155,10 +144,7 @@ _MAX_PLACES = 10_000
 
 
 def _careful_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
-    def build(items: Iterable[Any] = ()) -> Any:
-        return kind(checked_keys(list(items)))
-
-    return build
+    return lambda items=(): kind(checked_keys(list(items)))
 
 
 def _careful_dict(items: Any = ()) -> dict[Any, Any]:

@@ -36,7 +36,6 @@ _UNCALLED = (
     "entry_point if they are in check(candidate), or name the functions test_..."
 )
 Import = tuple[str, tuple[str, ...], int]
-Runs = tuple[tuple[str, str, int], ...]
 
 
 class PreparedTests(NamedTuple):
@@ -63,7 +62,7 @@ class PreparedTests(NamedTuple):
     calls_check: bool
     check_line: int | None
     required: tuple[int, ...]
-    runs: Runs
+    runs: tuple[tuple[str, str, int], ...]
 
 
 @lru_cache(maxsize=512)
@@ -165,21 +164,16 @@ def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
 def _find_imports(tree: ast.AST) -> Iterator[Import]:
     """Modules that the tests import, with the names that they take and the line, but for those that may be missing."""
     for node in ast.iter_child_nodes(tree):
-        module = _module_imported(node)
-        if module is not None:
-            yield module, (), node.lineno  # type: ignore[attr-defined]  # it is a call
+        if isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args:
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield name.value, (), node.lineno
         if isinstance(node, ast.Import):
             yield from ((item.name, (), node.lineno) for item in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             yield node.module, tuple(item.name for item in node.names if item.name != "*"), node.lineno
         elif not (isinstance(node, ast.Try) and any(_catches_missing(handler) for handler in node.handlers)):
             yield from _find_imports(node)
-
-
-def _module_imported(node: ast.AST) -> str | None:
-    is_import = isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__") and node.args
-    name = node.args[0] if is_import and isinstance(node, ast.Call) else None
-    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
 
 def _catches_missing(handler: ast.ExceptHandler) -> bool:

@@ -120,7 +120,7 @@ class ZygoteClient:
         compiled: bool = False,
         row: Row | None = None,
     ) -> None:
-        """Fork the children; ``finish`` must follow.
+        """Fork the children, in another zygote if this one cannot clean up any more; ``finish`` must follow.
 
         Args:
             children: one or two.
@@ -129,7 +129,16 @@ class ZygoteClient:
             compiled: the children execute a compiled program.
             row: to which the job belongs, if it has others.
         """
-        self._make_ready()
+        self.abandon()
+        if self._is_worn:
+            self.on_renewal()
+            worn = self._zygote
+            with _lost_on_error():
+                self._zygote = start_zygote(self.settings)
+            self._poll.unregister(worn.control)
+            self._poll.register(self._zygote.control, select.POLLIN)
+            self._is_worn = False
+            worn.close()  # only now: the last folder in the sandbox's own takes that one with it
         watch = Watch(case_seconds, num_cases, children[0].answers, self.settings.memory_bytes, row)
         self._job = _Job(watch, case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
@@ -146,7 +155,15 @@ class ZygoteClient:
         if channel is not None:
             self._poll.register(channel, events)
         try:
-            return self._wait(job, channel)
+            while True:
+                ready = {descriptor for descriptor, _ in self._poll.poll(1000 * LOOK_SECONDS)}
+                if ready & self._hang_up:
+                    raise SystemExit(0)
+                if self._zygote.control.fileno() in ready and (report := self._receive(job)) is not None:
+                    return report
+                self._check_limits(job)
+                if channel is not None and channel in ready:
+                    return None
         finally:
             if channel is not None:
                 self._poll.unregister(channel)
@@ -187,32 +204,6 @@ class ZygoteClient:
     def close(self) -> None:
         """End the zygote."""
         self._zygote.close()
-
-    def _make_ready(self) -> None:
-        """End a job whose report was not read, and replace a zygote that cannot clean up any more."""
-        self.abandon()
-        if self._is_worn:
-            self.on_renewal()
-            worn = self._zygote
-            with _lost_on_error():
-                self._zygote = start_zygote(self.settings)
-            self._poll.unregister(worn.control)
-            self._poll.register(self._zygote.control, select.POLLIN)
-            self._is_worn = False
-            worn.close()  # only now: the last folder in the sandbox's own takes that one with it
-
-    def _wait(self, job: _Job, channel: int | None) -> JobReport | None:
-        while True:
-            ready = {descriptor for descriptor, _ in self._poll.poll(1000 * LOOK_SECONDS)}
-            if ready & self._hang_up:
-                raise SystemExit(0)
-            if self._zygote.control.fileno() in ready:
-                report = self._receive(job)
-                if report is not None:
-                    return report
-            self._check_limits(job)
-            if channel is not None and channel in ready:
-                return None
 
     def _check_limits(self, job: _Job) -> None:
         """Stop a job that is over a limit; give up on a zygote that does not answer."""
@@ -263,6 +254,6 @@ class ZygoteClient:
         killed = [spent for spent in ended if spent.status & 0x7F == signal.SIGKILL]
         if not killed or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
             return cause
-        if self._zygote.group_is_full():
+        if self._zygote.group is not None and self._zygote.group.was_full():
             return MEMORY_IS_FULL
         raise KilledFromOutside

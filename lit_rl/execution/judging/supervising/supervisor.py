@@ -66,19 +66,16 @@ class Supervisor:
             if any(descriptor == self._trainer for descriptor, _ in poll.poll()):
                 return
             try:
-                tasks = receive_message(self._connection)
+                tasks: list[Task] = receive_message(self._connection)
             except (EOFError, OSError):
                 return
-            self._judge_all(tasks)
-
-    def _judge_all(self, tasks: list[Task]) -> None:
-        """Judge tasks in order. Outcomes go back a few at a time: each message wakes a thread of the trainer."""
-        for task in tasks:
-            outcome = self._judge(*task[1:])  # may send, and so replace, what is done so far
-            self._limits.end_judgement()
-            self._done.append((task[0], outcome))
-        self._send_done()
-        self._limits.lift_memory()
+            # Outcomes go back a few at a time: each message wakes a thread of the trainer.
+            for number, program, packed in tasks:
+                outcome = self._judge(program, packed)  # may send, and so replace, what is done so far
+                self._limits.end_judgement()
+                self._done.append((number, outcome))
+            self._send_done()
+            self._limits.lift_memory()
 
     def _send_done(self) -> None:
         """Send outcomes: at the end of the tasks, and as soon as a program takes longer than a moment."""
