@@ -52,7 +52,7 @@ def report(arguments: Sequence[str]) -> None:
     diagnoses: list[str] = []
     for run in runs:
         diagnoses += [f"{run.folder}  {one.rule}, {when}: {one.message}" for one, when in run.causes]
-        if not run.diagnoses and run.kind.get("diagnosed"):
+        if not run.diagnoses and run.is_watched:
             diagnoses.append(f"{run.folder}  no diagnosis")
     print(printable("\n".join([*answers, *diagnoses, *differing_settings(runs), curve_table(chosen)])))
     if parsed.html:

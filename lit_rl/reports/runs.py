@@ -52,6 +52,11 @@ class Run:
     num_recorded: int = 0
 
     @property
+    def is_watched(self) -> bool:
+        """True if its last start had :class:`lit_rl.callbacks.Diagnostics` on."""
+        return bool(self.kind.get("diagnosed"))
+
+    @property
     def causes(self) -> list[tuple[Diagnosis, str]]:
         """The last diagnosis of each rule and when all of them held, in the order in which rules first spoke."""
         episodes: dict[str, list[Diagnosis]] = {}
