@@ -66,7 +66,12 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         """Count tensors as a kind from now on."""
         for tensor in tensors:
             if tensor is not None:
-                self._recount_storage(_local_tensor(tensor).untyped_storage(), kind)
+                storage = _local_tensor(tensor).untyped_storage()
+                self._track_storage(storage, kind)
+                reference, before, size = self._known[storage._cdata]
+                self._known[storage._cdata] = (reference, kind, size)
+                self._change_bytes(before, -size)
+                self._change_bytes(kind, size)
 
     @contextmanager
     def making(self, kind: str) -> Iterator[None]:
@@ -90,7 +95,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
 
         def resize(storage: Any, size: int) -> Any:
             result = self._resize(storage, size)
-            self._recount_storage(storage, GATHERED, size)
+            self._track_storage(storage, GATHERED)
+            reference, kind, before = self._known[storage._cdata]
+            self._known[storage._cdata] = (reference, GATHERED, size)
+            self._change_bytes(kind, -before)
+            self._change_bytes(GATHERED, size)
             return result
 
         def to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -149,14 +158,6 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
         size = storage.nbytes()
         self._known[key] = (weakref.ref(storage, partial(self._untrack_storage, key)), kind, size)
         self._change_bytes(kind, size)
-
-    def _recount_storage(self, storage: Any, kind: str, size: int | None = None) -> None:
-        self._track_storage(storage, kind)
-        reference, before, counted = self._known[storage._cdata]
-        now = counted if size is None else size
-        self._known[storage._cdata] = (reference, kind, now)
-        self._change_bytes(before, -counted)
-        self._change_bytes(kind, now)
 
     def _untrack_storage(self, key: int, _: Any = None) -> None:
         _, kind, size = self._known.pop(key)
