@@ -329,21 +329,16 @@ def _one_line_warning(
     """A warning with the package that gives it; another package's is shown once, even where filters are reset."""
     if not {"lit_rl", "callbacks", "site-packages"} & {*Path(filename).parts}:
         return f"{filename}:{lineno}: {category.__name__}: {message}\n"
-    package, text = _package_that_warns(), " ".join(str(message).split())
+    # The package whose code warns, which may blame the line that called it.
+    frame, package, text = sys._getframe(1), "warnings", " ".join(str(message).split())
+    while frame.f_back is not None and package in ("warnings", "logging", "lightning_utilities"):
+        frame = frame.f_back
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
     if package == "lit_rl":
         return f"lit-rl: warning: {text}\n"
     is_repeated = (package, text) in _SEEN_WARNINGS
     _SEEN_WARNINGS.add((package, text))
     return "" if is_repeated else f"{package}: warning: {text}\n"
-
-
-def _package_that_warns() -> str:
-    """The package whose code warns, which may blame the line that called it."""
-    frame, package = sys._getframe(2), "warnings"
-    while frame.f_back is not None and package in ("warnings", "logging", "lightning_utilities"):
-        frame = frame.f_back
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
-    return package
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from jsonargparse import Namespace
 
@@ -107,11 +106,10 @@ def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
 
 def keep_data_sections(verb: str, arguments: Sequence[str]) -> list[str]:
     """Leave of each ``--config FILE`` its data section; the rest of it is not needed."""
-
-    def data_of(content: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
-
-    given, parts = replace_configs_by_parts(arguments, data_of)
+    given, parts = replace_configs_by_parts(
+        arguments,
+        lambda content: {k: v for k, v in content.items() if k.partition(".")[0] == "data" and v is not None},
+    )
     if parts and not any(parts.values()):
         have = "have" if len(parts) > 1 else "has"
         raise UsageError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")

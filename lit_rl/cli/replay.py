@@ -87,20 +87,16 @@ def add_run_config(arguments: Sequence[str]) -> list[str]:
     given, _ = replace_configs_by_parts(join_flags_and_values(rest), _part_of)
     run = next((one for one in given if not one.startswith("-")), None)
     if run is not None and not any(one.startswith("--config=") for one in given):
-        given = [*replace_configs_by_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
+        folder = newest_recorded(run)
+        places = (folder.parent if folder.is_file() else folder, Path(run))
+        found = [place / CONFIG_FILE for place in places if (place / CONFIG_FILE).is_file()]
+        if not found:
+            raise FileNotFoundError(f"{folder} has no config.yaml, which lit-rl fit writes: give --config FILE")
+        given = [*replace_configs_by_parts(["--config", str(found[0])], _part_of)[0], *given]
     if tried.reward:
         terms = [{"class_path": one} if isinstance(one, str) else one for one in tried.reward]
         given.append(f"--rewards={json.dumps(terms)}")
     return given
-
-
-def _config_of(run: str) -> Path:
-    folder = newest_recorded(run)
-    places = (folder.parent if folder.is_file() else folder, Path(run))
-    found = [place / CONFIG_FILE for place in places if (place / CONFIG_FILE).is_file()]
-    if not found:
-        raise FileNotFoundError(f"{folder} has no config.yaml, which lit-rl fit writes: give --config FILE")
-    return found[0]
 
 
 def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,12 @@ def report(arguments: Sequence[str]) -> None:
     metrics = None if parsed.metrics is None else [name for part in names if (name := part.strip(" '\""))]
     chosen = curves_by_folder(runs, metrics)
     answers = [f"{run.name}  {learning_verdict(run)}" for run in runs]
-    print(printable("\n".join([*answers, *diagnosis_lines(runs), *differing_settings(runs), curve_table(chosen)])))
+    diagnoses: list[str] = []
+    for run in runs:
+        diagnoses += [f"{run.folder}  {one.rule}, {when}: {one.message}" for one, when in run.causes]
+        if not run.diagnoses and run.is_watched:
+            diagnoses.append(f"{run.folder}  no diagnosis")
+    print(printable("\n".join([*answers, *diagnoses, *differing_settings(runs), curve_table(chosen)])))
     if parsed.html:
         from lit_rl.reports.html import write_page
 
@@ -60,7 +65,12 @@ def report(arguments: Sequence[str]) -> None:
 def curves_by_folder(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[str, Curve]]:
     """The wanted curves of each run, by its folder; the default metrics if none are named."""
     names = DEFAULT_METRICS if wanted is None else wanted
-    chosen = {str(run.folder): select_curves(run.curves, names) for run in runs}
+    chosen = {
+        str(run.folder): {
+            name: run.curves[name] for pattern in names for name in sorted(run.curves) if fnmatchcase(name, pattern)
+        }
+        for run in runs
+    }
     if not any(chosen.values()):
         known = sorted({name for run in runs for name in run.curves})
         wanted_first = "".join(names[:1])
@@ -75,11 +85,6 @@ def curves_by_folder(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[
     return chosen
 
 
-def select_curves(curves: Mapping[str, Curve], wanted: Sequence[str]) -> dict[str, Curve]:
-    """The curves whose name matches one of the patterns, in the order of the patterns."""
-    return {name: curves[name] for pattern in wanted for name in sorted(curves) if fnmatchcase(name, pattern)}
-
-
 def differing_settings(runs: Sequence[Run]) -> Iterator[str]:
     """The settings that differ between runs, a line for each."""
     found = settings_that_differ({run.name: run.settings for run in runs})
@@ -91,14 +96,6 @@ def differing_settings(runs: Sequence[Run]) -> Iterator[str]:
         yield f"  {one.name:{width}}  {values}"
     if without and len(runs) > 1:
         yield f"settings not compared, since no {CONFIG_FILE} can be read beside the numbers: {', '.join(without)}"
-
-
-def diagnosis_lines(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield one line per run and rule that spoke; "no diagnosis" where Diagnostics found nothing."""
-    for run in runs:
-        yield from (f"{run.folder}  {one.rule}, {when}: {one.message}" for one, when in run.causes)
-        if not run.diagnoses and run.is_watched:
-            yield f"{run.folder}  no diagnosis"
 
 
 def curve_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:

@@ -15,15 +15,10 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _FLAGS, _FLAG = ("--config", "-c"), "--config="
 
 
-def configs_dir() -> Path:
-    """The folder of the configurations: inside an installed package, next to it in a checkout."""
-    inside = _PACKAGE / "configs"
-    return inside if inside.is_dir() else _PACKAGE.parent / "configs"
-
-
 def config_files() -> dict[str, Path]:
     """All configurations by name, such as ``basics_grpo`` and ``strategy/fsdp2``; job scripts keep their ending."""
-    here = configs_dir()
+    inside = _PACKAGE / "configs"  # of an installed package; in a checkout they are next to it
+    here = inside if inside.is_dir() else _PACKAGE.parent / "configs"
     found = sorted([*here.rglob("*.yaml"), *here.rglob("*.sbatch")])
     return {file.relative_to(here).as_posix().removesuffix(".yaml"): file for file in found}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -45,12 +46,14 @@ def show(arguments: Sequence[str]) -> None:
         return
     diagnoses = (f"diagnosis {one.line()}" for one in read_metrics(folder).open_diagnoses)
     print(printable("\n".join([f"run {folder}", *diagnoses])))
-    rollout = best_rollout(folder) if parsed.best else find_rollout(folder, parsed.rollout)
+    if parsed.best:
+        rollout, row = best_row(folder)
+    else:
+        rollout = find_rollout(folder, parsed.rollout)
+        row = next((row for row in rollout.rows if row.row == parsed.row), None)
     if not parsed.best and parsed.row is None:
         print(printable("\n".join(rollout_lines(rollout))))
         return
-    found = next((row for row in rollout.rows if row.row == parsed.row), None)
-    row = _best_reward(rollout) if parsed.best else found
     if row is None:
         kept = ", ".join(str(row.row) for row in rollout.rows) or "none"
         raise UsageError(
@@ -99,21 +102,16 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
     return last
 
 
-def best_rollout(folder: Path) -> RecordedRollout:
-    """The rollout with the largest reward of all rows that were recorded; of equal ones the latest."""
-    best: RecordedRollout | None = None
+def best_row(folder: Path) -> tuple[RecordedRollout, RecordedRow | None]:
+    """The row with the largest reward of all that were recorded, and its rollout; of equal ones the latest."""
+    best, highest = None, -math.inf
     for rollout in read_rollouts(folder):
-        row, before = _best_reward(rollout), None if best is None else _best_reward(best)
-        if row is not None and (before is None or (row.reward or 0.0) >= (before.reward or 0.0)):
-            best = rollout
+        for row in rollout.rows:
+            if row.reward is not None and row.reward >= highest:
+                best, highest = (rollout, row), row.reward
     if best is None:
         raise UsageError(f"no recorded row in {folder} has a reward")
     return best
-
-
-def _best_reward(rollout: RecordedRollout) -> RecordedRow | None:
-    rewarded = [row for row in rollout.rows if row.reward is not None]
-    return max(reversed(rewarded), key=lambda row: row.reward or 0.0, default=None)
 
 
 def rollout_lines(rollout: RecordedRollout) -> Iterator[str]:

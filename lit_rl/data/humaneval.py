@@ -123,7 +123,12 @@ def _build_check(row: Row) -> AssertTests | CallTests:
         if "assertion(candidate(" in test:
             return written_check(test, reference, entry_point)
         test = test.replace("import numpy as np\n", "", 1)  # of EvalPlus, for helpers that this test does not use
-        return AssertTests(add_prompt_helpers(test, prompt, entry_point), entry_point)
+        # Three tests judge an answer by a helper that the prompt defines. A program may redefine it wrongly: the
+        # verdict must not depend on that.
+        helpers = source_before_function(prompt, entry_point)
+        defined = {node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)}
+        used = {node.id for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)}
+        return AssertTests(helpers + test if defined & used else test, entry_point)
     inputs = [*row.json("base_input", list[list[Any]]), *row.json("plus_input", list[list[Any]])]
     tolerance = row.number_of("atol", 0.0)
     if entry_point == "find_zero":  # any root will do, so values are not compared
@@ -142,18 +147,6 @@ def check(candidate):
         value = sum(coefficient * root**power for power, coefficient in enumerate(coefficients))
         assert abs(value) <= {tolerance!r}, (arguments, root)
 """
-
-
-def add_prompt_helpers(test: str, prompt: str, entry_point: str) -> str:
-    """The test, preceded by the prompt's helper functions if it uses one.
-
-    Three tests judge an answer by a helper that the prompt defines. A program may redefine it wrongly: the verdict
-    must not depend on that.
-    """
-    helpers = source_before_function(prompt, entry_point)
-    defined = {node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)}
-    used = {node.id for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)}
-    return helpers + test if defined & used else test
 
 
 def source_before_function(source: str, name: str) -> str:

@@ -130,13 +130,10 @@ class MBPP(TaskDataModule):
         if not self._tasks:
             rows = read_rows(self.path, subset=self.hub_subset, split=self._hub_split)
             self._tasks = list(parse_rows(rows, parse_task))
-        examples = self._few_shot_examples(self._tasks)
+        by_number = {task.number: task for task in self._tasks}
+        examples = [by_number[number] for number in EXAMPLES[: self.few_shot]]
         chosen = [task for task in self._tasks if part == "all" or task.number in PARTS[part]]
         return [self._build_problem(task, examples) for task in chosen]
-
-    def _few_shot_examples(self, tasks: Sequence[MBPPTask]) -> list[MBPPTask]:
-        by_number = {task.number: task for task in tasks}
-        return [by_number[number] for number in EXAMPLES[: self.few_shot]]
 
     def _build_problem(self, task: MBPPTask, examples: Sequence[MBPPTask]) -> Problem:
         # An example never explains itself.

@@ -6,7 +6,6 @@ import ast
 import hashlib
 import heapq
 import json
-from collections.abc import Iterable
 from typing import Unpack
 
 from lit_rl.data.prompts import called_function, chat_messages, fenced
@@ -77,7 +76,12 @@ class OpenCodeInstruct(TaskDataModule):
         if not self._drawn:
             kept = parse_rows(read_rows(self.path), self._is_wanted, self.bad_rows)
             count = self.num_problems + self.num_validation_problems
-            rows = draw_rows((row for row in kept if row is not None), count, self.subset_seed)
+            # A random subset that depends on the seed and the rows' ``id`` only, in a random but fixed order.
+            rows = heapq.nsmallest(
+                count,
+                (row for row in kept if row is not None),
+                key=lambda row: hashlib.sha256(f"{self.subset_seed}/{row.text('id')}".encode()).digest(),
+            )
             self._drawn = list(parse_rows(rows, self._build_problem, self.bad_rows))
         if split == "train":
             return self._drawn[: self.num_problems]
@@ -105,15 +109,6 @@ class OpenCodeInstruct(TaskDataModule):
                 "domain": row.text("domain", default=""),
             },
         )
-
-
-def draw_rows(rows: Iterable[Row], count: int, seed: int) -> list[Row]:
-    """A random subset that depends on the seed and the rows' ``id`` only, in a random but fixed order."""
-
-    def lot(row: Row) -> bytes:
-        return hashlib.sha256(f"{seed}/{row.text('id')}".encode()).digest()
-
-    return heapq.nsmallest(count, rows, key=lot)
 
 
 def _parse_asserts(row: Row) -> list[str]:

@@ -101,7 +101,12 @@ def parse_pair(row: Row) -> PreferencePair:
         fault = f"needs to be above rejected_reward {rejected_reward}, got {chosen_reward}"
         raise row.error("chosen_reward", fault)
     chosen, rejected = row.text("chosen"), row.text("rejected")
-    return PreferencePair(row.text("task_id"), _parse_prompt(row), chosen, rejected, chosen_reward, rejected_reward)
+    if isinstance(row["prompt"], str):
+        prompt: str | tuple[Message, ...] = row.text("prompt")
+    else:
+        messages = row.json("prompt", list[dict[str, str]])
+        prompt = tuple({"role": message["role"], "content": message["content"]} for message in messages)
+    return PreferencePair(row.text("task_id"), prompt, chosen, rejected, chosen_reward, rejected_reward)
 
 
 def pair_of(problem: Problem) -> PreferencePair:
@@ -147,10 +152,3 @@ class PreferencePairs(TaskDataModule):
             Problem(f"{pair.task_id}/{n}", pair.prompt, ReferenceText(pair.chosen), fields={"pair": pair})
             for n, pair in enumerate(pairs)
         ]
-
-
-def _parse_prompt(row: Row) -> str | tuple[Message, ...]:
-    if isinstance(row["prompt"], str):
-        return row.text("prompt")
-    messages = row.json("prompt", list[dict[str, str]])
-    return tuple({"role": message["role"], "content": message["content"]} for message in messages)

@@ -152,7 +152,8 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
         if isinstance(values, Mapping):
             yield Row(origin, number, values)
         else:
-            _raise_or_collect(_row_error(origin, number, f"needs a JSON object, got {_describe_value(values)}"))
+            got = f"{type(values).__name__} {short_repr(values, 60)}"
+            _raise_or_collect(_row_error(origin, number, f"needs a JSON object, got {got}"))
     if empty:
         warnings.warn(f"{source} has no rows", stacklevel=2)
 
@@ -171,7 +172,12 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         try:
             value = parse(row)
         except (AttributeError, LookupError, TypeError, ValueError, SyntaxError) as fault:
-            error = fault if isinstance(fault, RowError) else _unexpected_error(row, fault)
+            if isinstance(fault, RowError):
+                error = fault
+            elif isinstance(fault, UsageError):  # a setting, say: it has a remedy of its own
+                error = _row_error(row.source, row.number, str(fault), "")
+            else:
+                error = _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
             if bad_rows == "error":
                 _raise_or_collect(error)
             else:
@@ -193,8 +199,10 @@ def _values_of(source: str, subset: str | None, split: str | None) -> _Values:
     elif path.exists() or source.endswith(SUFFIXES) or source.startswith((".", "/", "~", "$")):
         yield from _read_file(path)
     else:
+        datasets = load_extra("datasets", source, "data")
         for part in (split or "train").split("+"):
-            yield from _read_hub(source, subset, part)
+            rows = datasets.load_dataset(source, subset, split=part, streaming=True)
+            yield from ((source, number, values) for number, values in enumerate(rows, 1))
 
 
 def local_path(source: str) -> Path:
@@ -287,23 +295,7 @@ def _read_batches(path: Path) -> _Values:
             yield str(path), number, values
 
 
-def _read_hub(name: str, subset: str | None, split: str) -> _Values:
-    datasets = load_extra("datasets", name, "data")
-    rows = datasets.load_dataset(name, subset, split=split, streaming=True)
-    yield from ((name, number, values) for number, values in enumerate(rows, 1))
-
-
-def _unexpected_error(row: Row, fault: Exception) -> RowError:
-    if isinstance(fault, UsageError):  # a setting, say: it has a remedy of its own
-        return _row_error(row.source, row.number, str(fault), "")
-    return _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
-
-
 def _row_error(source: str, where: int | str, fault: str, remedy: str = REMEDY) -> RowError:
     place = str(where).partition(", ")[2]
     kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
     return RowError(f"{source}, row {where}: {fault}" + (f"; {remedy}" if remedy else ""), kind)
-
-
-def _describe_value(value: Any) -> str:
-    return f"{type(value).__name__} {short_repr(value, 60)}"

@@ -33,23 +33,12 @@ _GO_SETUP = 'package main\n\nimport (\n\t"testing"\n)\n'
 
 @dataclass(frozen=True)
 class _Translation:
-    """A row's parts.
-
-    Args:
-        task_id: of the problem.
-        beginning: source up to the function's opening brace, its description included.
-        test: as ``UnitTests`` wants it; empty if the row tests nothing.
-        entry_point: the function.
-        setup: source before the program, as ``UnitTests`` wants it.
-        solution: the rest of a right program, where the row has one.
-    """
-
     task_id: str
-    beginning: str
-    test: str
+    beginning: str  # source up to the function's opening brace, its description included
+    test: str  # as ``UnitTests`` wants it; empty if the row tests nothing
     entry_point: str
     setup: str = ""
-    solution: str | None = None
+    solution: str | None = None  # the rest of a right program
 
 
 class TranslatedTask(SplitTask):

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
 import torch
-from torch import Tensor
 
 from lit_rl.errors import UsageError, short_repr
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
@@ -39,7 +38,12 @@ class Composite(TypedArguments):
     def __init__(
         self, terms: list[RewardTerm], clip_low: FiniteFloat | None = None, clip_high: FiniteFloat | None = None
     ) -> None:
-        _require_terms(terms)
+        if not terms:
+            raise UsageError("rewards is empty: list at least one reward term, such as TestsReward")
+        names = [term.name for term in terms]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise UsageError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
         self.low = -math.inf if clip_low is None else clip_low
         self.high = math.inf if clip_high is None else clip_high
         if self.low > self.high:
@@ -87,7 +91,8 @@ class Composite(TypedArguments):
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
             places = TokenCredit(turns[-1].token_bytes, row, judgement.program, turns[-1].start, columns)
-            reason = self._failure_reason(of_row)
+            lost = ((t, s) for t, s in zip(self.terms, of_row, strict=True) if s.value is None and t.weight)
+            reason = next((f"{term.name}: {score.reason or 'no value'}" for term, score in lost), None)
             if reason is not None:
                 reasons[i] = reason
             reward, parts = self._score_row(of_row, places) if reason is None else (0.0, places.split_scores([]))
@@ -101,15 +106,14 @@ class Composite(TypedArguments):
             valid=torch.tensor(valid, dtype=torch.bool, device=device),
             credit=credit.to(device),
             decided=decided.to(device),
-            term_values={t.name: _values_or_nan(s).to(device) for t, s in zip(self.terms, scores, strict=True)},
+            term_values={
+                term.name: torch.tensor(
+                    [math.nan if s.value is None else s.value for s in of_term], dtype=torch.float32, device=device
+                )
+                for term, of_term in zip(self.terms, scores, strict=True)
+            },
             reasons=reasons,
         )
-
-    def _failure_reason(self, scores: list[TermScore]) -> str | None:
-        for term, score in zip(self.terms, scores, strict=True):
-            if score.value is None and term.weight:
-                return f"{term.name}: {score.reason or 'no value'}"
-        return None
 
     def _score_row(self, scores: list[TermScore], places: TokenCredit) -> tuple[float, CreditParts]:
         """Clipped reward of one row and its parts."""
@@ -124,16 +128,6 @@ class Composite(TypedArguments):
         if total and 0.0 <= reward / total <= 1.0:
             return reward, parts.scaled(reward / total)
         return reward, parts._replace(rest=parts.rest + (reward - total))
-
-
-def _require_terms(terms: Sequence[RewardTerm]) -> None:
-    """Check a reward's terms: at least one, each with a name of its own."""
-    if not terms:
-        raise UsageError("rewards is empty: list at least one reward term, such as TestsReward")
-    names = [term.name for term in terms]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise UsageError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
 
 
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
@@ -167,7 +161,3 @@ def _fault_of(score: Any, turns: Sequence[Turn]) -> str:
     if not all(map(math.isfinite, numbers)):
         return f"a value that is not finite: {score}; use TermScore(None, reason=...) where the term has none"
     return ""
-
-
-def _values_or_nan(scores: list[TermScore]) -> Tensor:
-    return torch.tensor([math.nan if s.value is None else s.value for s in scores], dtype=torch.float32)

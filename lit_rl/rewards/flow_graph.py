@@ -48,26 +48,20 @@ def data_flow(source: str) -> Flow | None:
         ``None`` if not even these parse, or the walk would take far longer than over a program of this length.
     """
     try:
-        tree = _readable_part(source)
-        if tree is None:
+        tree = _parse_python(source)
+        end = len(source) if tree is not None else (first_rejected(source) or (0, 0))[0]
+        for _ in range(_MAX_CUT_LINES):
+            if tree is not None:
+                break
+            end = max(0, source.rfind("\n", 0, end))
+            tree = _parse_python(source[:end])
+        if tree is None or (not tree.body and end < len(source)):
             return None
         walker = _Walker()
         walker.visit_all(tree.body, {})
     except (RecursionError, _TooCostly):
         return None
     return walker.flow()
-
-
-def _readable_part(source: str) -> ast.Module | None:
-    """The tree of a program; of one that does not parse that of the statements before its first error."""
-    tree = _parse_python(source)
-    end = len(source) if tree is not None else (first_rejected(source) or (0, 0))[0]
-    for _ in range(_MAX_CUT_LINES):
-        if tree is not None:
-            break
-        end = max(0, source.rfind("\n", 0, end))
-        tree = _parse_python(source[:end])
-    return None if tree is None or (not tree.body and end < len(source)) else tree
 
 
 def _parse_python(source: str) -> ast.Module | None:

@@ -142,7 +142,12 @@ class LintReward(RewardTerm):
         found = findings[program.source]
         broken = next((finding for finding in found if finding["code"] in (None, SYNTAX)), None)
         if broken is not None:
-            span = _syntax_error_span(program.source, broken, places)
+            place = first_rejected(program.source)
+            if place is None:
+                span = _finding_span(broken, places, -1.0)
+            else:
+                start, end = (len(utf8(program.source[:offset])) for offset in place)
+                span = places.span(start, end, -1.0)
             return TermScore(-1.0, () if span is None else (span,))
         costs = [self._finding_cost(finding, places) for finding in found]
         kept = [(cost, span) for cost, span in costs if cost]
@@ -172,12 +177,3 @@ def _finding_span(finding: Finding, places: SourceMap, value: float = 0.0) -> Sp
     start, end = finding["location"], finding["end_location"]
     first = places.offset(start["row"], start["column"] - 1)
     return places.span(first, places.offset(end["row"], end["column"] - 1), value)
-
-
-def _syntax_error_span(source: str, finding: Finding, places: SourceMap) -> Span | None:
-    """Return the span where a source is broken: the first token that Python's grammar rejects, else ruff's."""
-    place = first_rejected(source)
-    if place is None:
-        return _finding_span(finding, places, -1.0)
-    start, end = (len(utf8(source[:offset])) for offset in place)
-    return places.span(start, end, -1.0)

@@ -263,7 +263,12 @@ class TokenCredit:
         """Split a sum of terms into parts at their tokens, parts at the tokens that decided them, and the rest."""
         rest = [weight * (score.value or 0.0) for weight, score in scores]
         flagged, decided = torch.zeros(2, self._length, dtype=torch.float64)
-        places = self._places(scores)
+        places = []
+        for weight, score in scores:
+            for span in score.spans:
+                places.append(_SpanReward(int(span.start), int(span.end), weight * span.value, span.until))
+            for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
+                places.append(_SpanReward(first, after, weight * value, is_turn=True))
         if places:
             has_tokens = self._add_amounts(places, flagged, decided)
             rest += [-place.amount for place, found in zip(places, has_tokens, strict=True) if found]
@@ -276,15 +281,6 @@ class TokenCredit:
         count = len(self.evenly)
         each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)
         return parts.flagged.index_add(0, self.evenly, each.expand(count))
-
-    def _places(self, scores: Sequence[tuple[float, TermScore]]) -> list[_SpanReward]:
-        places = []
-        for weight, score in scores:
-            for span in score.spans:
-                places.append(_SpanReward(int(span.start), int(span.end), weight * span.value, span.until))
-            for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
-                places.append(_SpanReward(first, after, weight * value, is_turn=True))
-        return places
 
     def _add_amounts(self, places: Sequence[_SpanReward], flagged: Tensor, decided: Tensor) -> list[bool]:
         """Add the amounts of places to their tokens; False for a place that has none."""

@@ -107,10 +107,6 @@ class Draw:
             return tuple(map(self._to_js, value))
         return replace(self, slots={}).render(_IN_JAVASCRIPT[value]) if value in _IN_JAVASCRIPT else value
 
-    def hide_slot(self, slot: str) -> Draw:
-        """The same with a question mark for a slot."""
-        return replace(self, slots={**self.slots, slot: "?"})
-
     def program(self, body: str) -> str:
         """A whole function without docstring around a rendered body."""
         return f"def f({', '.join(self.names)}):\n{body}\n"

@@ -167,7 +167,8 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     )
     assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
     public, hidden = cases
-    docstring = (drawn.hide_slot(untold) if untold else drawn).render(wording)
+    told = replace(drawn, slots={**drawn.slots, untold: "?"}) if untold else drawn
+    docstring = told.render(wording)
     language, signature = rendering.language, f"{function}({', '.join(drawn.names)})"
     prompt = f'def {signature}:\n    """{docstring}"""\n'
     if language == "javascript":

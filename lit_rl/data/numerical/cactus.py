@@ -76,7 +76,11 @@ def read_thorns(root: Path) -> Iterator[ThornSource]:
 
 
 def _read_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
-    sources = {path: text for path in _source_files(thorn / "src") if (text := read_source(path)) is not None}
+    sources = {
+        path: text
+        for path in _source_files(thorn / "src")
+        if (text := read_text(path)).strip() and not _GENERATED.search("\n".join(text.splitlines()[:_HEAD_LINES]))
+    }
     documents = {thorn / name: text for name in DOCUMENTS if (text := read_text(thorn / name))}
     interface, schedule, param, configuration = (read_text(thorn / name) for name in CCL_FILES)
     others = sorted(sources, key=lambda path: (path.suffix.lower() not in (".h", ".hh", ".hpp", ".hxx"), path))
@@ -99,14 +103,6 @@ def _read_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
 
 def _under_their_names(thorn: Path, files: Mapping[Path, str]) -> str:
     return "\n".join(f"// {path.relative_to(thorn).as_posix()}\n{text}" for path, text in files.items())
-
-
-def read_source(path: Path) -> str | None:
-    """A source file's text, or ``None`` if it is empty, binary, generated or too long."""
-    text = read_text(path)
-    if not text.strip() or _GENERATED.search("\n".join(text.splitlines()[:_HEAD_LINES])):
-        return None
-    return text
 
 
 def read_text(path: Path) -> str:

@@ -68,27 +68,23 @@ class _Files:
     """Files of a plotfile, read within one budget of bytes and boxes for all of its levels."""
 
     def __init__(self, read: ReadBytes, max_bytes: int) -> None:
-        self._read, self._left, self.boxes_left = read, max_bytes, _MAX_BOXES
+        self.read, self._left, self.boxes_left = read, max_bytes, _MAX_BOXES
 
     def read_text_file(self, path: str, longest: int) -> str:
         """A whole file of text."""
         longest = min(longest, self._left)
-        content = self._read(path, 0, longest + 1)
+        content = self.read(path, 0, longest + 1)
         if len(content) > longest:
             raise PlotfileError(f"{path} is longer than {longest} bytes")
         self._left -= len(content)
         return content.decode("ascii", "replace")
-
-    def read_head(self, path: str, offset: int) -> bytes:
-        """The text before an array; there are at most as many reads as boxes."""
-        return self._read(path, offset, _MAX_FAB_HEADER_LENGTH)
 
     def read_array_bytes(self, path: str, offset: int, num_bytes: int) -> bytes:
         """Part of an array, or an error."""
         if num_bytes > self._left:
             raise PlotfileError(f"the plotfile has more than {self._left} bytes of data left to read at {path}")
         self._left -= num_bytes
-        content = self._read(path, offset, num_bytes)
+        content = self.read(path, offset, num_bytes)
         if len(content) != num_bytes:
             raise PlotfileError(f"{path} is cut short at byte {offset}")
         return content
@@ -145,7 +141,8 @@ def _read_level(files: _Files, path: str, component: int) -> tuple[tuple[Box, ..
 
 
 def _read_fab(files: _Files, path: str, offset: int, box: Box, component: int) -> array.array[float]:
-    head = _FAB.match(files.read_head(path, offset))
+    # Outside the budget of bytes: there are at most as many such reads as boxes.
+    head = _FAB.match(files.read(path, offset, _MAX_FAB_HEADER_LENGTH))
     if head is None:
         raise PlotfileError(f"no array at byte {offset} of {path}")
     width, order, shape, num_components = int(head[1]), head[2].split(), head[3].decode(), int(head[4])

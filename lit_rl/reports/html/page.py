@@ -217,10 +217,8 @@ def _row_data(row: RecordedRow) -> dict[str, Any]:
             if row.failing and start < row.failing[1] and end > row.failing[0]
         ],
         "values": {
-            kind: [_text(found.get(i)) for i in range(max(found) + 1)] for kind, found in values.items() if found
+            kind: [None if (v := found.get(i)) is None else float(f"{v:.4g}") for i in range(max(found) + 1)]
+            for kind, found in values.items()
+            if found
         },
     }
-
-
-def _text(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
