@@ -183,7 +183,13 @@ class VLLM(Engine):
         """Send every weight through vLLM's reload call, or the adapter where vLLM has its base."""
         alone, self.bytes_sent, self._adapter = sends_adapter_only(policy, self.merge_adapters), 0, None
         if not alone or self._base != id(policy):
-            self._send_weights(policy, merge=not alone)
+            weights = full_weights(policy, merge=not alone)
+            # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
+            # gathered from shards is gone by then.
+            given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
+            self._llm.collective_rpc(reload_weights, args=(self._count_bytes_sent(given),))
+            for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
+                pass
             self._base = id(policy) if alone else None
         if alone:
             with tempfile.TemporaryDirectory() as folder:
@@ -192,15 +198,6 @@ class VLLM(Engine):
                 remedy = "set TMPDIR to a folder with free space"
                 self.bytes_sent += write_collectively(adapter_weights(policy), Path(folder), write, remedy)
                 self._adapter = add_adapter(self._llm, folder)
-
-    def _send_weights(self, policy: CausalLM, *, merge: bool) -> None:
-        weights = full_weights(policy, merge=merge)
-        # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
-        # gathered from shards is gone by then.
-        given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
-        self._llm.collective_rpc(reload_weights, args=(self._count_bytes_sent(given),))
-        for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
-            pass
 
     def _count_bytes_sent(self, weights: Iterator[Tensors]) -> Iterator[Tensors]:
         for name, tensor in weights:

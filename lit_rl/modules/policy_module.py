@@ -193,18 +193,15 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             return
         self.schedule_at_step()
         self.clock.planned = self.clock.limit
-        self.log_settings()
-        warn_about_learning_rates(self.trainer.optimizers[0])
-
-    def log_settings(self) -> None:
-        """Give the loggers the settings of this module and its task; TensorBoard has those of ``TensorBoardLayout``."""
         values = setting_values(self.settings())
+        # TensorBoard has those of TensorBoardLayout.
         others = [one for one in self.loggers if not isinstance(one, TensorBoardLogger)]
         for logger in others if self.trainer.enable_autolog_hparams else ():
             try:
                 logger.log_hyperparams(values)
             except Exception as error:  # of a service: MLflow refuses to change a parameter when a run resumes
                 rank_zero_warn(f"{type(logger).__name__} did not take the settings of the run: {error}")
+        warn_about_learning_rates(self.trainer.optimizers[0])
 
     def on_train_end(self) -> None:
         unfreeze_gc()

@@ -124,12 +124,7 @@ def add_times(means: Means, seconds: Mapping[Phase, float], progress: Progress) 
     means.add({"time/step_seconds": sum(taken for name, taken in named.items() if name != "idle")})
     for waited in progress.waits:
         means.add_sum("sandbox/queue_seconds", waited, 1)
-    means.add_largest("memory/peak_gigabytes", peak_gigabytes())
-
-
-def peak_gigabytes() -> float:
-    """Most memory that was taken so far: of the accelerator where there is one, else of this process."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 1e9
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+    of_process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else of_process
+    means.add_largest("memory/peak_gigabytes", peak / 1e9)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypedDict
 
 import torch
@@ -219,7 +219,10 @@ class RolloutModule(PolicyModule):
             self.progress.enter("updating")
             means = self.learn_from(experience)
         seconds = self.progress.end()
-        self.finish_rollout()
+        self.step_schedule()
+        self.clock.count += 1
+        self.logprobs.refresh_reference(self.clock.count)
+        self.stop_at_limit()
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
         metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
@@ -277,13 +280,6 @@ class RolloutModule(PolicyModule):
         ends = trainer.max_epochs not in (None, -1) and epoch >= trainer.max_epochs
         return None if ends else problems
 
-    def finish_rollout(self) -> None:
-        """Count the rollout, move schedule and reference, and end the run if it was the last."""
-        self.step_schedule()
-        self.clock.count += 1
-        self.logprobs.refresh_reference(self.clock.count)
-        self.stop_at_limit()
-
     # -- the update ----------------------------------------------------------------------------------------
 
     def learn_from(self, experience: Experience) -> Means:
@@ -294,18 +290,15 @@ class RolloutModule(PolicyModule):
         self.trace = UpdateTrace()
         self.progress.updates = self.update.steps
         for epoch in range(self.update.epochs):
-            for number in self.minibatch_order(epoch):
+            order = list(range(self.update.minibatches))  # as they were dealt, in later epochs at random
+            if epoch:  # the same on all ranks
+                seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
+                order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
+            for number in order:
                 if not self.update_once(experience, dealt[number], trained, means):
                     return means
                 self.progress.update += 1
         return means
-
-    def minibatch_order(self, epoch: int) -> list[int]:
-        """As they were dealt in the first epoch, at random in later ones; the same on all ranks."""
-        if epoch == 0:
-            return list(range(self.update.minibatches))
-        seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
-        return torch.randperm(self.update.minibatches, generator=torch.Generator().manual_seed(seed)).tolist()
 
     def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
         """One optimizer step on a minibatch; none if no row of any rank can move a weight.
@@ -412,7 +405,11 @@ class RolloutModule(PolicyModule):
         values["time/tokens_per_second"] = tokens * world_size() / (rollout_seconds + update_seconds)
         optimizer: Any = self.optimizers()
         values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]
-        self._drop_stale_metrics([*values, X_AXIS])
+        # Lightning would repeat, until the end of the epoch, metrics that only earlier rollouts logged; a run that was
+        # resumed in between would not know them. There is no public API for this.
+        for key, result in (self.trainer._results or {}).items():
+            if key.removeprefix("training_step.") not in {*values, X_AXIS}:
+                result.reset()
         self.log_dict(values, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
         self.step_plateau(values)
@@ -421,15 +418,6 @@ class RolloutModule(PolicyModule):
             if name in values:
                 self.log(short, values[name], prog_bar=True, logger=False, batch_size=1)
         return values
-
-    def _drop_stale_metrics(self, values: Collection[str]) -> None:
-        """Keep Lightning from repeating until the end of the epoch metrics that only earlier rollouts logged.
-
-        Lightning has no public API for this. A run that was resumed in between would not know those values either.
-        """
-        for key, result in (self.trainer._results or {}).items():
-            if key.removeprefix("training_step.") not in values:
-                result.reset()
 
     # -- life of a run -------------------------------------------------------------------------------------
 

@@ -130,8 +130,8 @@ class RolloutCollector:
 
     def close(self) -> None:
         """End the sandbox's processes; rows that were sampled ahead stay, for a checkpoint or for another fit."""
-        if self.pending is not None:
-            self.pending.drop_verdicts()
+        for conversation in () if self.pending is None else self.pending.conversations:
+            conversation.outcomes.clear()  # judge_again brings them back
         if self.runner is not None and not self._stays_open:
             self.runner.close()
         self.runner = None

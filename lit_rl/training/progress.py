@@ -92,14 +92,9 @@ class Progress:
         self._begin("")
 
     @property
-    def num_sampled(self) -> int:
-        """Rows that are complete."""
-        return self.rows - self.open_rows
-
-    @property
     def num_judged(self) -> int:
         """Turns that have a verdict, of :attr:`turns`."""
-        return self._judged.count
+        return len(self._judged.done)
 
     @property
     def waits(self) -> list[float]:
@@ -152,18 +147,14 @@ class _Count:
     """Counts futures that are done; verdicts come from several threads."""
 
     def __init__(self) -> None:
-        self._done: list[None] = []
+        self.done: list[None] = []
         self.waits: list[float] = []
-
-    @property
-    def count(self) -> int:
-        return len(self._done)
 
     def watch(self, future: Future[Any], clock: Callable[[], float]) -> None:
         runs, started = not future.done(), clock()
 
         def done(future: Future[Any]) -> None:
-            self._done.append(None)  # atomic, unlike += 1
+            self.done.append(None)  # atomic, unlike += 1
             if runs and not future.cancelled() and future.exception() is None:
                 self.waits.append(max(0.0, clock() - started - getattr(future.result(), "wall_seconds", 0.0)))
 

@@ -174,7 +174,9 @@ class FSDP2Strategy(ModelParallelStrategy):
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
         """Weights and optimizer from the shards of any number of ranks."""
         path = Path(self.broadcast(str(checkpoint_path)))
-        saved = _saved_sizes(path)
+        metadata: Any = FileSystemReader(path).read_metadata()
+        entries = metadata.state_dict_metadata.items()
+        saved = {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in entries}
         module: Any = self.lightning_module
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
         module.prepare_to_load(weights)
@@ -206,12 +208,6 @@ class FSDP2Strategy(ModelParallelStrategy):
         if rank_and_phase():
             print(f"{rank_and_phase()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
         super().on_exception(exception)
-
-
-def _saved_sizes(path: Path) -> dict[str, tuple[int, ...]]:
-    metadata: Any = FileSystemReader(path).read_metadata()
-    sizes = metadata.state_dict_metadata.items()
-    return {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in sizes}
 
 
 def _read_state(state: dict[str, Any], path: Path) -> None:
