@@ -205,14 +205,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
             return f"update {number} of {progress.updates}{part}"
         return doing + {"preparing": "log-probabilities and advantages"}.get(progress.phase, progress.phase)
 
-    def activity_line(self) -> str:
-        """One plain line of what is done now."""
-        if self.unit == "batch":
-            return self.activity()
-        total = f"/{self.total}" if self.total else ""
-        number = self.done if self.validating or self.done == self.total else self.done + 1
-        return f"{self.unit} {number}{total}  {self.activity()}  {clock_text(self._seconds_per_step())} elapsed"
-
     def render(self) -> RenderableType:
         """The screen as rich draws it, labels in a column of their own."""
         from rich.progress_bar import ProgressBar
@@ -286,7 +278,11 @@ class ProgressScreen(pl.Callback, TypedArguments):
         now = time.monotonic()
         if now - self._last_print >= _SECONDS_OF_SILENCE:
             self._last_print = now
-            text = self.activity_line() if self._shows else "setting up"
+            text = self.activity() if self._shows else "setting up"
+            if self._shows and self.unit != "batch":
+                total = f"/{self.total}" if self.total else ""
+                number = self.done if self.validating or self.done == self.total else self.done + 1
+                text = f"{self.unit} {number}{total}  {text}  {clock_text(self._seconds_per_step())} elapsed"
             sys.stdout.write(f"{text}\n")  # in one piece, since the run may print too
             sys.stdout.flush()
 

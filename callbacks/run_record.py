@@ -122,7 +122,20 @@ class RunRecord(pl.Callback, TypedArguments):
         count = module.clock.count
         if count % self.every_n_rollouts or not self.max_bytes:
             return
-        parts = gather_over_ranks(self._rank_part(module, finished))
+        rollout, rewards, experience = finished.rollout, finished.rewards, finished.experience
+        known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
+        chosen = choose_rows(rollout.completions.groups(), known, self.num_groups, self.num_rows, seed=count)
+        values = {
+            "credit": rewards.credit,
+            "advantage": experience.advantages,
+            "logprob_old": experience.old_logprobs,
+            "logprob_update": module.trace.recorded.get("logprobs"),
+            "logprob_ref": experience.ref_logprobs,
+            "value": experience.old_values,
+            "entropy": module.trace.recorded.get("entropy"),
+        }
+        kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
+        parts = gather_over_ranks(rank_part(rollout, kept, judgements_of_programs(rollout.judgements)))
         if self._writer is not None:
             seconds = {
                 name.removeprefix("time/").removesuffix("_seconds"): round(value, 4)
@@ -132,24 +145,6 @@ class RunRecord(pl.Callback, TypedArguments):
             file = self._writer.folder / ROLLOUTS_FILE
             has_room = not file.exists() or file.stat().st_size < self.max_bytes
             append_rank_parts(file, parts, has_room, rollout=count, seconds=seconds)
-
-    def _rank_part(self, module: Any, finished: FinishedRollout) -> dict[str, Any]:
-        rollout, rewards, count = finished.rollout, finished.rewards, module.clock.count
-        groups = rollout.completions.groups()
-        known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
-        chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=count)
-        experience, traced = finished.experience, module.trace.recorded
-        values = {
-            "credit": rewards.credit,
-            "advantage": experience.advantages,
-            "logprob_old": experience.old_logprobs,
-            "logprob_update": traced.get("logprobs"),
-            "logprob_ref": experience.ref_logprobs,
-            "value": experience.old_values,
-            "entropy": traced.get("entropy"),
-        }
-        kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
-        return rank_part(rollout, kept, judgements_of_programs(rollout.judgements))
 
 
 def has_run_folder(trainer: Any) -> bool:

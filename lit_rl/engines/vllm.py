@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -142,13 +142,6 @@ class VLLM(Engine):
             return
         self.require_ready()
         self._trainers_group = dist.is_initialized()
-        with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
-            describe_model(policy, Path(folder))
-            self._llm = start_llm(Path(folder), self._llm_arguments(policy))
-        if self.sleep:
-            self._llm.sleep(level=1)
-
-    def _llm_arguments(self, policy: CausalLM) -> Mapping[str, Any]:
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {
             "dtype": self.dtype or policy.dtype,
@@ -163,7 +156,11 @@ class VLLM(Engine):
             arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
         if sends_adapter_only(policy, self.merge_adapters):
             arguments |= adapter_arguments(largest_rank(policy))
-        return arguments | self.options
+        with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
+            describe_model(policy, Path(folder))
+            self._llm = start_llm(Path(folder), arguments | self.options)
+        if self.sleep:
+            self._llm.sleep(level=1)
 
     def _refresh_weights(self, policy: CausalLM) -> None:
         """Send weights that changed since the last session (collective)."""
@@ -219,11 +216,20 @@ class VLLMSession(Session):
         self._open: dict[str, Row] = {}
 
     def submit(self, requests: Sequence[Request]) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
         for request in requests:
             name = f"{next(self._numbers)}"
             self._open[name] = Row(request)
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
-            self._engine.add_request(name, prompt, self._sampling_params(request), lora_request=self._adapter)
+            params = SamplingParams(
+                **sampling_params(request, self._sampling, self._codec.eos_ids),
+                detokenize=False,
+                # Only a row that a string may end is looked at token by token.
+                output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
+            )
+            self._engine.add_request(name, prompt, params, lora_request=self._adapter)
 
     def step(self) -> list[Generation]:
         if not self._open:
@@ -243,18 +249,6 @@ class VLLMSession(Session):
             self._open.clear()
             while self._engine.has_unfinished_requests():
                 self._engine.step()
-
-    def _sampling_params(self, request: Request) -> Any:
-        """The request as vLLM's ``SamplingParams``: a seed of its own, the log-probability of each sampled token."""
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        return SamplingParams(
-            **sampling_params(request, self._sampling, self._codec.eos_ids),
-            detokenize=False,
-            # Only a row that a string may end is looked at token by token.
-            output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
-        )
 
     def _append(self, output: Any) -> StopReason | None:
         """Append a step's tokens to a row; return the reason the row ends with them, if it does."""

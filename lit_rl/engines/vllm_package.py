@@ -34,8 +34,8 @@ _DEFAULTS = {
 
 def require_vllm(engine: str) -> None:
     """Check whether vLLM is installed and new enough, without importing it."""
-    version = next((found for name in _DISTRIBUTIONS if (found := _version_of(name))), "unknown")
-    require_release(version, f"the engine {engine}")
+    installed = (one.version for name in _DISTRIBUTIONS for one in metadata.distributions(name=name))
+    require_release(next(installed, "unknown"), f"the engine {engine}")
 
 
 def require_release(version: str, what: str) -> None:
@@ -44,13 +44,6 @@ def require_release(version: str, what: str) -> None:
     if len(numbers) == 2 and numbers < OLDEST_RELEASE and "dev" not in version:
         oldest = ".".join(map(str, OLDEST_RELEASE))
         raise ImportError(f"{what} needs vllm {oldest} or later, got {version}: {_INSTALL}", name="vllm")
-
-
-def _version_of(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def describe_model(policy: CausalLM, folder: Path) -> None:

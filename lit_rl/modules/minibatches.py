@@ -140,27 +140,6 @@ class LogprobReader:
             refreshes = self.update.refresh_reference_every is not None
             self.reference = self.policy.make_reference(will_refresh=refreshes)
 
-    def refresh_reference(self, rollouts_done: int) -> None:
-        """Make the policy the new reference when that is due."""
-        every = self.update.refresh_reference_every
-        if every is not None and self.reference is not None and rollouts_done % every == 0:
-            self.reference.refresh(self.update.refresh_reference_share)
-
-    def is_on_policy(self, completions: Completions, *, may_be_stale: bool) -> bool:
-        """Return whether a rollout is used for one update of the weights that sampled it: then every ratio is 1.
-
-        With a correction ratios begin at the present weights, whichever sampled. The same on all ranks, which ask
-        together.
-        """
-        num_stale = int(stale_rows(completions, self.policy.version).sum())
-        if may_be_stale:
-            num_stale = max_over_ranks(num_stale, self.policy.device)
-        if num_stale:
-            what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"
-            require_unfiltered(self.sampling, what, "or use an engine that samples with the present weights")
-        begins_here = not num_stale or self.objective.correction is not None
-        return begins_here and self.update.steps == 1
-
     def compute(self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool) -> Logprobs:
         """Log-probabilities under the policy that sampled and under the reference, each where something reads it."""
         wants_old = self.objective.penalises_rewards or not on_policy

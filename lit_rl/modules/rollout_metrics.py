@@ -43,7 +43,15 @@ def metrics_of_rollout(
     if len(every):
         low, high = every.quantile(torch.tensor([_LOW, _HIGH], dtype=torch.float64)).tolist()
         means.add({"reward/std": float(every.std(correction=0)), "reward/p10": low, "reward/p90": high})
-    add_verdict_metrics(means, rollout)
+    lengths = rollout.completions.lengths.tolist()
+    for judgement, length in zip(rollout.judgements, lengths, strict=True):
+        if not judgement.problem.check.runs_program:
+            continue
+        outcome = judgement.outcome
+        means.add_sum(f"length/{outcome.verdict}", length, 1)
+        if judgement.program is not None and outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
+            means.add_sum("sandbox/seconds", outcome.wall_seconds, 1)
+            means.add_sum(f"sandbox/seconds_{outcome.verdict}", outcome.wall_seconds, 1)
     mask = experience.loss_mask
     moving = experience.advantages != 0
     moving = moving if experience.teacher_mask is None else moving | experience.teacher_mask
@@ -89,19 +97,6 @@ def add_entropy(means: Means, policy: Policy, completions: Completions, temperat
     some = completions.select(order[: max(1, num_rows // _ENTROPY_ROWS)]).trim()
     mask = some.completion_mask
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
-
-
-def add_verdict_metrics(means: Means, rollout: Rollout) -> None:
-    """Length of the rows and time of their programs, by how they ended."""
-    lengths = rollout.completions.lengths.tolist()
-    for judgement, length in zip(rollout.judgements, lengths, strict=True):
-        if not judgement.problem.check.runs_program:
-            continue
-        outcome = judgement.outcome
-        means.add_sum(f"length/{outcome.verdict}", length, 1)
-        if judgement.program is not None and outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
-            means.add_sum("sandbox/seconds", outcome.wall_seconds, 1)
-            means.add_sum(f"sandbox/seconds_{outcome.verdict}", outcome.wall_seconds, 1)
 
 
 def add_ratio_metrics(means: Means, experience: Experience, logprobs: Tensor) -> None:

@@ -31,6 +31,7 @@ from lit_rl.modules.minibatches import (
     make_minibatches,
     pad_to_equal_count,
     require_unfiltered,
+    stale_rows,
     zero_weight_row,
 )
 from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Logprobs, Objective
@@ -221,7 +222,9 @@ class RolloutModule(PolicyModule):
         seconds = self.progress.end()
         self.step_schedule()
         self.clock.count += 1
-        self.logprobs.refresh_reference(self.clock.count)
+        every = self.update.refresh_reference_every
+        if every is not None and self.reference is not None and self.clock.count % every == 0:
+            self.reference.refresh(self.update.refresh_reference_share)
         self.stop_at_limit()
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
@@ -368,7 +371,15 @@ class RolloutModule(PolicyModule):
     def measure_before_updates(self, completions: Completions) -> Means:
         """Set :attr:`on_policy`; measure the age of the sampler's weights, and the entropy of some rows."""
         may_be_stale = bool(self.collector.settings.staleness) or not self.collector.engine.shares_weights
-        self.on_policy = self.logprobs.is_on_policy(completions, may_be_stale=may_be_stale)
+        num_stale = int(stale_rows(completions, self.policy.version).sum())
+        if may_be_stale:
+            num_stale = max_over_ranks(num_stale, self.policy.device)
+        if num_stale:
+            what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"
+            require_unfiltered(self.sampling, what, "or use an engine that samples with the present weights")
+        # One update of the weights that sampled: every ratio is 1. With a correction ratios begin at the present
+        # weights, whichever sampled.
+        self.on_policy = self.update.steps == 1 and (not num_stale or self.objective.correction is not None)
         means = Means()
         if may_be_stale and completions.weights_versions:  # engines may not say it
             ages = [self.policy.version - sampled_by for sampled_by in completions.weights_versions]

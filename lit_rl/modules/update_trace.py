@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -61,17 +60,6 @@ def likely_cause(evidence: Mapping[str, Any]) -> str:
             f"the backward pass overflowed: steps may be too large{rate}, a log-ratio too large or the dtype too narrow"
         )
     return "the loss overflowed: a log-ratio may be too large; lower the learning rate or update.epochs"
-
-
-def save_evidence(folder: Path, name: str, evidence: Evidence) -> Path | None:
-    """Write the evidence; ``None`` if it cannot be written, which must not hide the error itself."""
-    path = folder / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        torch.save(evidence, path)
-    except OSError:
-        return None
-    return path
 
 
 def _norm(tensor: Tensor) -> float:

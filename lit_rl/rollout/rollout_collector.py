@@ -172,33 +172,15 @@ class RolloutCollector:
         Returns:
             N = B * G rows, prompt-major; of other problems where groups were replaced.
         """
-        if not self.settings.staleness:
-            rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
-            return self._resample(rollout, batch, sampling, number, others) if self.settings.max_resamples else rollout
-        pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)
-        following = next_problems()
-        self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
-        return pending.finish(self.progress)
-
-    def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
-        policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
-        return sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
-
-    def _sample_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
-        pending = self._sample(problems, sampling, StreamKey(self.seed, _TRAIN, number))
-        if not self.engine.shares_weights:
-            self.measure_gap(pending.completions(), sampling)
-        return pending
-
-    def _resample(
-        self,
-        rollout: Rollout,
-        batch: Sequence[Problem],
-        sampling: Sampling,
-        number: int,
-        others: Callable[[], Sequence[Problem]],
-    ) -> Rollout:
-        """While some rank has one-sided groups, sample other problems in their place."""
+        if self.settings.staleness:
+            pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)
+            following = next_problems()
+            self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
+            return pending.finish(self.progress)
+        rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
+        if not self.settings.max_resamples:
+            return rollout
+        # While some rank has one-sided groups, sample other problems in their place.
         fresh = FreshProblems(others(), batch, StreamKey(self.seed, "resample", number), rank())
         for attempt in range(self.settings.max_resamples):
             groups = one_sided_groups(rollout)
@@ -209,6 +191,16 @@ class RolloutCollector:
             key = StreamKey(self.seed, f"resample/{attempt}", number)
             rollout = replace_groups(rollout, groups[: len(problems)], self.collect(problems, sampling, key))
         return rollout
+
+    def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
+        policy, engine, runner, more = self.policy, self.engine, self.runner, (self.environment, self.progress)
+        return sample_rows(policy, engine, runner, problems, sampling, key, *more, every_case=self.every_case)
+
+    def _sample_ahead(self, problems: Sequence[Problem], sampling: Sampling, number: int) -> PendingRollout:
+        pending = self._sample(problems, sampling, StreamKey(self.seed, _TRAIN, number))
+        if not self.engine.shares_weights:
+            self.measure_gap(pending.completions(), sampling)
+        return pending
 
     # -- rows that were sampled ahead ----------------------------------------------------------------------
 

@@ -179,7 +179,15 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
             model.generation_config = GenerationConfig.from_pretrained(source)
         return model
     if spec.quantization is not None:
-        options["quantization_config"] = _four_bit_config(options["dtype"])
+        from transformers import BitsAndBytesConfig
+
+        # NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314).
+        options["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=options["dtype"],
+        )
     with one_line_load_errors("model", source, key):
         options |= {"output_loading_info": True, **NO_FOREIGN_CODE}
         model, found = AutoModelForCausalLM.from_pretrained(source, **options)
@@ -193,18 +201,6 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
             # On some CPUs a 4-bit layer that ran once in eval mode has no gradients afterwards; we train in eval mode.
             layer.support_avx512bf16_for_cpu = False
     return model
-
-
-def _four_bit_config(compute_dtype: torch.dtype) -> Any:
-    """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314)."""
-    from transformers import BitsAndBytesConfig
-
-    return BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=compute_dtype,
-    )
 
 
 def _from_adapter(spec: ModelSpec, source: str) -> Any:
