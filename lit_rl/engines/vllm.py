@@ -30,7 +30,6 @@ from lit_rl.engines.weight_export import (
     Tensors,
     adapter_weights,
     full_weights,
-    largest_rank,
     require_copyable,
     sends_adapter_only,
     write_adapter,
@@ -155,7 +154,8 @@ class VLLM(Engine):
         if self.cache_gigabytes is not None:
             arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
         if sends_adapter_only(policy, self.merge_adapters):
-            arguments |= adapter_arguments(largest_rank(policy))
+            config = policy.model.peft_config[POLICY]
+            arguments |= adapter_arguments(int(max([config.r, *config.rank_pattern.values()])))
         with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
             describe_model(policy, Path(folder))
             self._llm = start_llm(Path(folder), arguments | self.options)

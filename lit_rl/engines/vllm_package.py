@@ -64,19 +64,24 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # add_request and step are then calls, not messages
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
-    with _own_threads(), _one_engine_per_rank() as several:
-        from vllm import LLM
+    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    try:
+        with _one_engine_per_rank() as several:
+            from vllm import LLM
 
-        return LLM(
-            str(folder),
-            load_format="dummy",
-            skip_tokenizer_init=True,
-            # The distribution that was sampled from: after temperature, top-k and top-p.
-            logprobs_mode="processed_logprobs",
-            generation_config="vllm",
-            **({"distributed_executor_backend": "external_launcher"} if several else {}),
-            **arguments,
-        )
+            return LLM(
+                str(folder),
+                load_format="dummy",
+                skip_tokenizer_init=True,
+                # The distribution that was sampled from: after temperature, top-k and top-p.
+                logprobs_mode="processed_logprobs",
+                generation_config="vllm",
+                **({"distributed_executor_backend": "external_launcher"} if several else {}),
+                **arguments,
+            )
+    finally:  # vLLM changes both
+        torch.set_num_threads = set_threads
+        torch.set_num_threads(threads)
 
 
 def reload_weights(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
@@ -149,17 +154,6 @@ def keeping_process_group(trainers: bool) -> Iterator[None]:
 
     with patched(dist, "destroy_process_group", spare if trainers else destroy):
         yield
-
-
-@contextmanager
-def _own_threads() -> Iterator[None]:
-    """Restore the number of torch's threads, which vLLM changes."""
-    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads = set_threads
-        torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -56,8 +56,15 @@ def metrics_of_rollout(
     moving = experience.advantages != 0
     moving = moving if experience.teacher_mask is None else moving | experience.teacher_mask
     means.add_sum("update/trained_fraction", (moving & mask).any(-1).sum(), len(experience))
-    if "logprobs" in seen:
-        add_ratio_metrics(means, experience, seen["logprobs"])
+    logprobs = seen.get("logprobs")  # of the last pass's policy
+    counted = mask if logprobs is None else mask & ~logprobs.isnan()
+    if logprobs is not None and counted.any():
+        sampler = experience.completions.sampler_logprobs.to(logprobs)
+        old = logprobs if experience.old_logprobs is None else experience.old_logprobs.to(logprobs)
+        ratios = (logprobs - old)[counted].exp()
+        means.add_largest("policy/ratio_max", float(ratios.max()))
+        means.add_smallest("policy/ratio_min", float(ratios.min()))
+        add_mismatch(means, old, sampler, counted)
     add_times(means, seconds, progress)
     return means
 
@@ -97,19 +104,6 @@ def add_entropy(means: Means, policy: Policy, completions: Completions, temperat
     some = completions.select(order[: max(1, num_rows // _ENTROPY_ROWS)]).trim()
     mask = some.completion_mask
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
-
-
-def add_ratio_metrics(means: Means, experience: Experience, logprobs: Tensor) -> None:
-    """Add ratios of the last pass's policy to the old one, and the old one's mismatch with the sampler."""
-    mask = experience.loss_mask & ~logprobs.isnan()
-    if not mask.any():
-        return
-    sampler = experience.completions.sampler_logprobs.to(logprobs)
-    old = logprobs if experience.old_logprobs is None else experience.old_logprobs.to(logprobs)
-    ratios = (logprobs - old)[mask].exp()
-    means.add_largest("policy/ratio_max", float(ratios.max()))
-    means.add_smallest("policy/ratio_min", float(ratios.min()))
-    add_mismatch(means, old, sampler, mask)
 
 
 def add_times(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:

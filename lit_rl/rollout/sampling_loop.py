@@ -127,21 +127,16 @@ def restore_rows(
             row = found.get((problem.task_id, sample))
             if row is None or tuple(row["prompt_ids"]) != tuple(prompt_ids):
                 return None
-            conversations.append(_conversation(row, problem, group, codec))
+            turns = row["turns"]
+            one = Conversation(problem, group, sample, tuple(prompt_ids), len(turns))
+            one.ids = array("q", torch.as_tensor(row["ids"]).tolist())
+            one.chosen = bytearray(row["chosen"])
+            one.logprobs = array("d", torch.as_tensor(row["logprobs"], dtype=torch.float64).tolist())
+            one.versions = list(row["versions"])
+            one.turns = [_turn(one, start, one.ids[start:end], StopReason(name), codec) for start, end, name in turns]
+            one.shown = [None] * len(turns)
+            conversations.append(one)
     return conversations
-
-
-def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) -> Conversation:
-    turns = row["turns"]
-    conversation = Conversation(problem, group, row["sample"], tuple(row["prompt_ids"]), len(turns))
-    conversation.ids = array("q", torch.as_tensor(row["ids"]).tolist())
-    conversation.chosen = bytearray(row["chosen"])
-    conversation.logprobs = array("d", torch.as_tensor(row["logprobs"], dtype=torch.float64).tolist())
-    conversation.versions = list(row["versions"])
-    for start, end, name in turns:
-        conversation.turns.append(_turn(conversation, start, conversation.ids[start:end], StopReason(name), codec))
-    conversation.shown = [None] * len(turns)
-    return conversation
 
 
 def _turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:

@@ -146,18 +146,9 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     if spec.quantization is not None and not torch.empty(0).is_meta:  # without memory for lit-rl plan
         raise UsageError("quantization freezes the base of a given model, and this one is from scratch: give model")
     config = AutoConfig.for_model(**fields)
-    _require_known(spec.config or {}, config)
-    return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
-
-
-def _require_known(given: Mapping[str, Any], config: Any) -> None:
-    """Raise if no code of the model reads a field: transformers would keep it, and use the default of another.
-
-    Some models read fields that their configuration does not declare, such as ``head_dim``.
-    """
-    from transformers import AutoModelForCausalLM
-
-    known = vars(type(config)())
+    # A field that no code of the model reads would be kept, and the default of another used. Some models read fields
+    # that their configuration does not declare, such as head_dim.
+    given, known = spec.config or {}, vars(type(config)())
     for name in sorted(given.keys() & vars(config).keys() - known.keys() - _OF_ANY_MODEL):
         of_config: Any = AutoModelForCausalLM._model_mapping
         source = getsource(modules[of_config[type(config)].__module__]) if type(config) in of_config else name
@@ -165,6 +156,7 @@ def _require_known(given: Mapping[str, Any], config: Any) -> None:
             names = [*(one for one in known if one[0] != "_"), *config.attribute_map]
             remedy = did_you_mean(name, names) or "leave it out"
             raise ArgumentError(CONFIG_KEY, f"fields of {type(config).__name__}", name, remedy)
+    return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
