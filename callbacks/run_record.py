@@ -76,7 +76,22 @@ class RunRecord(pl.Callback, TypedArguments):
             return
         count = pl_module.clock.count
         self._writer = RunWriter(run_folder(trainer, self.folder), pl_module.clock.unit, count)
-        self._writer.append_start(count, describe_run(trainer, pl_module))
+        policy, task, sampling = pl_module.policy, getattr(trainer, "datamodule", None), pl_module.sampling
+        start = {  # what tables show of a run
+            "method": type(pl_module).__name__,
+            "model": getattr(policy, "source", None) or type(policy).__name__,
+            "lora_rank": getattr(getattr(policy, "lora", None), "rank", None),
+            "task": getattr(task, "name", None),
+            "seed": pl_module.seed,
+            "batch_size": getattr(task, "batch_size", None),
+            "num_samples": getattr(sampling, "num_samples", None),
+            "temperature": getattr(sampling, "temperature", None),
+            "length": pl_module.clock.limit,
+            "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),  # type: ignore[attr-defined]
+            "num_ranks": trainer.world_size,
+            "settings": settings_of(pl_module.settings()),
+        }
+        self._writer.append_start(count, start)
         # Diagnoses in the checkpoint are missing from the file where a run resumes in another folder.
         known = {one.rule for one in read_metrics(self._writer.folder).open_diagnoses}
         for diagnosis in open_diagnoses(trainer):
@@ -165,23 +180,3 @@ def run_folder(trainer: Any, given: str | None = None) -> Path:
     for saver in checkpointing_of(trainer):
         return saver.run.path
     raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")
-
-
-def describe_run(trainer: Any, module: TrainedModule) -> dict[str, Any]:
-    """Return the fields that describe the run in tables: method, model, task and main settings."""
-    policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), module.sampling
-    lora = getattr(policy, "lora", None)
-    return {
-        "method": type(module).__name__,
-        "model": getattr(policy, "source", None) or type(policy).__name__,
-        "lora_rank": getattr(lora, "rank", None),
-        "task": getattr(task, "name", None),
-        "seed": module.seed,
-        "batch_size": getattr(task, "batch_size", None),
-        "num_samples": getattr(sampling, "num_samples", None),
-        "temperature": getattr(sampling, "temperature", None),
-        "length": module.clock.limit,
-        "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),
-        "num_ranks": trainer.world_size,
-        "settings": settings_of(module.settings()),
-    }

@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import patched, unwrap_peft
-from lit_rl.training.ranks import world_size
+from lit_rl.training.ranks import rank, world_size
 from lit_rl.types import Request, Sampling
 
 OLDEST_RELEASE = (0, 32)
@@ -64,22 +64,30 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # add_request and step are then calls, not messages
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
+    several, number = world_size() > 1, rank()
+    variables = {"RANK": number, "LOCAL_RANK": os.environ.get("LOCAL_RANK", number), "WORLD_SIZE": world_size()}
+    before = {name: os.environ.get(name) for name in (variables if several else ())}
+    os.environ.update({name: str(variables[name]) for name in before})  # where vLLM reads them
     set_threads, threads = torch.set_num_threads, torch.get_num_threads()
     try:
-        with _one_engine_per_rank() as several:
-            from vllm import LLM
+        from vllm import LLM
 
-            return LLM(
-                str(folder),
-                load_format="dummy",
-                skip_tokenizer_init=True,
-                # The distribution that was sampled from: after temperature, top-k and top-p.
-                logprobs_mode="processed_logprobs",
-                generation_config="vllm",
-                **({"distributed_executor_backend": "external_launcher"} if several else {}),
-                **arguments,
-            )
-    finally:  # vLLM changes both
+        return LLM(
+            str(folder),
+            load_format="dummy",
+            skip_tokenizer_init=True,
+            # The distribution that was sampled from: after temperature, top-k and top-p.
+            logprobs_mode="processed_logprobs",
+            generation_config="vllm",
+            **({"distributed_executor_backend": "external_launcher"} if several else {}),
+            **arguments,
+        )
+    finally:  # vLLM changes the number of threads, too
+        for name, earlier in before.items():
+            if earlier is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = earlier
         torch.set_num_threads = set_threads
         torch.set_num_threads(threads)
 
@@ -154,23 +162,3 @@ def keeping_process_group(trainers: bool) -> Iterator[None]:
 
     with patched(dist, "destroy_process_group", spare if trainers else destroy):
         yield
-
-
-@contextmanager
-def _one_engine_per_rank() -> Iterator[bool]:
-    """Set this rank in the environment, where vLLM reads it, if there are several."""
-    if world_size() == 1:
-        yield False
-        return
-    rank = torch.distributed.get_rank()
-    variables = {"RANK": rank, "LOCAL_RANK": os.environ.get("LOCAL_RANK", rank), "WORLD_SIZE": world_size()}
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update({name: str(value) for name, value in variables.items()})
-    try:
-        yield True
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

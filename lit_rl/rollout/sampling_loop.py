@@ -240,7 +240,6 @@ class _Loop:
             self.submit([row for row in sorted(ready) if self.answer(self.conversations[row])])
 
     def submit(self, rows: Sequence[int]) -> None:
-        """Ask for the next turn of some rows."""
         self.progress.enter("sampling")
         requests = {}
         for row in rows:
@@ -265,7 +264,6 @@ class _Loop:
         return min(self.sampling.max_tokens, left)
 
     def append_turn(self, generation: Generation) -> None:
-        """Append a finished turn to its row and start its program."""
         check_generation(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
         conversation = self.conversations[generation.row]
         problem = conversation.problem
