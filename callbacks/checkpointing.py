@@ -96,9 +96,8 @@ class Checkpointing(Checkpoint, TypedArguments):
 
     def set_folder(self, folder: str) -> None:
         """Set the run's folder, unless it was given."""
-        if self._run is not None:
-            return
-        self._run = RunFolder(folder)
+        if self._run is None:
+            self._run = RunFolder(folder)
 
     def prepare(self, trainer: pl.Trainer, ckpt_path: str | None = None) -> str | None:
         """Claim the folder, and return the checkpoint with which this start begins; call it before ``trainer.fit``.
@@ -178,7 +177,13 @@ class Checkpointing(Checkpoint, TypedArguments):
         self._generators = None
         if self._owes_validation:
             self._owes_validation = False
-            _validate(trainer)
+            # As the training loop validates between two rollouts.
+            connector: Any = trainer._logger_connector
+            is_first = connector._first_loop_iter
+            trainer.validating = True
+            trainer.fit_loop.epoch_loop.val_loop.run()
+            trainer.training = True
+            connector._first_loop_iter = is_first
 
     # -- when to save --------------------------------------------------------------------------------------
 
@@ -380,17 +385,6 @@ def _validates_next(trainer: pl.Trainer) -> bool:
     """Return whether the trainer validates before the next rollout. Lightning has no public API for this."""
     loop: Any = trainer.fit_loop.epoch_loop
     return bool(loop._should_check_val_fx(trainer.fit_loop._data_fetcher))
-
-
-def _validate(trainer: pl.Trainer) -> None:
-    """Validate between two rollouts, as the training loop does."""
-    loop: Any = trainer.fit_loop.epoch_loop.val_loop
-    connector: Any = trainer._logger_connector
-    is_first = connector._first_loop_iter
-    trainer.validating = True
-    loop.run()
-    trainer.training = True
-    connector._first_loop_iter = is_first
 
 
 def _raise_if_any_rank_failed(trainer: pl.Trainer, fault: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +68,11 @@ class CompletionWriter(pl.Callback, TypedArguments):
                     "loader": dataloader_idx,
                     "verb": self._verb,
                 }
-                num_rows = sum(len(part["rows"]) for part in parts)
-                append_rank_parts(self._file, parts, rollout=self._frames, num_rows=num_rows, seconds={}, **head)
-                self._count += sum((_count_samples(part["rows"]) for part in parts), Counter[str]())
+                kept: list[RecordedRow] = [row for part in parts for row in part["rows"]]
+                append_rank_parts(self._file, parts, rollout=self._frames, num_rows=len(kept), seconds={}, **head)
+                self._count["rows"] += len(kept)
+                self._count["passed"] += sum(row.verdict == "passed" for row in kept)
+                self._count["tokens"] += sum(row.num_tokens for row in kept)
 
     on_test_batch_end = on_predict_batch_end = on_validation_batch_end
 
@@ -83,8 +84,3 @@ class CompletionWriter(pl.Callback, TypedArguments):
             )
 
     on_test_end = on_predict_end = on_validation_end
-
-
-def _count_samples(rows: Sequence[RecordedRow]) -> Counter[str]:
-    tokens, passed = sum(row.num_tokens for row in rows), sum(row.verdict == "passed" for row in rows)
-    return Counter(rows=len(rows), passed=passed, tokens=tokens)

@@ -98,15 +98,13 @@ class Diagnostics(pl.Callback, TypedArguments):
             for record in run_records(trainer):
                 record.on_diagnosis_end(metrics.rollout, name)
         name = next((one for one in rules if one in found or one in self._held), "")
-        if name in found and name not in self._held:
-            self._held[name] = metrics.rollout
-            self._report_diagnosis(trainer, name, found[name])
-
-    def _report_diagnosis(self, trainer: pl.Trainer, name: str, text: str) -> None:
-        message, _, details = text.partition("\n")
+        if name not in found or name in self._held:
+            return
+        self._held[name] = metrics.rollout
+        message, _, details = found[name].partition("\n")
         if self.rules[name] in RULES:
             message += f" (lit-rl docs monitoring#{name})"
-        diagnosis = Diagnosis(self._metrics.rollout, name, message, details)
+        diagnosis = Diagnosis(metrics.rollout, name, message, details)
         self.found.append(diagnosis)
         _log.warning("rollout %d: %s", diagnosis.rollout, "\n".join(filter(None, [message, details])))
         for logger in tensorboard_loggers(trainer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 import lightning.pytorch as pl
 
@@ -13,14 +13,6 @@ from lit_rl.reports.summary import PassAtK, ProblemCounts, summarise
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveInt, TypedArguments
 from lit_rl.training.ranks import Means
-
-
-class _Counts(NamedTuple):
-    """Counts of one sampling of one task on this rank."""
-
-    passes: PassAtK
-    problems: ProblemCounts
-    means: Means
 
 
 class ExecutionEvaluation(pl.Callback, TypedArguments):
@@ -47,7 +39,8 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
     def __init__(self, ks: Sequence[PositiveInt] = (1,), prefix: str = "val") -> None:
         self.ks = sorted(set(ks))
         self.prefix = prefix
-        self._counts: dict[tuple[int, str], _Counts] = {}
+        # By task and sampling, of this rank.
+        self._counts: dict[tuple[int, str], tuple[PassAtK, ProblemCounts, Means]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         samplings = pl_module.validation_sampling
@@ -70,25 +63,25 @@ class ExecutionEvaluation(pl.Callback, TypedArguments):
         for name, rollout in evaluated.rollouts.items():
             key = (dataloader_idx, name)
             if key not in self._counts:
-                passes, problems = PassAtK(self.ks, rollout.max_turns), ProblemCounts()
-                self._counts[key] = _Counts(passes.to(pl_module.device), problems.to(pl_module.device), Means())
-            counts = self._counts[key]
-            counts.passes.update(rollout)
-            counts.problems.update(rollout)
-            counts.means.merge(summarise(rollout, evaluated.rewards.get(name)))
+                counted = PassAtK(self.ks, rollout.max_turns), ProblemCounts()
+                self._counts[key] = counted[0].to(pl_module.device), counted[1].to(pl_module.device), Means()
+            passes, problems, means = self._counts[key]
+            passes.update(rollout)
+            problems.update(rollout)
+            means.merge(summarise(rollout, evaluated.rewards.get(name)))
 
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         tasks = getattr(trainer.datamodule, "validation_task_names", ())  # type: ignore[attr-defined]
-        for (loader, name), counts in sorted(self._counts.items()):
-            turns = counts.passes.compute()
+        for (loader, name), (pass_counts, problems, means) in sorted(self._counts.items()):
+            turns = pass_counts.compute()
             after = [("", turns[-1])]
             if len(turns) > 1:
                 after += [(f"/turn_{number}", pass_at) for number, pass_at in enumerate(turns, 1)]
             passes = {f"pass@{k}{suffix}": pass_at[k] for k in self.ks for suffix, pass_at in after}
             metrics = {key: value for key, value in passes.items() if not isnan(value)}
-            metrics |= counts.problems.compute() | counts.means.reduce(pl_module.device)
+            metrics |= problems.compute() | means.reduce(pl_module.device)
             prefix = "/".join([self.prefix, *([tasks[loader]] if len(tasks) > 1 else []), name])
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
 

@@ -105,7 +105,10 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if is_update and self._shows:
             self.done = pl_module.clock.count
             self.metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        self._print_line(self.step_line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
+        left = self._time_left()
+        parts = [f"{self.unit} {self.done}" + (f"/{self.total}" if self.total else ""), self.metrics_text()]
+        line = "  ".join(filter(None, [*parts, f"left {left}" if left else ""]))
+        self._print_line(line, _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._stop_screen()
@@ -171,12 +174,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
 
     # -- text ----------------------------------------------------------------------------------------------
 
-    def step_line(self) -> str:
-        """One plain line of the last rollout or update."""
-        left = self._time_left()
-        parts = [f"{self.unit} {self.done}" + (f"/{self.total}" if self.total else ""), self.metrics_text()]
-        return "  ".join(filter(None, [*parts, f"left {left}" if left else ""]))
-
     def metrics_text(self) -> str:
         """Reward, pass rate, length and speed of the last rollout, or the loss of the last update."""
         return "  ".join(t.format(self.metrics[name]) for name, t in _LINE.items() if name in self.metrics)
@@ -197,7 +194,8 @@ class ProgressScreen(pl.Callback, TypedArguments):
         if progress.phase == "sampling":
             seconds = progress.elapsed
             speed = f", {progress.tokens / seconds:,.0f} tokens/s" if progress.tokens and seconds > 0 else ""
-            sampled = f"sampling {progress.num_sampled} of {progress.rows} rows, {progress.num_judged} judged{speed}"
+            done = progress.rows - progress.open_rows
+            sampled = f"sampling {done} of {progress.rows} rows, {progress.num_judged} judged{speed}"
             return f"{doing}{sampled}, step {progress.steps}"
         if progress.phase == "judging":
             return f"{doing}judging {progress.num_judged} of {progress.turns} programs"
@@ -206,14 +204,6 @@ class ProgressScreen(pl.Callback, TypedArguments):
             part = f", part {min(progress.part + 1, progress.parts)} of {progress.parts}" if progress.parts > 1 else ""
             return f"update {number} of {progress.updates}{part}"
         return doing + {"preparing": "log-probabilities and advantages"}.get(progress.phase, progress.phase)
-
-    def activity_line(self) -> str:
-        """One plain line of what is done now."""
-        if self.unit == "batch":
-            return self.activity()
-        total = f"/{self.total}" if self.total else ""
-        number = self.done if self.validating or self.done == self.total else self.done + 1
-        return f"{self.unit} {number}{total}  {self.activity()}  {clock_text(self._seconds_per_step())} elapsed"
 
     def render(self) -> RenderableType:
         """The screen as rich draws it, labels in a column of their own."""
@@ -288,7 +278,11 @@ class ProgressScreen(pl.Callback, TypedArguments):
         now = time.monotonic()
         if now - self._last_print >= _SECONDS_OF_SILENCE:
             self._last_print = now
-            text = self.activity_line() if self._shows else "setting up"
+            text = self.activity() if self._shows else "setting up"
+            if self._shows and self.unit != "batch":
+                total = f"/{self.total}" if self.total else ""
+                number = self.done if self.validating or self.done == self.total else self.done + 1
+                text = f"{self.unit} {number}{total}  {text}  {clock_text(self._seconds_per_step())} elapsed"
             sys.stdout.write(f"{text}\n")  # in one piece, since the run may print too
             sys.stdout.flush()
 

@@ -76,7 +76,22 @@ class RunRecord(pl.Callback, TypedArguments):
             return
         count = pl_module.clock.count
         self._writer = RunWriter(run_folder(trainer, self.folder), pl_module.clock.unit, count)
-        self._writer.append_start(count, describe_run(trainer, pl_module))
+        policy, task, sampling = pl_module.policy, getattr(trainer, "datamodule", None), pl_module.sampling
+        start = {  # what tables show of a run
+            "method": type(pl_module).__name__,
+            "model": getattr(policy, "source", None) or type(policy).__name__,
+            "lora_rank": getattr(getattr(policy, "lora", None), "rank", None),
+            "task": getattr(task, "name", None),
+            "seed": pl_module.seed,
+            "batch_size": getattr(task, "batch_size", None),
+            "num_samples": getattr(sampling, "num_samples", None),
+            "temperature": getattr(sampling, "temperature", None),
+            "length": pl_module.clock.limit,
+            "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),  # type: ignore[attr-defined]
+            "num_ranks": trainer.world_size,
+            "settings": settings_of(pl_module.settings()),
+        }
+        self._writer.append_start(count, start)
         # Diagnoses in the checkpoint are missing from the file where a run resumes in another folder.
         known = {one.rule for one in read_metrics(self._writer.folder).open_diagnoses}
         for diagnosis in open_diagnoses(trainer):
@@ -122,7 +137,20 @@ class RunRecord(pl.Callback, TypedArguments):
         count = module.clock.count
         if count % self.every_n_rollouts or not self.max_bytes:
             return
-        parts = gather_over_ranks(self._rank_part(module, finished))
+        rollout, rewards, experience = finished.rollout, finished.rewards, finished.experience
+        known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
+        chosen = choose_rows(rollout.completions.groups(), known, self.num_groups, self.num_rows, seed=count)
+        values = {
+            "credit": rewards.credit,
+            "advantage": experience.advantages,
+            "logprob_old": experience.old_logprobs,
+            "logprob_update": module.trace.recorded.get("logprobs"),
+            "logprob_ref": experience.ref_logprobs,
+            "value": experience.old_values,
+            "entropy": module.trace.recorded.get("entropy"),
+        }
+        kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
+        parts = gather_over_ranks(rank_part(rollout, kept, judgements_of_programs(rollout.judgements)))
         if self._writer is not None:
             seconds = {
                 name.removeprefix("time/").removesuffix("_seconds"): round(value, 4)
@@ -132,24 +160,6 @@ class RunRecord(pl.Callback, TypedArguments):
             file = self._writer.folder / ROLLOUTS_FILE
             has_room = not file.exists() or file.stat().st_size < self.max_bytes
             append_rank_parts(file, parts, has_room, rollout=count, seconds=seconds)
-
-    def _rank_part(self, module: Any, finished: FinishedRollout) -> dict[str, Any]:
-        rollout, rewards, count = finished.rollout, finished.rewards, module.clock.count
-        groups = rollout.completions.groups()
-        known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
-        chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=count)
-        experience, traced = finished.experience, module.trace.recorded
-        values = {
-            "credit": rewards.credit,
-            "advantage": experience.advantages,
-            "logprob_old": experience.old_logprobs,
-            "logprob_update": traced.get("logprobs"),
-            "logprob_ref": experience.ref_logprobs,
-            "value": experience.old_values,
-            "entropy": traced.get("entropy"),
-        }
-        kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
-        return rank_part(rollout, kept, judgements_of_programs(rollout.judgements))
 
 
 def has_run_folder(trainer: Any) -> bool:
@@ -170,23 +180,3 @@ def run_folder(trainer: Any, given: str | None = None) -> Path:
     for saver in checkpointing_of(trainer):
         return saver.run.path
     raise UsageError("neither a logger nor Checkpointing has a folder for what this run writes: set the callback's own")
-
-
-def describe_run(trainer: Any, module: TrainedModule) -> dict[str, Any]:
-    """Return the fields that describe the run in tables: method, model, task and main settings."""
-    policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), module.sampling
-    lora = getattr(policy, "lora", None)
-    return {
-        "method": type(module).__name__,
-        "model": getattr(policy, "source", None) or type(policy).__name__,
-        "lora_rank": getattr(lora, "rank", None),
-        "task": getattr(task, "name", None),
-        "seed": module.seed,
-        "batch_size": getattr(task, "batch_size", None),
-        "num_samples": getattr(sampling, "num_samples", None),
-        "temperature": getattr(sampling, "temperature", None),
-        "length": module.clock.limit,
-        "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),
-        "num_ranks": trainer.world_size,
-        "settings": settings_of(module.settings()),
-    }

@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
-from torch import Tensor
 
 from lit_rl.callbacks.checkpointing import validation_metrics
 from lit_rl.execution.interface import Verdict
 from lit_rl.reports.run_summary import tensorboard_loggers
-from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.run_files.settings import setting_values
 from lit_rl.signature_check import NonNegativeInt, TypedArguments
-from lit_rl.types import Experience
 
 
 def headline(metrics: Mapping[str, float]) -> list[str]:
@@ -119,10 +116,21 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         if not trainer.is_global_zero or not self.histograms_every or module.clock.count % self.histograms_every:
             return
-        values = histogram_values(finished.rewards, finished.experience, module.trace.recorded)
+        rewards, experience, seen = finished.rewards, finished.experience, module.trace.recorded
+        mask = experience.loss_mask
+        found = {
+            "distribution/reward": rewards.rewards[rewards.valid],
+            "distribution/length": experience.completions.lengths,
+            "distribution/advantage": experience.advantages[mask],
+        }
+        if "logprobs" in seen:
+            sampler = experience.completions.sampler_logprobs.to(seen["logprobs"])
+            found["distribution/log_ratio_to_sampler"] = (seen["logprobs"] - sampler)[mask]
+        finite = {name: value.float()[value.isfinite()].cpu() for name, value in found.items()}
         for logger in tensorboard_loggers(trainer):
-            for name, value in values.items():
-                logger.experiment.add_histogram(name, value, module.clock.count)
+            for name, value in finite.items():
+                if len(value):
+                    logger.experiment.add_histogram(name, value, module.clock.count)
 
 
 def overview_of(module: TrainedModule) -> dict[str, dict[str, list[Any]]]:
@@ -138,18 +146,3 @@ def overview_of(module: TrainedModule) -> dict[str, dict[str, list[Any]]]:
         heading: {name: one for name, one in charts.items() if applies(name)} for heading, charts in OVERVIEW.items()
     }
     return {heading: charts for heading, charts in found.items() if charts}
-
-
-def histogram_values(rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Values of rows and tokens that count, by name, on the CPU; names without a finite value are left out."""
-    mask = experience.loss_mask
-    found = {
-        "distribution/reward": rewards.rewards[rewards.valid],
-        "distribution/length": experience.completions.lengths,
-        "distribution/advantage": experience.advantages[mask],
-    }
-    if "logprobs" in seen:
-        sampler = experience.completions.sampler_logprobs.to(seen["logprobs"])
-        found["distribution/log_ratio_to_sampler"] = (seen["logprobs"] - sampler)[mask]
-    finite = {name: value.float()[value.isfinite()].cpu() for name, value in found.items()}
-    return {name: value for name, value in finite.items() if len(value)}

@@ -68,7 +68,11 @@ class InProcessSession(Session):
         self._waiting.extend(requests)
 
     def step(self) -> list[Generation]:
-        count = self._num_to_start()
+        held = sum(batch.num_rows_in_memory for batch in self._batches)
+        room = len(self._waiting) if self._max_rows is None else self._max_rows - held
+        count = min(len(self._waiting), room)
+        waited = count == len(self._waiting) and self._steps_waiting >= _MAX_STEPS_WAITING
+        count = count if waited or count >= _SHARE_TO_START * held else 0
         if count:
             requests = [self._waiting.popleft() for _ in range(count)]
             if self._batches and self._batches[-1].can_join:
@@ -88,10 +92,3 @@ class InProcessSession(Session):
         """Drop what was not answered, caches included; the weights may be sharded again from here on."""
         self._waiting.clear()
         self._batches.clear()
-
-    def _num_to_start(self) -> int:
-        held = sum(batch.num_rows_in_memory for batch in self._batches)
-        room = len(self._waiting) if self._max_rows is None else self._max_rows - held
-        count = min(len(self._waiting), room)
-        waited = count == len(self._waiting) and self._steps_waiting >= _MAX_STEPS_WAITING
-        return count if waited or count >= _SHARE_TO_START * held else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -30,7 +30,6 @@ from lit_rl.engines.weight_export import (
     Tensors,
     adapter_weights,
     full_weights,
-    largest_rank,
     require_copyable,
     sends_adapter_only,
     write_adapter,
@@ -142,13 +141,6 @@ class VLLM(Engine):
             return
         self.require_ready()
         self._trainers_group = dist.is_initialized()
-        with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
-            describe_model(policy, Path(folder))
-            self._llm = start_llm(Path(folder), self._llm_arguments(policy))
-        if self.sleep:
-            self._llm.sleep(level=1)
-
-    def _llm_arguments(self, policy: CausalLM) -> Mapping[str, Any]:
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {
             "dtype": self.dtype or policy.dtype,
@@ -162,8 +154,13 @@ class VLLM(Engine):
         if self.cache_gigabytes is not None:
             arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
         if sends_adapter_only(policy, self.merge_adapters):
-            arguments |= adapter_arguments(largest_rank(policy))
-        return arguments | self.options
+            config = policy.model.peft_config[POLICY]
+            arguments |= adapter_arguments(int(max([config.r, *config.rank_pattern.values()])))
+        with naming_phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
+            describe_model(policy, Path(folder))
+            self._llm = start_llm(Path(folder), arguments | self.options)
+        if self.sleep:
+            self._llm.sleep(level=1)
 
     def _refresh_weights(self, policy: CausalLM) -> None:
         """Send weights that changed since the last session (collective)."""
@@ -183,7 +180,13 @@ class VLLM(Engine):
         """Send every weight through vLLM's reload call, or the adapter where vLLM has its base."""
         alone, self.bytes_sent, self._adapter = sends_adapter_only(policy, self.merge_adapters), 0, None
         if not alone or self._base != id(policy):
-            self._send_weights(policy, merge=not alone)
+            weights = full_weights(policy, merge=not alone)
+            # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
+            # gathered from shards is gone by then.
+            given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
+            self._llm.collective_rpc(reload_weights, args=(self._count_bytes_sent(given),))
+            for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
+                pass
             self._base = id(policy) if alone else None
         if alone:
             with tempfile.TemporaryDirectory() as folder:
@@ -192,15 +195,6 @@ class VLLM(Engine):
                 remedy = "set TMPDIR to a folder with free space"
                 self.bytes_sent += write_collectively(adapter_weights(policy), Path(folder), write, remedy)
                 self._adapter = add_adapter(self._llm, folder)
-
-    def _send_weights(self, policy: CausalLM, *, merge: bool) -> None:
-        weights = full_weights(policy, merge=merge)
-        # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
-        # gathered from shards is gone by then.
-        given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
-        self._llm.collective_rpc(reload_weights, args=(self._count_bytes_sent(given),))
-        for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
-            pass
 
     def _count_bytes_sent(self, weights: Iterator[Tensors]) -> Iterator[Tensors]:
         for name, tensor in weights:
@@ -222,11 +216,20 @@ class VLLMSession(Session):
         self._open: dict[str, Row] = {}
 
     def submit(self, requests: Sequence[Request]) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
         for request in requests:
             name = f"{next(self._numbers)}"
             self._open[name] = Row(request)
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
-            self._engine.add_request(name, prompt, self._sampling_params(request), lora_request=self._adapter)
+            params = SamplingParams(
+                **sampling_params(request, self._sampling, self._codec.eos_ids),
+                detokenize=False,
+                # Only a row that a string may end is looked at token by token.
+                output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
+            )
+            self._engine.add_request(name, prompt, params, lora_request=self._adapter)
 
     def step(self) -> list[Generation]:
         if not self._open:
@@ -246,18 +249,6 @@ class VLLMSession(Session):
             self._open.clear()
             while self._engine.has_unfinished_requests():
                 self._engine.step()
-
-    def _sampling_params(self, request: Request) -> Any:
-        """The request as vLLM's ``SamplingParams``: a seed of its own, the log-probability of each sampled token."""
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        return SamplingParams(
-            **sampling_params(request, self._sampling, self._codec.eos_ids),
-            detokenize=False,
-            # Only a row that a string may end is looked at token by token.
-            output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
-        )
 
     def _append(self, output: Any) -> StopReason | None:
         """Append a step's tokens to a row; return the reason the row ends with them, if it does."""

@@ -43,8 +43,8 @@ class VLLMClient:
         self.url = url.rstrip("/")
         self.num_tries = num_tries
 
-    def wait_until_ready(self, seconds: float) -> str:
-        """Wait for the server; its release."""
+    def wait_until_ready(self, seconds: float) -> None:
+        """Wait for the server, and check its release."""
         deadline, tries = time.monotonic() + seconds, 0
         while True:
             try:
@@ -62,7 +62,6 @@ class VLLMClient:
                 time.sleep(min(1.0, seconds / 10))
         release = str(self.request("/version", 10.0).get("version", "unknown"))
         require_release(release, f"the server at {self.url}")
-        return release
 
     def request(
         self, path: str, seconds: float, content: Mapping[str, Any] | None = None, tries: int | None = None

@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import patched, unwrap_peft
-from lit_rl.training.ranks import world_size
+from lit_rl.training.ranks import rank, world_size
 from lit_rl.types import Request, Sampling
 
 OLDEST_RELEASE = (0, 32)
@@ -34,8 +34,8 @@ _DEFAULTS = {
 
 def require_vllm(engine: str) -> None:
     """Check whether vLLM is installed and new enough, without importing it."""
-    version = next((found for name in _DISTRIBUTIONS if (found := _version_of(name))), "unknown")
-    require_release(version, f"the engine {engine}")
+    installed = (one.version for name in _DISTRIBUTIONS for one in metadata.distributions(name=name))
+    require_release(next(installed, "unknown"), f"the engine {engine}")
 
 
 def require_release(version: str, what: str) -> None:
@@ -44,13 +44,6 @@ def require_release(version: str, what: str) -> None:
     if len(numbers) == 2 and numbers < OLDEST_RELEASE and "dev" not in version:
         oldest = ".".join(map(str, OLDEST_RELEASE))
         raise ImportError(f"{what} needs vllm {oldest} or later, got {version}: {_INSTALL}", name="vllm")
-
-
-def _version_of(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def describe_model(policy: CausalLM, folder: Path) -> None:
@@ -71,7 +64,12 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # add_request and step are then calls, not messages
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
-    with _own_threads(), _one_engine_per_rank() as several:
+    several, number = world_size() > 1, rank()
+    variables = {"RANK": number, "LOCAL_RANK": os.environ.get("LOCAL_RANK", number), "WORLD_SIZE": world_size()}
+    before = {name: os.environ.get(name) for name in (variables if several else ())}
+    os.environ.update({name: str(variables[name]) for name in before})  # where vLLM reads them
+    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    try:
         from vllm import LLM
 
         return LLM(
@@ -84,6 +82,14 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
             **({"distributed_executor_backend": "external_launcher"} if several else {}),
             **arguments,
         )
+    finally:  # vLLM changes the number of threads, too
+        for name, earlier in before.items():
+            if earlier is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = earlier
+        torch.set_num_threads = set_threads
+        torch.set_num_threads(threads)
 
 
 def reload_weights(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
@@ -156,34 +162,3 @@ def keeping_process_group(trainers: bool) -> Iterator[None]:
 
     with patched(dist, "destroy_process_group", spare if trainers else destroy):
         yield
-
-
-@contextmanager
-def _own_threads() -> Iterator[None]:
-    """Restore the number of torch's threads, which vLLM changes."""
-    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads = set_threads
-        torch.set_num_threads(threads)
-
-
-@contextmanager
-def _one_engine_per_rank() -> Iterator[bool]:
-    """Set this rank in the environment, where vLLM reads it, if there are several."""
-    if world_size() == 1:
-        yield False
-        return
-    rank = torch.distributed.get_rank()
-    variables = {"RANK": rank, "LOCAL_RANK": os.environ.get("LOCAL_RANK", rank), "WORLD_SIZE": world_size()}
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update({name: str(value) for name, value in variables.items()})
-    try:
-        yield True
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

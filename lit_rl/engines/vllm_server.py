@@ -13,7 +13,6 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_client import VLLMClient
@@ -34,7 +33,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
 from lit_rl.signature_check import PositiveFloat, PositiveInt
-from lit_rl.training.ranks import eval_mode, gather_over_ranks, naming_phase, world_size
+from lit_rl.training.ranks import eval_mode, gather_over_ranks, naming_phase, rank
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"
@@ -104,7 +103,7 @@ class VLLMServer(Engine):
         model = require_copyable(policy, "VLLMServer", merge=self.merge_adapters)
         with eval_mode(model), torch.no_grad(), naming_phase("sampling"):
             self._refresh_weights(model)
-            server = self.servers[(dist.get_rank() if world_size() > 1 else 0) % len(self.servers)]
+            server = self.servers[rank() % len(self.servers)]
             named = {"model": self._label} if sends_adapter_only(model, self.merge_adapters) else {}
             session = VLLMServerSession(self, server, model.codec, sampling, model.version, self._label, named)
             fault = ""
@@ -153,12 +152,12 @@ class VLLMServer(Engine):
         self._base = id(policy) if alone else None
 
     def _write_all(self, weights: Iterator[Tensors], write: Callable[[Iterator[Tensors]], int]) -> None:
-        self.bytes_sent += write_collectively(weights, self.folder, write if _is_first() else None)
+        self.bytes_sent += write_collectively(weights, self.folder, write if rank() == 0 else None)
 
     def _on_first_rank(self, do: Any) -> None:
         """Call a function with each server on the first rank; a failure there fails all ranks."""
         fault = ""
-        if _is_first():
+        if rank() == 0:
             try:
                 for server in self.servers:
                     do(server)
@@ -205,13 +204,9 @@ class VLLMServer(Engine):
 
     def close(self) -> None:
         self._holds = self._base = None
-        if self._run and _is_first():
+        if self._run and rank() == 0:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._run = ""
-
-
-def _is_first() -> bool:
-    return world_size() == 1 or dist.get_rank() == 0
 
 
 class VLLMServerSession(Session):
@@ -267,20 +262,17 @@ class VLLMServerSession(Session):
 
     def _request_completion(self, request: Request) -> None:
         try:
-            ids = list(request.prompt_ids)
-            content = {"token_ids": ids, "sampling_params": self._sampling_params(request), **self._named}
+            params = sampling_params(request, self._sampling, self._codec.eos_ids)
+            # A server may have other defaults for these.
+            params |= {"n": 1, "min_p": 0.0, "repetition_penalty": 1.0}
+            params |= {"stop": list(request.stop_strings), "detokenize": bool(request.stop_strings)}
+            content = {"token_ids": list(request.prompt_ids), "sampling_params": params, **self._named}
             answer = self._server.request("/inference/v1/generate", self._seconds, content)
             self._answers.put(self._parse_answer(request, answer))
         except Exception as error:  # raised again where the rollout waits
             self._answers.put(
                 error if isinstance(error, EngineError) else EngineError(f"{self._server.url}: {error!r}")
             )
-
-    def _sampling_params(self, request: Request) -> dict[str, Any]:
-        """The request as vLLM's ``SamplingParams`` in JSON, with what a server may have other defaults for."""
-        others = {"n": 1, "min_p": 0.0, "repetition_penalty": 1.0}
-        stop = {"stop": list(request.stop_strings), "detokenize": bool(request.stop_strings)}
-        return sampling_params(request, self._sampling, self._codec.eos_ids) | others | stop
 
     def _parse_answer(self, request: Request, answer: dict[str, Any]) -> Generation:
         choice = answer["choices"][0]

@@ -162,12 +162,6 @@ def _gather_to_cpu(weight: Any) -> Tensor:
     return whole.detach()
 
 
-def largest_rank(policy: CausalLM) -> int:
-    """The largest rank of a layer's adapter."""
-    config = policy.model.peft_config[POLICY]
-    return int(max([config.r, *config.rank_pattern.values()]))
-
-
 def write_adapter(weights: Iterable[Tensors], folder: Path, config: Any) -> int:
     """Write the matrices of :func:`adapter_weights` as a folder of PEFT's, whose scale is 1; return their bytes."""
     total = write_weights(weights, folder, "adapter_model.safetensors", file_bytes=1 << 62)

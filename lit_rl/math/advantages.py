@@ -25,7 +25,6 @@ from lit_rl.math.masking import (
     masked_moments,
     require_constants,
     require_mask,
-    shape_of,
     statistics_dtype,
     to_table,
 )
@@ -415,7 +414,7 @@ class GAE(TokenAdvantages):
         require_constants(bootstrap_values, bootstrap_values=bootstrap_values)
         if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
             raise ArgumentError(
-                "token_rewards", "[N, T] and bootstrap_values [N]", f"{shape_of(mask)} and {shape_of(bootstrap_values)}"
+                "token_rewards", "[N, T] and bootstrap_values [N]", f"{[*mask.shape]} and {[*bootstrap_values.shape]}"
             )
         rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
         kept_values = torch.where(mask, values, torch.zeros_like(values))

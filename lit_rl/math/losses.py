@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.errors import ArgumentError, UsageError
-from lit_rl.math.masking import masked_mean, shape_of
+from lit_rl.math.masking import masked_mean
 from lit_rl.math.ratios import RatioLevel, importance_weights, log_ratio
 from lit_rl.signature_check import PositiveFloat, PositiveShare, TypedArguments
 
@@ -60,8 +60,8 @@ class Tokens:
         if self.advantages.shape not in (self.logprobs.shape, (self.logprobs.shape[0], 1)):
             raise ArgumentError(
                 "advantages",
-                f"[n, T] or [n, 1] beside logprobs {shape_of(self.logprobs)}",
-                str(shape_of(self.advantages)),
+                f"[n, T] or [n, 1] beside logprobs {[*self.logprobs.shape]}",
+                str([*self.advantages.shape]),
                 "one per completion is advantages[:, None]",
             )
         if self.advantages.requires_grad:

@@ -14,21 +14,11 @@ import torch
 from torch import Tensor
 
 
-def shape_of(tensor: Tensor) -> str:
-    """The shape as text, for messages.
-
-    Example:
-        >>> shape_of(torch.zeros(2, 3))
-        '[2, 3]'
-    """
-    return str(list(tensor.shape))
-
-
 def require_constants(like: Tensor, **constants: Tensor) -> None:
     """Raise unless tensors, given by name, have the shape of another one and no gradient."""
     for name, tensor in constants.items():
         if tensor.shape != like.shape:
-            raise ValueError(f"{name} must be {shape_of(like)} like the values beside it, got {shape_of(tensor)}")
+            raise ValueError(f"{name} must be {[*like.shape]} like the values beside it, got {[*tensor.shape]}")
         if tensor.requires_grad:
             raise ValueError(f"{name} is a constant here, got a tensor that requires grad; detach it")
 
@@ -36,7 +26,7 @@ def require_constants(like: Tensor, **constants: Tensor) -> None:
 def require_mask(mask: Tensor, like: Tensor, *, name: str = "mask") -> None:
     """Raise unless ``mask`` is bool and has the shape of ``like``."""
     if mask.dtype != torch.bool or mask.shape != like.shape:
-        raise ValueError(f"{name} must be bool {shape_of(like)} like its values, got {mask.dtype} {shape_of(mask)}")
+        raise ValueError(f"{name} must be bool {[*like.shape]} like its values, got {mask.dtype} {[*mask.shape]}")
 
 
 def statistics_dtype(x: Tensor) -> torch.dtype:

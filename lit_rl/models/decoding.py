@@ -130,10 +130,6 @@ _HARMLESS = {"dropout", "is_causal", "position_ids", "cache_position", "use_cach
 _HARMLESS |= {"output_router_logits"}
 
 
-Part = tuple[slice, slice, Tensor | None]
-"""Rows, columns and a bias [rows, columns]."""
-
-
 class Groups:
     """Prompt and buffer columns of each row.
 
@@ -145,6 +141,7 @@ class Groups:
         self.bias = torch.zeros(0, prompt_mask.shape[1], device=prompt_mask.device)
         self.prompt_of_row = self.first_column = torch.zeros(0, dtype=torch.long)
         self.written = 0
+        self.parts: list[tuple[slice, slice, Tensor | None]] = []  # rows, columns and a bias [rows, columns]
 
     def join(self, copies: Tensor, prompt_mask: Tensor, layers: Sequence[SharedLayer]) -> None:
         """Add rows that continue the prompts just read."""
@@ -167,30 +164,24 @@ class Groups:
     def begin_column(self) -> None:
         """Every row is about to write a token."""
         self.written += 1
-        self.parts = [
-            (rows, slice(first, self.written), self._bias(rows, first, last)) for rows, first, last in self.began
-        ]
+        self.parts = []
+        for rows, first, last in self.began:
+            bias = None  # of rows that began together
+            if first < last:
+                columns = torch.arange(first, self.written, device=self.bias.device)
+                first_column = self.first_column[rows, None].to(self.bias.device)
+                bias = torch.zeros(len(first_column), len(columns), device=columns.device)
+                bias = bias.masked_fill(columns < first_column, -torch.inf)
+            self.parts.append((rows, slice(first, self.written), bias))
 
-    def _bias(self, rows: slice, first: int, last: int) -> Tensor | None:
-        """[rows, columns] of rows that began between two columns; ``None`` if they began together."""
-        if first == last:
-            return None
-        columns = torch.arange(first, self.written, device=self.bias.device)
-        first_column = self.first_column[rows, None].to(self.bias.device)
-        bias = torch.zeros(len(first_column), len(columns), device=columns.device)
-        return bias.masked_fill(columns < first_column, -torch.inf)
-
-    def divide(self) -> None:
-        """Divide rows that began at different times: the youngest, which come last, read a few columns only."""
+    def compact(self, layers: Sequence[SharedLayer]) -> None:
+        """Drop prompts that no row reads, divide the rows into parts, and give each row a slot."""
+        # Of rows that began at different times the youngest, which come last, read a few columns only.
         columns = self.first_column.tolist()
         most = _MAX_PARTS if min(columns) < max(columns) else 1
         size = math.ceil(len(columns) / max(1, min(most, len(columns) // _ROWS_OF_PART)))
         parts = [(start, columns[start : start + size]) for start in range(0, len(columns), size)]
         self.began = [(slice(start, start + len(part)), min(part), max(part)) for start, part in parts]
-
-    def compact(self, layers: Sequence[SharedLayer]) -> None:
-        """Drop prompts that no row reads, and give each row a slot."""
-        self.divide()
         needed, prompt_of_row, counts = torch.unique(self.prompt_of_row, return_inverse=True, return_counts=True)
         num_rows, self.size = len(prompt_of_row), int(counts.max())
         if len(needed) * self.size > _MAX_SLOTS * num_rows:

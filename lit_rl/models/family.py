@@ -80,7 +80,6 @@ def cache_name(model: nn.Module) -> str:
 
 @lru_cache(maxsize=64)
 def _parameters(forward: Callable[..., Any]) -> dict[str, Any]:
-    """Names and kinds of a function's arguments."""
     return {name: one.kind for name, one in inspect.signature(forward).parameters.items()}
 
 

@@ -103,7 +103,6 @@ def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -
 
 
 def _choose_of_few(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Sample one token for each of a few rows, see :func:`choose_tokens`."""
     logits = logits.float()
     if sampling.temperature == 0 or uniforms is None:
         ids = logits.argmax(-1)

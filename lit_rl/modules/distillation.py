@@ -210,23 +210,18 @@ class Distillation(GRPO):
 
     def configure_model(self) -> None:
         super().configure_model()
-        if self.is_fitting:
-            self.scorer = self.load_teacher()
-            self.configure_threads()  # for the teacher, too
-
-    def load_teacher(self) -> FrozenScorer:
-        """The teacher's weights: loaded and frozen, or those that the run has anyway."""
+        if not self.is_fitting:
+            return
         if isinstance(self.teacher, FrozenScorer):
-            return self.teacher
-        if self.teacher == "reference":
-            assert self.reference is not None
-            return self.reference
-        if not isinstance(self.teacher, Policy):
-            return FrozenScorer(self.policy)
-        self.teacher.load()
-        self.teacher.requires_grad_(False)
-        _require_same_vocabulary(self.policy, self.teacher)
-        return FrozenScorer(self.teacher, own=self.teacher)
+            self.scorer = self.teacher
+        elif isinstance(self.teacher, Policy):
+            self.teacher.load()
+            self.teacher.requires_grad_(False)
+            _require_same_vocabulary(self.policy, self.teacher)
+            self.scorer = FrozenScorer(self.teacher, own=self.teacher)
+        else:
+            self.scorer = self.reference if self.teacher == "reference" else FrozenScorer(self.policy)
+        self.configure_threads()  # for the teacher, too
 
 
 def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Unpack
 
 import torch
-from torch import Tensor
 
 from lit_rl.errors import UsageError
 from lit_rl.math.advantages import GroupMean, RowAdvantages, decoupled_advantages
@@ -78,7 +77,11 @@ class GRPO(RolloutModule):
             token_rewards = self.objective.token_rewards(rewards.credit, logprobs, mask & valid[:, None])
         totals = rewards.rewards if token_rewards is None else token_rewards.sum(-1)
         if self.decouple_terms:
-            of_rows = self.decoupled_advantages_of(rewards, completions.group_ids)
+            assert self.rewards is not None
+            terms = [term for term in self.rewards.terms if term.weight]
+            values = torch.stack([rewards.term_values[term.name] for term in terms], -1)
+            weights, groups = values.new_tensor([term.weight for term in terms]), completions.group_ids
+            of_rows = decoupled_advantages(values, weights, valid, groups, self.baseline, sum_over_ranks=sum_over_ranks)
         else:
             of_rows = self.baseline(totals, valid, completions.group_ids)
         advantages = of_rows[:, None] * mask
@@ -93,14 +96,4 @@ class GRPO(RolloutModule):
             old_logprobs=logprobs.old,
             ref_logprobs=logprobs.ref,
             token_rewards=token_rewards,
-        )
-
-    def decoupled_advantages_of(self, rewards: RewardOutput, group_ids: Tensor) -> Tensor:
-        """[N] advantages of the reward terms with a weight, each compared on its own."""
-        assert self.rewards is not None
-        terms = [term for term in self.rewards.terms if term.weight]
-        values = torch.stack([rewards.term_values[term.name] for term in terms], -1)
-        weights = values.new_tensor([term.weight for term in terms])
-        return decoupled_advantages(
-            values, weights, rewards.valid, group_ids, self.baseline, sum_over_ranks=sum_over_ranks
         )

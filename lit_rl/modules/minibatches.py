@@ -81,42 +81,35 @@ def microbatches_of(
         by_group = by_length[groups[by_length].argsort(stable=True)]
         orders.append(by_group[longest[groups[by_group]].argsort(stable=True)])
     names = groups.tolist() if shares_prompts else range(len(completions))
-    known = list(map(_Row, names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist()))
+    known = list(zip(names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist(), strict=True))
     divided = [_split(order.tolist(), known, size, max_tokens) for order in orders]
     _, cheapest = min(divided, key=lambda one: one[0])
     return [torch.tensor(one) for one in cheapest]
 
 
-class _Row(NamedTuple):
-    """Tokens of a row: the name and length of its prompt, and the number of tokens after it."""
-
-    name: int
-    prompt: int
-    completion: int
-
-
 def _split(
-    ordered: Sequence[int], known: Sequence[_Row], size: int | None, max_tokens: int | None
+    ordered: Sequence[int], known: Sequence[tuple[int, int, int]], size: int | None, max_tokens: int | None
 ) -> tuple[int, list[list[int]]]:
     """Cut rows, in this order, wherever one more would be too many; the tokens that are read, and the micro-batches.
 
-    Each row of a micro-batch is padded to the longest; prompts of one name are read once.
+    Of each row are known the name and length of its prompt, and the number of tokens after it. Each row of a
+    micro-batch is padded to the longest; prompts of one name are read once.
     """
     microbatches: list[list[int]] = []
     before = tokens = prompt = completion = 0  # tokens of earlier micro-batches; of the last one, and its widths
     names: set[int] = set()
     for number in ordered:
-        row = known[number]
-        widest, longest = max(prompt, row.prompt), max(completion, row.completion)
+        name, own_prompt, own_completion = known[number]
+        widest, longest = max(prompt, own_prompt), max(completion, own_completion)
         last = microbatches[-1] if microbatches else []
-        grown = (len(names) + (row.name not in names)) * widest + (len(last) + 1) * longest
+        grown = (len(names) + (name not in names)) * widest + (len(last) + 1) * longest
         if not last or len(last) == size or (max_tokens is not None and grown > max_tokens):
             before, names = before + tokens, set()
-            widest, longest, grown = row.prompt, row.completion, row.prompt + row.completion
+            widest, longest, grown = own_prompt, own_completion, own_prompt + own_completion
             last = []
             microbatches.append(last)
         last.append(number)
-        names.add(row.name)
+        names.add(name)
         tokens, prompt, completion = grown, widest, longest
     return before + tokens, microbatches
 
@@ -146,27 +139,6 @@ class LogprobReader:
         if self.objective.kl_coef or needed:
             refreshes = self.update.refresh_reference_every is not None
             self.reference = self.policy.make_reference(will_refresh=refreshes)
-
-    def refresh_reference(self, rollouts_done: int) -> None:
-        """Make the policy the new reference when that is due."""
-        every = self.update.refresh_reference_every
-        if every is not None and self.reference is not None and rollouts_done % every == 0:
-            self.reference.refresh(self.update.refresh_reference_share)
-
-    def is_on_policy(self, completions: Completions, *, may_be_stale: bool) -> bool:
-        """Return whether a rollout is used for one update of the weights that sampled it: then every ratio is 1.
-
-        With a correction ratios begin at the present weights, whichever sampled. The same on all ranks, which ask
-        together.
-        """
-        num_stale = int(stale_rows(completions, self.policy.version).sum())
-        if may_be_stale:
-            num_stale = max_over_ranks(num_stale, self.policy.device)
-        if num_stale:
-            what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"
-            require_unfiltered(self.sampling, what, "or use an engine that samples with the present weights")
-        begins_here = not num_stale or self.objective.correction is not None
-        return begins_here and self.update.steps == 1
 
     def compute(self, completions: Completions, minibatches: Sequence[Minibatch], *, on_policy: bool) -> Logprobs:
         """Log-probabilities under the old policy and under the reference, each where something reads it."""

@@ -34,7 +34,7 @@ from lit_rl.modules.setup_check import (
     task_of,
     warn_about_learning_rates,
 )
-from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, save_evidence, weight_and_gradient_norms
+from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, weight_and_gradient_norms
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
@@ -193,18 +193,15 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             return
         self.schedule_at_step()
         self.clock.planned = self.clock.limit
-        self.log_settings()
-        warn_about_learning_rates(self.trainer.optimizers[0])
-
-    def log_settings(self) -> None:
-        """Give the loggers the settings of this module and its task; TensorBoard has those of ``TensorBoardLayout``."""
         values = setting_values(self.settings())
+        # TensorBoard has those of TensorBoardLayout.
         others = [one for one in self.loggers if not isinstance(one, TensorBoardLogger)]
         for logger in others if self.trainer.enable_autolog_hparams else ():
             try:
                 logger.log_hyperparams(values)
             except Exception as error:  # of a service: MLflow refuses to change a parameter when a run resumes
                 rank_zero_warn(f"{type(logger).__name__} did not take the settings of the run: {error}")
+        warn_about_learning_rates(self.trainer.optimizers[0])
 
     def on_train_end(self) -> None:
         unfreeze_gc()
@@ -339,14 +336,15 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         optimizer: Any = self.optimizers()
         evidence = {"quantity": what, "value": value, "update": step, "learning_rate": optimizer.param_groups[0]["lr"]}
         evidence |= self.evidence() | weight_and_gradient_norms(self, masters_of(optimizer.optimizer))
-        path = save_evidence(self.run_folder, f"not_finite_update_{step}_rank_{rank}.pt", evidence)
+        path = self.run_folder / f"not_finite_update_{step}_rank_{rank}.pt"
+        saved = f"rows, rewards, log-probabilities and norms are in {path}"
+        try:
+            self.run_folder.mkdir(parents=True, exist_ok=True)
+            torch.save(evidence, path)
+        except OSError:  # which must not hide the error itself
+            saved = f"what it was made of could not be written to {self.run_folder}"
         raise NotFiniteError(
-            f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; "
-            + (
-                f"rows, rewards, log-probabilities and norms are in {path}"
-                if path
-                else f"what it was made of could not be written to {self.run_folder}"
-            )
+            f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; {saved}"
         )
 
     def evidence(self) -> Evidence:

@@ -43,13 +43,28 @@ def metrics_of_rollout(
     if len(every):
         low, high = every.quantile(torch.tensor([_LOW, _HIGH], dtype=torch.float64)).tolist()
         means.add({"reward/std": float(every.std(correction=0)), "reward/p10": low, "reward/p90": high})
-    add_verdict_metrics(means, rollout)
+    lengths = rollout.completions.lengths.tolist()
+    for judgement, length in zip(rollout.judgements, lengths, strict=True):
+        if not judgement.problem.check.runs_program:
+            continue
+        outcome = judgement.outcome
+        means.add_sum(f"length/{outcome.verdict}", length, 1)
+        if judgement.program is not None and outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
+            means.add_sum("sandbox/seconds", outcome.wall_seconds, 1)
+            means.add_sum(f"sandbox/seconds_{outcome.verdict}", outcome.wall_seconds, 1)
     mask = experience.loss_mask
     moving = experience.advantages != 0
     moving = moving if experience.teacher_mask is None else moving | experience.teacher_mask
     means.add_sum("update/trained_fraction", (moving & mask).any(-1).sum(), len(experience))
-    if "logprobs" in seen:
-        add_ratio_metrics(means, experience, seen["logprobs"])
+    logprobs = seen.get("logprobs")  # of the last pass's policy
+    counted = mask if logprobs is None else mask & ~logprobs.isnan()
+    if logprobs is not None and counted.any():
+        sampler = experience.completions.sampler_logprobs.to(logprobs)
+        old = logprobs if experience.old_logprobs is None else experience.old_logprobs.to(logprobs)
+        ratios = (logprobs - old)[counted].exp()
+        means.add_largest("policy/ratio_max", float(ratios.max()))
+        means.add_smallest("policy/ratio_min", float(ratios.min()))
+        add_mismatch(means, old, sampler, counted)
     add_times(means, seconds, progress)
     return means
 
@@ -91,32 +106,6 @@ def add_entropy(means: Means, policy: Policy, completions: Completions, temperat
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
 
 
-def add_verdict_metrics(means: Means, rollout: Rollout) -> None:
-    """Length of the rows and time of their programs, by how they ended."""
-    lengths = rollout.completions.lengths.tolist()
-    for judgement, length in zip(rollout.judgements, lengths, strict=True):
-        if not judgement.problem.check.runs_program:
-            continue
-        outcome = judgement.outcome
-        means.add_sum(f"length/{outcome.verdict}", length, 1)
-        if judgement.program is not None and outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
-            means.add_sum("sandbox/seconds", outcome.wall_seconds, 1)
-            means.add_sum(f"sandbox/seconds_{outcome.verdict}", outcome.wall_seconds, 1)
-
-
-def add_ratio_metrics(means: Means, experience: Experience, logprobs: Tensor) -> None:
-    """Add ratios of the last pass's policy to the old one, and the old one's mismatch with the sampler."""
-    mask = experience.loss_mask & ~logprobs.isnan()
-    if not mask.any():
-        return
-    sampler = experience.completions.sampler_logprobs.to(logprobs)
-    old = logprobs if experience.old_logprobs is None else experience.old_logprobs.to(logprobs)
-    ratios = (logprobs - old)[mask].exp()
-    means.add_largest("policy/ratio_max", float(ratios.max()))
-    means.add_smallest("policy/ratio_min", float(ratios.min()))
-    add_mismatch(means, old, sampler, mask)
-
-
 def add_times(means: Means, seconds: Mapping[Phase, float], progress: Progress) -> None:
     """Add a rollout's seconds by phase and its peak memory; mean over ranks, for memory the largest."""
     named = {"idle" if phase == "waiting" else phase: taken for phase, taken in seconds.items()}
@@ -124,12 +113,7 @@ def add_times(means: Means, seconds: Mapping[Phase, float], progress: Progress) 
     means.add({"time/step_seconds": sum(taken for name, taken in named.items() if name != "idle")})
     for waited in progress.waits:
         means.add_sum("sandbox/queue_seconds", waited, 1)
-    means.add_largest("memory/peak_gigabytes", peak_gigabytes())
-
-
-def peak_gigabytes() -> float:
-    """Most memory that was taken so far: of the accelerator where there is one, else of this process."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 1e9
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+    of_process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else of_process
+    means.add_largest("memory/peak_gigabytes", peak / 1e9)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypedDict
 
 import torch
@@ -31,6 +31,7 @@ from lit_rl.modules.minibatches import (
     make_minibatches,
     pad_to_equal_count,
     require_unfiltered,
+    stale_rows,
     zero_weight_row,
 )
 from lit_rl.modules.objective import APPROXIMATE_KL, KLPlacement, Logprobs, Objective
@@ -219,7 +220,12 @@ class RolloutModule(PolicyModule):
             self.progress.enter("updating")
             means = self.learn_from(experience)
         seconds = self.progress.end()
-        self.finish_rollout()
+        self.step_schedule()
+        self.clock.count += 1
+        every = self.update.refresh_reference_every
+        if every is not None and self.reference is not None and self.clock.count % every == 0:
+            self.reference.refresh(self.update.refresh_reference_share)
+        self.stop_at_limit()
         means.merge(before)
         means.merge(metrics_of_rollout(rollout, rewards, experience, self.trace.recorded, seconds, self.progress))
         metrics = self.log_rollout(means, batch, rollout, experience, collected - started, collected)
@@ -277,13 +283,6 @@ class RolloutModule(PolicyModule):
         ends = trainer.max_epochs not in (None, -1) and epoch >= trainer.max_epochs
         return None if ends else problems
 
-    def finish_rollout(self) -> None:
-        """Count the rollout, move schedule and reference, and end the run if it was the last."""
-        self.step_schedule()
-        self.clock.count += 1
-        self.logprobs.refresh_reference(self.clock.count)
-        self.stop_at_limit()
-
     # -- the update ----------------------------------------------------------------------------------------
 
     def learn_from(self, experience: Experience) -> Means:
@@ -294,18 +293,15 @@ class RolloutModule(PolicyModule):
         self.trace = UpdateTrace()
         self.progress.updates = self.update.steps
         for epoch in range(self.update.epochs):
-            for number in self.minibatch_order(epoch):
+            order = list(range(self.update.minibatches))  # as they were dealt, in later epochs at random
+            if epoch:  # the same on all ranks
+                seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
+                order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
+            for number in order:
                 if not self.update_once(experience, dealt[number], trained, means):
                     return means
                 self.progress.update += 1
         return means
-
-    def minibatch_order(self, epoch: int) -> list[int]:
-        """As they were dealt in the first epoch, at random in later ones; the same on all ranks."""
-        if epoch == 0:
-            return list(range(self.update.minibatches))
-        seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
-        return torch.randperm(self.update.minibatches, generator=torch.Generator().manual_seed(seed)).tolist()
 
     def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
         """One optimizer step on a minibatch; none if no row of any rank can move a weight.
@@ -375,7 +371,15 @@ class RolloutModule(PolicyModule):
     def measure_before_updates(self, completions: Completions) -> Means:
         """Set :attr:`on_policy`; measure the age of the sampler's weights, and the entropy of some rows."""
         may_be_stale = bool(self.collector.settings.staleness) or not self.collector.engine.shares_weights
-        self.on_policy = self.logprobs.is_on_policy(completions, may_be_stale=may_be_stale)
+        num_stale = int(stale_rows(completions, self.policy.version).sum())
+        if may_be_stale:
+            num_stale = max_over_ranks(num_stale, self.policy.device)
+        if num_stale:
+            what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"
+            require_unfiltered(self.sampling, what, "or use an engine that samples with the present weights")
+        # One update of the weights that sampled: every ratio is 1. With a correction ratios begin at the present
+        # weights, whichever sampled.
+        self.on_policy = self.update.steps == 1 and (not num_stale or self.objective.correction is not None)
         means = Means()
         if may_be_stale and completions.weights_versions:  # engines may not say it
             ages = [self.policy.version - sampled_by for sampled_by in completions.weights_versions]
@@ -412,7 +416,11 @@ class RolloutModule(PolicyModule):
         values["time/tokens_per_second"] = tokens * world_size() / (rollout_seconds + update_seconds)
         optimizer: Any = self.optimizers()
         values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]
-        self._drop_stale_metrics([*values, X_AXIS])
+        # Lightning would repeat, until the end of the epoch, metrics that only earlier rollouts logged; a run that was
+        # resumed in between would not know them. There is no public API for this.
+        for key, result in (self.trainer._results or {}).items():
+            if key.removeprefix("training_step.") not in {*values, X_AXIS}:
+                result.reset()
         self.log_dict(values, batch_size=1)
         self.log(X_AXIS, float(self.clock.count), batch_size=1)
         self.step_plateau(values)
@@ -421,15 +429,6 @@ class RolloutModule(PolicyModule):
             if name in values:
                 self.log(short, values[name], prog_bar=True, logger=False, batch_size=1)
         return values
-
-    def _drop_stale_metrics(self, values: Collection[str]) -> None:
-        """Keep Lightning from repeating until the end of the epoch metrics that only earlier rollouts logged.
-
-        Lightning has no public API for this. A run that was resumed in between would not know those values either.
-        """
-        for key, result in (self.trainer._results or {}).items():
-            if key.removeprefix("training_step.") not in values:
-                result.reset()
 
     # -- life of a run -------------------------------------------------------------------------------------
 

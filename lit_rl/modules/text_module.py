@@ -9,7 +9,7 @@ Letters: B problems of one rank, G given texts per problem, N = B * G rows (prom
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 import torch
@@ -236,23 +236,18 @@ class TextModule(PolicyModule):
         means = self.validation_means.setdefault(dataloader_idx, Means())
         shown = [problem for problem in batch if self.texts(problem)]
         with torch.no_grad(), eval_mode(self.policy):
-            for piece, counts in self.validation_microbatches(shown):
+            microbatches = self.microbatches(*self.as_completions(shown)) if shown else []
+            # A rank that has fewer joins in with a text of another: a sharded policy is gathered by all together.
+            texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
+            missing = max_over_ranks(len(microbatches), self.device) - len(microbatches)
+            pieces = [(piece, True) for piece in microbatches]
+            pieces += [(self.as_completions(texts[:1])[0], False) for _ in range(missing)]
+            for piece, counts in pieces:
                 count = self.denominator_part(piece)
                 loss, metrics = self.loss(piece, count)
                 if counts:
                     means.add(metrics | {"loss": loss}, count=float(count))
         return self.evaluate_by_execution(batch, batch_idx, dataloader_idx)
-
-    def validation_microbatches(self, shown: Sequence[Problem]) -> Iterator[tuple[Completions, bool]]:
-        """Micro-batches of given texts and whether they count, as many on every rank.
-
-        A rank that has fewer joins in with a text of another: a sharded policy is gathered by all ranks together.
-        """
-        microbatches = self.microbatches(*self.as_completions(shown)) if shown else []
-        texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
-        missing = max_over_ranks(len(microbatches), self.device) - len(microbatches)
-        yield from ((piece, True) for piece in microbatches)
-        yield from ((self.as_completions(texts[:1])[0], False) for _ in range(missing))
 
     def evaluate_by_execution(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:
         """Evaluation by execution, as every module does it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,14 +34,6 @@ def evidence_of_completions(completions: Completions) -> Evidence:
     }
 
 
-def evidence_of_experience(micro: Experience) -> Evidence:
-    """Rows as they went into the loss."""
-    names = ("rewards", "row_mask", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
-    values = {name: getattr(micro, name) for name in names}
-    tensors = {name: value.cpu() for name, value in values.items() if value is not None}
-    return evidence_of_completions(micro.completions) | tensors
-
-
 def weight_and_gradient_norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Evidence:
     """Norms of trained weights and gradients (of masters where there are any): the first place to look at."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
@@ -69,17 +60,6 @@ def likely_cause(evidence: Mapping[str, Any]) -> str:
             f"the backward pass overflowed: steps may be too large{rate}, a log-ratio too large or the dtype too narrow"
         )
     return "the loss overflowed: a log-ratio may be too large; lower the learning rate or update.epochs"
-
-
-def save_evidence(folder: Path, name: str, evidence: Evidence) -> Path | None:
-    """Write the evidence; ``None`` if it cannot be written, which must not hide the error itself."""
-    path = folder / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        torch.save(evidence, path)
-    except OSError:
-        return None
-    return path
 
 
 def _norm(tensor: Tensor) -> float:
@@ -128,5 +108,7 @@ class UpdateTrace:
 
     def evidence(self) -> Evidence:
         """The rows as they went into the loss, and their log-probabilities now, each if known."""
-        rows = evidence_of_experience(self.micro) if self.micro is not None else {}
-        return rows | ({"logprobs": self.logprobs.cpu()} if self.logprobs is not None else {})
+        names = ("rewards", "row_mask", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
+        known = {name: getattr(self.micro, name, None) for name in names} | {"logprobs": self.logprobs}
+        rows = evidence_of_completions(self.micro.completions) if self.micro is not None else {}
+        return rows | {name: value.cpu() for name, value in known.items() if value is not None}

@@ -150,15 +150,6 @@ class Conversation:
     shown: list[Future[Outcome] | None] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
 
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of the prompt and of everything since."""
-        return len(self.prompt_ids) + len(self.ids)
-
-    def ids_before(self, column: int) -> tuple[int, ...]:
-        """Ids of the prompt and of what precedes a column of the completion."""
-        return (*self.prompt_ids, *self.ids[:column])
-
     def add_turn(self, ids: Sequence[int], logprobs: Sequence[float], turn: Turn, version: int) -> None:
         """Append a turn of the policy."""
         self.ids += array("q", ids)

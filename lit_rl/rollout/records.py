@@ -127,7 +127,9 @@ class Judge:
             the outcome to come; ``no_program`` at once if nothing runs.
         """
         if program is None or not check.runs_program:
-            return _completed_future(Outcome(Verdict.NO_PROGRAM))
+            nothing: Future[Outcome] = Future()
+            nothing.set_result(Outcome(Verdict.NO_PROGRAM))
+            return nothing
         if self._runner is None:
             raise InfrastructureError(
                 f"problem {problem.task_id} has a program to run, but there is no sandbox: pass sandbox=Sandbox()"
@@ -222,12 +224,6 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
             f"{len(lost)} of {len(outcomes)} programs could not be judged (at most {largest_share:.0%} may fail); "
             f"the first said: {stderr or 'nothing'}. {remedy}"
         )
-
-
-def _completed_future(outcome: Outcome) -> Future[Outcome]:
-    future: Future[Outcome] = Future()
-    future.set_result(outcome)
-    return future
 
 
 class TrainedModule(Protocol):

@@ -57,15 +57,6 @@ def describe_attempt(attempt: Attempt, language: str) -> str:
     return _ADDRESS.sub("0x...", "\n".join(filter(None, parts)))
 
 
-def one_line_feedback(attempt: Attempt, language: str) -> str:
-    """The failing case as ``f(3): 5, not 6``, or the first line of :func:`describe_attempt` if no case is known."""
-    case = None if attempt.outcome is None else attempt.outcome.failed_case
-    if attempt.outcome is None or case is None or not case.call:
-        return describe_attempt(attempt, language).partition("\n")[0]
-    ended = attempt.outcome.exception_type or attempt.outcome.verdict
-    return _ADDRESS.sub("0x...", case.line(ended))
-
-
 def _describe_failure(program: Program | None, outcome: Outcome, language: str) -> str:
     name, message = outcome.exception_type, outcome.exception_message
     if outcome.verdict is Verdict.WRONG_ANSWER:
@@ -196,10 +187,13 @@ def feedback_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
     assert problem.public_check is not None
     language = problem.public_check.language
     feedback = describe_attempt(attempt, language)
+    line, outcome = feedback.partition("\n")[0], attempt.outcome
+    if outcome is not None and outcome.failed_case is not None and outcome.failed_case.call:  # f(3): 5, not 6
+        line = _ADDRESS.sub("0x...", outcome.failed_case.line(outcome.exception_type or outcome.verdict))
     mark = f"{LANGUAGES[language].comment} " if language in LANGUAGES else "# "
     return {
         "feedback": feedback,
         "comment": "\n".join((mark + line).rstrip() for line in feedback.split("\n")),
-        "case": one_line_feedback(attempt, language),
+        "case": line,
         "program_prefix": problem.program_prefix if problem.continues_program else "",
     }

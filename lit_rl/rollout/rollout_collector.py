@@ -131,8 +131,8 @@ class RolloutCollector:
 
     def close(self) -> None:
         """End the sandbox's processes; rows that were sampled ahead stay, for a checkpoint or for another fit."""
-        if self.pending is not None:
-            self.pending.drop_verdicts()
+        for conversation in () if self.pending is None else self.pending.conversations:
+            conversation.outcomes.clear()  # judge_again brings them back
         if self.runner is not None and not self._stays_open:
             self.runner.close()
         self.runner = None
@@ -173,13 +173,25 @@ class RolloutCollector:
         Returns:
             N = B * G rows, prompt-major; of other problems where groups were replaced.
         """
-        if not self.settings.staleness:
-            rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
-            return self._resample(rollout, batch, sampling, number, others) if self.settings.max_resamples else rollout
-        pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)
-        following = next_problems()
-        self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
-        return pending.finish(self.progress)
+        if self.settings.staleness:
+            pending = self._take_pending(batch, sampling, number) or self._sample_ahead(batch, sampling, number)
+            following = next_problems()
+            self.pending = None if following is None else self._sample_ahead(following, sampling, number + 1)
+            return pending.finish(self.progress)
+        rollout = self.collect(batch, sampling, StreamKey(self.seed, _TRAIN, number))
+        if not self.settings.max_resamples:
+            return rollout
+        # While some rank has one-sided groups, sample other problems in their place.
+        fresh = FreshProblems(others(), batch, StreamKey(self.seed, "resample", number), rank())
+        for attempt in range(self.settings.max_resamples):
+            groups = one_sided_groups(rollout)
+            problems = fresh.take(len(groups))
+            # Every rank samples as often as the others, even one with nothing to replace.
+            if max_over_ranks(len(problems), self.policy.device) == 0:
+                break
+            key = StreamKey(self.seed, f"resample/{attempt}", number)
+            rollout = replace_groups(rollout, groups[: len(problems)], self.collect(problems, sampling, key))
+        return rollout
 
     def _sample(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
         """Sample: the engine takes a ``Request`` for each turn and returns its ``Generation`` (lit_rl/types.py)."""
@@ -191,26 +203,6 @@ class RolloutCollector:
         if not self.engine.shares_weights:
             self.measure_gap(pending.completions(), sampling)
         return pending
-
-    def _resample(
-        self,
-        rollout: Rollout,
-        batch: Sequence[Problem],
-        sampling: Sampling,
-        number: int,
-        others: Callable[[], Sequence[Problem]],
-    ) -> Rollout:
-        """While some rank has one-sided groups, sample other problems in their place."""
-        fresh = FreshProblems(others(), batch, StreamKey(self.seed, "resample", number), rank())
-        for attempt in range(self.settings.max_resamples):
-            groups = one_sided_groups(rollout)
-            problems = fresh.take(len(groups))
-            # Every rank samples as often as the others, even one with nothing to replace.
-            if max_over_ranks(len(problems), self.policy.device) == 0:
-                break
-            key = StreamKey(self.seed, f"resample/{attempt}", number)
-            rollout = replace_groups(rollout, groups[: len(problems)], self.collect(problems, sampling, key))
-        return rollout
 
     # -- rows that were sampled ahead ----------------------------------------------------------------------
 

@@ -106,11 +106,6 @@ class PendingRollout:
             for row in self.conversations
         ]
 
-    def drop_verdicts(self) -> None:
-        """Forget programs and verdicts, as when the sandbox ends; :meth:`judge_again` brings them back."""
-        for conversation in self.conversations:
-            conversation.outcomes.clear()
-
     def judge_again(self, runner: ProgramRunner | None, every_case: bool) -> None:
         """Start the programs of rows without verdicts: those that were stored, or whose sandbox has ended."""
         judge = Judge(runner, every_case)
@@ -132,26 +127,22 @@ def restore_rows(
             row = found.get((problem.task_id, sample))
             if row is None or tuple(row["prompt_ids"]) != tuple(prompt_ids):
                 return None
-            conversations.append(_conversation(row, problem, group, codec))
+            turns = row["turns"]
+            one = Conversation(problem, group, sample, tuple(prompt_ids), len(turns))
+            one.ids = array("q", torch.as_tensor(row["ids"]).tolist())
+            one.chosen = bytearray(row["chosen"])
+            one.logprobs = array("d", torch.as_tensor(row["logprobs"], dtype=torch.float64).tolist())
+            one.versions = list(row["versions"])
+            one.turns = [_turn(one, start, one.ids[start:end], StopReason(name), codec) for start, end, name in turns]
+            one.shown = [None] * len(turns)
+            conversations.append(one)
     return conversations
-
-
-def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) -> Conversation:
-    turns = row["turns"]
-    conversation = Conversation(problem, group, row["sample"], tuple(row["prompt_ids"]), len(turns))
-    conversation.ids = array("q", torch.as_tensor(row["ids"]).tolist())
-    conversation.chosen = bytearray(row["chosen"])
-    conversation.logprobs = array("d", torch.as_tensor(row["logprobs"], dtype=torch.float64).tolist())
-    conversation.versions = list(row["versions"])
-    for start, end, name in turns:
-        conversation.turns.append(_turn(conversation, start, conversation.ids[start:end], StopReason(name), codec))
-    conversation.shown = [None] * len(turns)
-    return conversation
 
 
 def _turn(row: Conversation, start: int, ids: Sequence[int], reason: StopReason, codec: Codec) -> Turn:
     text, token_bytes = codec.decode(tuple(ids), reason, row.problem.stop_strings)
-    return Turn(start, start + len(ids), text, token_bytes, reason, codec.ends_in_thought(row.ids_before(start)))
+    in_thought = codec.ends_in_thought((*row.prompt_ids, *row.ids[:start]))
+    return Turn(start, start + len(ids), text, token_bytes, reason, in_thought)
 
 
 def sample_rows(
@@ -238,42 +229,41 @@ class _Loop:
             self.progress.open_rows = len(self.open) + len(self.unanswered)
             if self.open and in_rounds:
                 continue
-            if not self.open:
-                self.wait_for_verdicts(every_row=in_rounds)
+            shown = [self.conversations[row].shown[-1] for row in self.unanswered]
+            running = [outcome for outcome in shown if outcome is not None and not outcome.done()]
+            # Until the environment can answer some row or, in rounds, every one.
+            if not self.open and running and (in_rounds or len(running) == len(shown)):
+                self.progress.enter("judging")
+                wait(running, return_when=ALL_COMPLETED if in_rounds else FIRST_COMPLETED)
             ready = {row for row in self.unanswered if self.conversations[row].is_answerable}
             self.unanswered = [row for row in self.unanswered if row not in ready]
             self.submit([row for row in sorted(ready) if self.answer(self.conversations[row])])
 
     def submit(self, rows: Sequence[int]) -> None:
-        """Ask for the next turn of some rows."""
         self.progress.enter("sampling")
-        requests = [self.request(row) for row in rows]
+        requests = {}
+        for row in rows:
+            conversation = self.conversations[row]
+            requests[row] = Request(
+                row=row,
+                prompt_ids=(*conversation.prompt_ids, *conversation.ids),
+                stream=self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns)),
+                max_tokens=max(1, self.room(conversation)),
+                stop_strings=conversation.problem.stop_strings,
+            )
         if requests:
-            self.session.submit(requests)
-            self.open |= {request.row: request for request in requests}
-
-    def request(self, row: int) -> Request:
-        """The request for the next turn of a row."""
-        conversation = self.conversations[row]
-        stream = self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns))
-        return Request(
-            row=row,
-            prompt_ids=(*conversation.prompt_ids, *conversation.ids),
-            stream=stream,
-            max_tokens=max(1, self.room(conversation)),
-            stop_strings=conversation.problem.stop_strings,
-        )
+            self.session.submit(list(requests.values()))
+            self.open |= requests
 
     def room(self, conversation: Conversation, more: int = 0) -> int:
         """Tokens that the next turn may take after this many more; below 1 if there is no room for a turn."""
-        length = conversation.num_tokens + more
+        length = len(conversation.prompt_ids) + len(conversation.ids) + more
         left = self.codec.max_positions - length
         if self.environment.max_row_tokens is not None:
             left = min(left, self.environment.max_row_tokens - length)
         return min(self.sampling.max_tokens, left)
 
     def append_turn(self, generation: Generation) -> None:
-        """Append a finished turn to its row and start its program."""
         check_generation(generation, self.open.pop(generation.row, None), self.codec, type(self.session).__name__)
         conversation = self.conversations[generation.row]
         problem = conversation.problem
@@ -288,14 +278,6 @@ class _Loop:
         conversation.shown.append(None if public is None else self.judge.start(problem, program, public))
         if goes_on:
             self.unanswered.append(generation.row)
-
-    def wait_for_verdicts(self, every_row: bool) -> None:
-        """Wait until the environment can answer some row, or every one."""
-        shown = [self.conversations[row].shown[-1] for row in self.unanswered]
-        running = [outcome for outcome in shown if outcome is not None and not outcome.done()]
-        if running and (every_row or len(running) == len(shown)):
-            self.progress.enter("judging")
-            wait(running, return_when=ALL_COMPLETED if every_row else FIRST_COMPLETED)
 
     def answer(self, conversation: Conversation) -> bool:
         """Append the environment's next message; False if it has none, or if no turn would fit after it."""

@@ -150,15 +150,11 @@ def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator
     by_size = sorted(range(len(runs)), key=lambda i: -abs(runs[i][0][0] or 0.0))
     kept = sorted(by_size[: most or None])
     yield f"{kind:>10}  tokens  text"
+    half = _WIDTH // 2
     for value, run in ((runs[i][0][0], runs[i]) for i in kept):
-        yield f"{number_text(value):>10}  {len(run):6}  {_short_repr(''.join(piece for _, piece in run))}"
+        text = "".join(piece for _, piece in run)
+        shown = repr(text) if len(text) <= _WIDTH else f"{text[:half]!r} ... {text[-half:]!r}"
+        yield f"{number_text(value):>10}  {len(run):6}  {shown if text else '(no text)'}"
     if len(kept) < len(runs):
         left = len(runs) - len(kept)
         yield f"{left} more {'is' if left == 1 else 'are'} nearer to 0; --lines 0 prints all"
-
-
-def _short_repr(text: str) -> str:
-    if not text:
-        return "(no text)"
-    half = _WIDTH // 2
-    return repr(text) if len(text) <= _WIDTH else f"{text[:half]!r} ... {text[-half:]!r}"

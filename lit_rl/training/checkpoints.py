@@ -97,8 +97,8 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """Checkpoints under their own names, oldest first."""
-        found = [(checkpoint_number(p), p) for p in self.path.glob("*.ckpt") if not p.is_symlink()]
-        return [path for count, path in sorted(found) if count >= 0]
+        found = [(_CHECKPOINT.fullmatch(p.name), p) for p in self.path.glob("*.ckpt") if not p.is_symlink()]
+        return [path for _, path in sorted((int(match[1]), path) for match, path in found if match)]
 
     def newest_whole(self) -> Path | None:
         """The newest checkpoint that is whole; each broken one on the way is named in a warning."""
@@ -168,12 +168,6 @@ class RunFolder:
         fresh = self.path / ".run.json"
         fresh.write_text(json.dumps({**self.notes(), **values}))
         os.replace(fresh, self.path / "run.json")
-
-
-def checkpoint_number(path: Path) -> int:
-    """The number in a checkpoint's name; -1 for other names."""
-    match = _CHECKPOINT.fullmatch(path.name)
-    return int(match[1]) if match else -1
 
 
 def checkpoint_fault(path: Path) -> str | None:

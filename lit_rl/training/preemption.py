@@ -50,7 +50,12 @@ class PreemptionFlag:
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._installed:  # after an exception Lightning puts back what it found, which was this
-            self._pass_on(signal.Signals(number), frame)
+            handler = self._before.get(signal.Signals(number), signal.SIG_DFL)
+            signal.signal(number, handler)
+            if callable(handler):
+                handler(number, frame)
+            elif handler == signal.SIG_DFL:
+                os.kill(os.getpid(), number)
             return
         if number == signal.SIGINT:
             if self.interrupted:
@@ -60,11 +65,3 @@ class PreemptionFlag:
                 "\nstopping when this rollout is done and saved; Ctrl-C again stops now and loses it", file=sys.stderr
             )
         self.is_set = True
-
-    def _pass_on(self, number: signal.Signals, frame: FrameType | None) -> None:
-        handler = self._before.get(number, signal.SIG_DFL)
-        signal.signal(number, handler)
-        if callable(handler):
-            handler(number, frame)
-        elif handler == signal.SIG_DFL:
-            os.kill(os.getpid(), number)

@@ -92,19 +92,14 @@ class Progress:
         self._begin("")
 
     @property
-    def num_sampled(self) -> int:
-        """Rows that are complete."""
-        return self.rows - self.open_rows
-
-    @property
     def num_judged(self) -> int:
         """Turns that have a verdict, of :attr:`turns`."""
-        return self._judged.count
+        return len(self._verdicts)
 
     @property
     def waits(self) -> list[float]:
         """Seconds that each judged program waited: from submission to verdict, less its run time."""
-        return list(self._judged.waits)
+        return list(self._waits)
 
     @property
     def elapsed(self) -> float:
@@ -137,34 +132,21 @@ class Progress:
         """Count a finished turn, and its verdict as soon as it is known."""
         self.turns += 1
         self.tokens += tokens
-        self._judged.watch(outcome, self._clock)
+        runs, submitted, verdicts, waits = not outcome.done(), self._clock(), self._verdicts, self._waits
+
+        def count(outcome: Future[Any]) -> None:  # from one of several threads
+            verdicts.append(None)  # atomic, unlike += 1
+            if runs and not outcome.cancelled() and outcome.exception() is None:
+                waits.append(max(0.0, self._clock() - submitted - getattr(outcome.result(), "wall_seconds", 0.0)))
+
+        outcome.add_done_callback(count)
 
     def _begin(self, purpose: str) -> None:
         self.purpose = purpose
         self.rows = self.open_rows = self.turns = self.tokens = self.steps = 0
         self.update = self.updates = self.part = self.parts = 0
         self.seconds: dict[Phase, float] = {}
-        self._judged = _Count()  # a new one: a late verdict belongs to the previous rollout
+        # New lists: a late verdict belongs to the previous rollout.
+        self._verdicts: list[None] = []
+        self._waits: list[float] = []
         self._started = self._since
-
-
-class _Count:
-    """Counts futures that are done; verdicts come from several threads."""
-
-    def __init__(self) -> None:
-        self._done: list[None] = []
-        self.waits: list[float] = []
-
-    @property
-    def count(self) -> int:
-        return len(self._done)
-
-    def watch(self, future: Future[Any], clock: Callable[[], float]) -> None:
-        runs, started = not future.done(), clock()
-
-        def done(future: Future[Any]) -> None:
-            self._done.append(None)  # atomic, unlike += 1
-            if runs and not future.cancelled() and future.exception() is None:
-                self.waits.append(max(0.0, clock() - started - getattr(future.result(), "wall_seconds", 0.0)))
-
-        future.add_done_callback(done)

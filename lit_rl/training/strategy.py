@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -174,7 +174,9 @@ class FSDP2Strategy(ModelParallelStrategy):
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
         """Weights and optimizer from the shards of any number of ranks."""
         path = Path(self.broadcast(str(checkpoint_path)))
-        saved = _saved_sizes(path)
+        metadata: Any = FileSystemReader(path).read_metadata()
+        entries = metadata.state_dict_metadata.items()
+        saved = {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in entries}
         module: Any = self.lightning_module
         weights = {n.removeprefix("state_dict."): size for n, size in saved.items() if n.startswith("state_dict.")}
         module.prepare_to_load(weights)
@@ -182,22 +184,19 @@ class FSDP2Strategy(ModelParallelStrategy):
         _read_state({"state_dict": state}, path)
         module.load_state_dict(state)
         for number, optimizer in enumerate(self.optimizers):
-            self._load_optimizer(f"optimizer_{number}", optimizer, saved, path)
+            # Only moments of the parameters that have them; the others stay at their initial values.
+            name = f"optimizer_{number}"
+            held: dict[str, Any] = get_optimizer_state_dict(self.model, optimizer)  # type: ignore[arg-type]
+            known = {n for n in held["state"] if any(key.startswith(f"{name}.state.{n}.") for key in saved)}
+            part = {"state": {n: held["state"][n] for n in known}, "param_groups": held["param_groups"]}
+            _read_state({name: part}, path)
+            whole = {"state": {**held["state"], **part["state"]}, "param_groups": part["param_groups"]}
+            set_optimizer_state_dict(self.model, optimizer, optim_state_dict=whole)  # type: ignore[arg-type]
+            names = {parameter: n for n, parameter in module.named_parameters()}
+            for parameter in [one for one in optimizer.state if names[one] not in known]:
+                del optimizer.state[parameter]
         rest: dict[str, Any] = torch.load(path / META_FILE, weights_only=weights_only, map_location="cpu")
         return rest
-
-    def _load_optimizer(self, name: str, optimizer: Optimizer, saved: Mapping[str, Any], path: Path) -> None:
-        """Load moments of the parameters that have them; the others stay at their initial values."""
-        state: dict[str, Any] = get_optimizer_state_dict(self.model, optimizer)  # type: ignore[arg-type]
-        known = {n for n in state["state"] if any(key.startswith(f"{name}.state.{n}.") for key in saved)}
-        part = {"state": {n: state["state"][n] for n in known}, "param_groups": state["param_groups"]}
-        _read_state({name: part}, path)
-        whole = {"state": {**state["state"], **part["state"]}, "param_groups": part["param_groups"]}
-        set_optimizer_state_dict(self.model, optimizer, optim_state_dict=whole)  # type: ignore[arg-type]
-        names = {parameter: n for n, parameter in self.lightning_module.named_parameters()}  # type: ignore[union-attr]
-        for parameter in list(optimizer.state):
-            if names[parameter] not in known:
-                del optimizer.state[parameter]
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -206,12 +205,6 @@ class FSDP2Strategy(ModelParallelStrategy):
         if rank_and_phase():
             print(f"{rank_and_phase()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
         super().on_exception(exception)
-
-
-def _saved_sizes(path: Path) -> dict[str, tuple[int, ...]]:
-    metadata: Any = FileSystemReader(path).read_metadata()
-    sizes = metadata.state_dict_metadata.items()
-    return {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in sizes}
 
 
 def _read_state(state: dict[str, Any], path: Path) -> None:

@@ -55,7 +55,8 @@ def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any
     frame = _find_frame(tokenizer, roles, arguments, str)
     if frame is not None:
         return frame
-    frame = _find_frame(tokenizer, roles, arguments, _without_thoughts)
+    # Compared without thoughts, whole or just opened.
+    frame = _find_frame(tokenizer, roles, arguments, lambda text: _OPENED_THOUGHT.sub("", _WHOLE_THOUGHT.sub("", text)))
     whose = f"the chat template of {tokenizer.name_or_path or 'the tokenizer'}"
     if frame is None:
         raise RewritesHistoryError(
@@ -90,11 +91,6 @@ def _find_frame(
     opening = between.lstrip()
     end_token = max((s for s in special_tokens(tokenizer) if opening.startswith(s)), key=len, default="")
     return TurnFrame(end_token, opening.removeprefix(end_token) if end_token else between, after)
-
-
-def _without_thoughts(text: str) -> str:
-    """A rendered conversation without its thoughts, whole or just opened."""
-    return _OPENED_THOUGHT.sub("", _WHOLE_THOUGHT.sub("", text))
 
 
 def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:

@@ -89,7 +89,10 @@ class _Vocabulary(dict[int, bytes]):
 
     def _piece(self, token: str, index: int) -> bytes:
         if self._byte_level:
-            return _byte_level_bytes(token)
+            try:
+                return bytes([_ALPHABET[character] for character in token])
+            except KeyError:  # of an added token, which is plain text
+                return token.encode()
         for step in self._steps:
             kind = step["type"]
             if kind == "Replace":
@@ -167,14 +170,6 @@ def _byte_level_alphabet() -> dict[str, int]:
 
 
 _ALPHABET = _byte_level_alphabet()
-
-
-def _byte_level_bytes(token: str) -> bytes:
-    """Bytes of a byte-level token; an added token with characters outside the alphabet is plain text."""
-    try:
-        return bytes([_ALPHABET[character] for character in token])
-    except KeyError:
-        return token.encode()
 
 
 def _shift_offsets(offsets: Tensor, broken: Sequence[ByteSpan], *, at_end: bool) -> Tensor:

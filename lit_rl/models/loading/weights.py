@@ -146,18 +146,9 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     if spec.quantization is not None and not torch.empty(0).is_meta:  # without memory for lit-rl plan
         raise UsageError("quantization freezes the base of a given model, and this one is from scratch: give model")
     config = AutoConfig.for_model(**fields)
-    _require_known(spec.config or {}, config)
-    return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
-
-
-def _require_known(given: Mapping[str, Any], config: Any) -> None:
-    """Raise if no code of the model reads a field: transformers would keep it, and use the default of another.
-
-    Some models read fields that their configuration does not declare, such as ``head_dim``.
-    """
-    from transformers import AutoModelForCausalLM
-
-    known = vars(type(config)())
+    # A field that no code of the model reads would be kept, and the default of another used. Some models read fields
+    # that their configuration does not declare, such as head_dim.
+    given, known = spec.config or {}, vars(type(config)())
     for name in sorted(given.keys() & vars(config).keys() - known.keys() - _OF_ANY_MODEL):
         of_config: Any = AutoModelForCausalLM._model_mapping
         source = getsource(modules[of_config[type(config)].__module__]) if type(config) in of_config else name
@@ -165,6 +156,7 @@ def _require_known(given: Mapping[str, Any], config: Any) -> None:
             names = [*(one for one in known if one[0] != "_"), *config.attribute_map]
             remedy = did_you_mean(name, names) or "leave it out"
             raise ArgumentError(CONFIG_KEY, f"fields of {type(config).__name__}", name, remedy)
+    return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
@@ -179,7 +171,15 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
             model.generation_config = GenerationConfig.from_pretrained(source)
         return model
     if spec.quantization is not None:
-        options["quantization_config"] = _four_bit_config(options["dtype"])
+        from transformers import BitsAndBytesConfig
+
+        # NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314).
+        options["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=options["dtype"],
+        )
     with one_line_load_errors("model", source, key):
         options |= {"output_loading_info": True, **NO_FOREIGN_CODE}
         model, found = AutoModelForCausalLM.from_pretrained(source, **options)
@@ -193,18 +193,6 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
             # On some CPUs a 4-bit layer that ran once in eval mode has no gradients afterwards; we train in eval mode.
             layer.support_avx512bf16_for_cpu = False
     return model
-
-
-def _four_bit_config(compute_dtype: torch.dtype) -> Any:
-    """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314)."""
-    from transformers import BitsAndBytesConfig
-
-    return BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=compute_dtype,
-    )
 
 
 def _from_adapter(spec: ModelSpec, source: str) -> Any:
