@@ -71,9 +71,9 @@ class ProgressScreen(pl.Callback, TypedArguments):
         self._last_line = self._last_print = 0.0
         self._shows = False
         self._is_over = threading.Event()
-        self._reset_counters(Progress(), "rollout", 0, None)
+        self._start_counting(Progress(), "rollout", 0, None)
 
-    def _reset_counters(self, progress: Progress, unit: str, done: int, total: int | None) -> None:
+    def _start_counting(self, progress: Progress, unit: str, done: int, total: int | None) -> None:
         self.progress, self.unit, self.done, self.total, self._first = progress, unit, done, total, done
         self.metrics: Mapping[str, float] = {}
         self.validating = ""
@@ -94,7 +94,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
             total = epochs * batches
         elif total is None and trainer.max_steps > 0 and clock.unit == "update":
             total = trainer.max_steps
-        self._reset_counters(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
+        self._start_counting(pl_module.progress, clock.unit, clock.count, None if total is None else int(total))
         self._start_screen(trainer, run_header(trainer, pl_module))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
@@ -127,7 +127,7 @@ class ProgressScreen(pl.Callback, TypedArguments):
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.state.fn != "fit":
             self.validations = []
-            self._reset_counters(pl_module.progress, "batch", 0, None)
+            self._start_counting(pl_module.progress, "batch", 0, None)
             self._start_screen(trainer, [])
         self.validating = _stage_name(trainer)
 

@@ -37,7 +37,7 @@ def max_unpacked_bytes(packed_bytes: int) -> int:
     return _FREE_BYTES + _MAX_TIMES * packed_bytes
 
 
-def too_large(path: Path) -> UsageError:
+def decompression_bomb_error(path: Path) -> UsageError:
     """The error for a file that expands to more."""
     return UsageError(
         f"{path} expands to more than {_FREE_BYTES >> 20} MiB and {_MAX_TIMES} times its size, like a "
@@ -81,7 +81,7 @@ class _Unpacked(io.RawIOBase):
         count = self._file.readinto(buffer)
         self._left -= count
         if self._left < 0:
-            raise too_large(self._path)
+            raise decompression_bomb_error(self._path)
         return count
 
     def close(self) -> None:

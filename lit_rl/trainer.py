@@ -178,7 +178,7 @@ class Trainer(pl.Trainer):
             if verb != "predict":
                 self._add_unless_listed(ExecutionEvaluation)
             if ckpt_path is None:
-                warn_about_untrained_weights(self, model)
+                warn_without_checkpoint(self, model)
         run = getattr(super(), verb)
         with raise_if_stopped(self):
             return run(model, dataloaders, ckpt_path=resolve_checkpoint(ckpt_path, self), **options)
@@ -369,7 +369,7 @@ def resolve_checkpoint(name: Any, trainer: Any) -> Any:
     return str(found)
 
 
-def warn_about_untrained_weights(trainer: Any, module: Any) -> None:
+def warn_without_checkpoint(trainer: Any, module: Any) -> None:
     """Warn where a measurement without a checkpoint is of weights that no run trained."""
     if module.clock.count:
         return

@@ -236,7 +236,7 @@ class VLLMServerSession(Session):
     def submit(self, requests: Sequence[Request]) -> None:
         self._open += len(requests)
         for request in requests:
-            self._threads.submit(self._request_completion, request)
+            self._threads.submit(self._queue_completion, request)
 
     def step(self) -> list[Generation]:
         done: list[Generation] = []
@@ -260,7 +260,7 @@ class VLLMServerSession(Session):
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._open = 0
 
-    def _request_completion(self, request: Request) -> None:
+    def _queue_completion(self, request: Request) -> None:
         try:
             params = sampling_params(request, self._sampling, self._codec.eos_ids)
             # A server may have other defaults for these.

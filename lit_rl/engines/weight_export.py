@@ -99,13 +99,13 @@ def _weights(module: nn.Module, names: dict[int, str], merge: bool) -> Iterator[
     for own, tensor in {**module._parameters, **saved}.items():
         name = _checkpoint_name(f"{names[id(module)]}.{own}")
         if tensor is not None and name:
-            yield name, partial(_full_tensor, module, tensor), id(tensor)
+            yield name, partial(_dequantized, module, tensor), id(tensor)
     if merge and (base := getattr(module, "base_layer", None)):
         # The base layer follows as a child of this module with the same weight: the first one given counts.
         yield _checkpoint_name(f"{names[id(base)]}.weight"), partial(_merged_weight, module), id(base.weight)
 
 
-def _full_tensor(layer: nn.Module, tensor: Tensor) -> Tensor:
+def _dequantized(layer: nn.Module, tensor: Tensor) -> Tensor:
     """A tensor of a layer; a weight in 4 bits is dequantized."""
     if not hasattr(tensor, "quant_state"):
         return tensor.detach()
@@ -117,7 +117,7 @@ def _full_tensor(layer: nn.Module, tensor: Tensor) -> Tensor:
 
 def _merged_weight(layer: Any) -> Tensor:
     """The weight of an adapted layer with the policy's adapter added; not rounded in between."""
-    weight = _full_tensor(layer.base_layer, layer.base_layer.weight)
+    weight = _dequantized(layer.base_layer, layer.base_layer.weight)
     if POLICY not in getattr(layer, "lora_A", {}) and POLICY not in getattr(layer, "lora_embedding_A", {}):
         return weight
     merged: Tensor = weight + layer.get_delta_weight(POLICY).to(weight)

@@ -305,7 +305,7 @@ class TruncatedWeights(Correction):
     level: RatioLevel = "token"
 
     def weights(self, tokens: Tokens) -> Tensor:
-        return _off_policy_weights(tokens, self.cap, self.level)
+        return _sampler_mismatch_weights(tokens, self.cap, self.level)
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ class MaskedBand(Correction):
         _require_band(self.low, self.high)
 
     def weights(self, tokens: Tokens) -> Tensor:
-        weights = _off_policy_weights(tokens, None, self.level)
+        weights = _sampler_mismatch_weights(tokens, None, self.level)
         kept = _is_in_band(weights, self, tokens)
         return torch.where(kept, weights.clamp(self.low, self.high), torch.zeros_like(weights))
 
@@ -386,13 +386,13 @@ class SequenceMask(Correction):
         _require_band(self.low, self.high)
 
     def weights(self, tokens: Tokens) -> Tensor:
-        mean = _off_policy_weights(tokens, None, "sequence")
+        mean = _sampler_mismatch_weights(tokens, None, "sequence")
         kept = _is_in_band(mean, self, tokens)
-        weights = torch.ones_like(mean) if self.cap is None else _off_policy_weights(tokens, self.cap, "token")
+        weights = torch.ones_like(mean) if self.cap is None else _sampler_mismatch_weights(tokens, self.cap, "token")
         return torch.where(kept, weights, torch.zeros_like(weights))
 
 
-def _off_policy_weights(tokens: Tokens, cap: float | None, level: RatioLevel) -> Tensor:
+def _sampler_mismatch_weights(tokens: Tokens, cap: float | None, level: RatioLevel) -> Tensor:
     """[n, T] p / q up to a cap, constants."""
     sampled = tokens.sampler_logprobs.to(tokens.old_logprobs.dtype)
     return importance_weights(tokens.old_logprobs, sampled, cap=cap, level=level, mask=tokens.mask)

@@ -34,7 +34,7 @@ from lit_rl.modules.setup_check import (
     task_of,
     warn_about_learning_rates,
 )
-from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, weight_and_gradient_norms
+from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause, weight_and_gradient_norms
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
@@ -347,7 +347,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; {saved}"
         )
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Snapshot:
         """Tensors of the current update, for :meth:`require_finite` to save."""
         return {}
 

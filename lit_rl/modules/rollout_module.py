@@ -39,7 +39,7 @@ from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import add_entropy, add_resampled_share, metrics_of_rollout
 from lit_rl.modules.settings import EvaluationConfig, UpdateConfig
 from lit_rl.modules.setup_check import task_of
-from lit_rl.modules.update_trace import Evidence, UpdateTrace
+from lit_rl.modules.update_trace import Snapshot, UpdateTrace
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import (
@@ -363,7 +363,7 @@ class RolloutModule(PolicyModule):
         constant = self.sampling.max_tokens if mode == "sequence_sum_constant" else None
         return sum_over_ranks(loss_denominator(minibatch.loss_mask, mode, constant_tokens=constant)) / world_size()
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Snapshot:
         return {"rollout": self.clock.count} | self.trace.evidence()
 
     # -- metrics -------------------------------------------------------------------------------------------

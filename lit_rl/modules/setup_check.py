@@ -113,8 +113,13 @@ def _validation_overlap(module: Any, stage: str) -> str:
 
 def _nothing_measured(module: Any, stage: str) -> str:
     callbacks, samples = module.trainer.callbacks, module.sampling is not None
-    measures = any(hasattr(one, "ks") for one in callbacks) or not samples
-    if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or _has_custom(callbacks) or measures:
+    measures = any(hasattr(one, "ks") for one in callbacks) or _has_user_callback(callbacks) or not samples
+    if (
+        stage not in ("fit", "validate")
+        or not module.trainer.limit_val_batches
+        or _has_user_callback(callbacks)
+        or measures
+    ):
         return ""
     return (
         "without the callback ExecutionEvaluation validation measures nothing: use lit_rl.Trainer, or add the callback"
@@ -125,7 +130,7 @@ def _no_end(module: Any, stage: str) -> str:
     trainer, clock, kinds = module.trainer, module.clock, EarlyStopping | Timer
     limited = clock.limit is not None or trainer.max_epochs != -1 or trainer.max_steps != -1
     keeps = any(isinstance(one, kinds) or hasattr(one, "resume_hint") for one in trainer.callbacks)
-    if stage != "fit" or limited or keeps or _has_custom(trainer.callbacks):
+    if stage != "fit" or limited or keeps or _has_user_callback(trainer.callbacks):
         return ""
     return (
         f"this run has no limit and no Checkpointing: give the module max_{clock.unit}s, or the trainer "
@@ -133,7 +138,7 @@ def _no_end(module: Any, stage: str) -> str:
     )
 
 
-def _has_custom(callbacks: list[pl.Callback]) -> bool:
+def _has_user_callback(callbacks: list[pl.Callback]) -> bool:
     """Return whether there is a callback of the user's own, which may do what ours do not."""
     return any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in callbacks)
 

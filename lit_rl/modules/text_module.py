@@ -22,7 +22,7 @@ from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.settings import EvaluationConfig, Optimization
-from lit_rl.modules.update_trace import Evidence, evidence_of_completions
+from lit_rl.modules.update_trace import Snapshot, snapshot_of_completions
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutConfig, RunnerFactory
@@ -204,8 +204,8 @@ class TextModule(PolicyModule):
         self.step_plateau(named)
         self.stop_at_limit()
 
-    def evidence(self) -> Evidence:
-        return evidence_of_completions(self.piece) if self.piece is not None else {}
+    def evidence(self) -> Snapshot:
+        return snapshot_of_completions(self.piece) if self.piece is not None else {}
 
     def as_completions(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as N completions, and G."""

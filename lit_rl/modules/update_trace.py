@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lit_rl.errors import LitRLError
 from lit_rl.types import Completions, Experience
 
-Evidence = dict[str, Any]
+Snapshot = dict[str, Any]
 """Plain data and tensors: ``torch.load(file, weights_only=True)`` reads it."""
 
 
@@ -20,7 +20,7 @@ class NotFiniteError(LitRLError, FloatingPointError):
     """A loss or a gradient is NaN or infinite."""
 
 
-def evidence_of_completions(completions: Completions) -> Evidence:
+def snapshot_of_completions(completions: Completions) -> Snapshot:
     """Rows as they went into the model."""
     return {
         "task_ids": [problem.task_id for problem in completions.problems],
@@ -34,7 +34,7 @@ def evidence_of_completions(completions: Completions) -> Evidence:
     }
 
 
-def weight_and_gradient_norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Evidence:
+def weight_and_gradient_norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Snapshot:
     """Norms of trained weights and gradients (of masters where there are any): the first place to look at."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     gradients = {name: masters.get(p, p).grad for name, p in learning}
@@ -106,9 +106,9 @@ class UpdateTrace:
         """Drop the micro-batch after its update."""
         self.micro = self.logprobs = self._entropy = None
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Snapshot:
         """The rows as they went into the loss, and their log-probabilities now, each if known."""
         names = ("rewards", "row_mask", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
         known = {name: getattr(self.micro, name, None) for name in names} | {"logprobs": self.logprobs}
-        rows = evidence_of_completions(self.micro.completions) if self.micro is not None else {}
+        rows = snapshot_of_completions(self.micro.completions) if self.micro is not None else {}
         return rows | {name: value.cpu() for name, value in known.items() if value is not None}

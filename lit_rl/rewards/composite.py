@@ -97,7 +97,7 @@ class Composite(TypedArguments):
                 reasons[i] = reason
             reward, parts = self._score_row(of_row, places) if reason is None else (0.0, places.split_scores([]))
             rewards.append(reward)
-            credit[i] = places.spread_evenly(parts)
+            credit[i] = places.credit_per_token(parts)
             decided[i] = parts.decided
         device = completions.completion_mask.device
         valid = [i not in reasons for i in range(len(rewards))]

@@ -276,7 +276,7 @@ class TokenCredit:
         covered = abs(left) <= _ROUNDING * math.fsum(map(abs, rest))
         return CreditParts(flagged, decided, 0.0 if covered else left)
 
-    def spread_evenly(self, parts: CreditParts) -> Tensor:
+    def credit_per_token(self, parts: CreditParts) -> Tensor:
         """[T] credit: parts with places on their tokens, and the rest evenly over the program."""
         count = len(self.evenly)
         each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)

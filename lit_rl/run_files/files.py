@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lit_rl.errors import UsageError
-from lit_rl.foreign_files import max_unpacked_bytes, open_regular, too_large
+from lit_rl.foreign_files import decompression_bomb_error, max_unpacked_bytes, open_regular
 from lit_rl.run_files.records import (
     Diagnosis,
     RecordedMetrics,
@@ -266,7 +266,7 @@ def read_frames(path: Path) -> Iterator[Frame]:
                     parts.append(member.decompress(left, most - size + 1))
                     size += len(parts[-1])
                     if size > most:
-                        raise too_large(path)
+                        raise decompression_bomb_error(path)
                     end += len(left) - len(member.unused_data)
                     left = member.unused_data if member.eof else file.read(_CHUNK)
                 if not member.eof:

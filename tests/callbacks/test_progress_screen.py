@@ -48,7 +48,7 @@ def a_screen(monkeypatch: pytest.MonkeyPatch) -> tuple[ProgressScreen, Progress,
     clock = Clock()
     monkeypatch.setattr("lit_rl.callbacks.progress_screen.time", SimpleNamespace(monotonic=clock))
     progress, screen = Progress(clock), ProgressScreen()
-    screen._reset_counters(progress, "rollout", 0, 180)
+    screen._start_counting(progress, "rollout", 0, 180)
     clock.now = 62.0
     screen.done, screen.metrics = 74, METRICS
     return screen, progress, clock

@@ -41,7 +41,7 @@ class PlacedObject(str):
     """
 
 
-class Robot:
+class RobotBase:
     """Parts that are the same in every world: place, hand and trace.
 
     Args:
@@ -72,7 +72,7 @@ class Robot:
             self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
 
 
-class ServiceRobot(Robot):
+class ServiceRobot(RobotBase):
     """One world and the robot in it; a fresh one for every run.
 
     Args:

@@ -88,7 +88,7 @@ os._exit(0)
 
 def judge_for(check: Check) -> RemoteJudge:
     """The judge of a check: a function of a way to run code, and the program."""
-    if obstacle := _obstacle(check):
+    if obstacle := _unsupported_reason(check):
         raise UsageError(f"{obstacle}: use the local Sandbox")
     judge = _JUDGES[type(check)](check)
     return lambda run, program: judge(run, program) if program.strip() else Outcome(Verdict.NO_PROGRAM)
@@ -140,7 +140,7 @@ _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
 }
 
 
-def _obstacle(check: Check) -> str:
+def _unsupported_reason(check: Check) -> str:
     """Why a server cannot judge a check; empty if it can. It would cut off a long right answer."""
     length = 0
     if isinstance(check, StdioTests):

@@ -54,7 +54,7 @@ class Panel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """From a number to a place on the page, along one axis."""
 
     low: float
@@ -118,20 +118,20 @@ def axis_ticks(low: float, high: float) -> list[float]:
 
 def _axis_scales(
     points: Sequence[tuple[int, float]], low: float | None = None, high: float | None = None
-) -> tuple[Scale, Scale]:
+) -> tuple[AxisScale, AxisScale]:
     counts, values = [n for n, _ in points] or [0], [v for _, v in points] or [0.0]
     bottom, top = min(values) if low is None else low, max(values) if high is None else high
     if top == bottom:  # a line in the middle; one at 0 on the ground, since most numbers are never below
         top, bottom = (top + 0.5 * abs(top), bottom - 0.5 * abs(bottom)) if top else (1.0, 0.0)
-    horizontal = Scale(min(counts), max(max(counts), min(counts) + 1), FRAME["left"], FRAME["right"])
-    return horizontal, Scale(bottom, top, FRAME["bottom"], FRAME["top"])
+    horizontal = AxisScale(min(counts), max(max(counts), min(counts) + 1), FRAME["left"], FRAME["right"])
+    return horizontal, AxisScale(bottom, top, FRAME["bottom"], FRAME["top"])
 
 
-def _curve_path(points: Sequence[tuple[int, float]], x: Scale, y: Scale) -> str:
+def _curve_path(points: Sequence[tuple[int, float]], x: AxisScale, y: AxisScale) -> str:
     return "M" + "L".join(f"{x(n)},{y(value)}" for n, value in points) if points else "M0,0"
 
 
-def _draw_panel(title: str, x_name: str, y_name: str, shapes: Sequence[Shape], x: Scale, y: Scale) -> Panel:
+def _draw_panel(title: str, x_name: str, y_name: str, shapes: Sequence[Shape], x: AxisScale, y: AxisScale) -> Panel:
     rows = [(y(value), number_text(value, 3)) for value in axis_ticks(y.low, y.high)]
     columns = [(x(value), f"{value:,.0f}") for value in axis_ticks(x.low, x.high) if value == int(value)]
     return Panel(title, x_name, y_name, rows, columns, shapes)

@@ -17,14 +17,14 @@ from importlib import import_module
 from types import CodeType
 from typing import Any
 
-from lit_rl.execution.judging.asserts.evidence import truth_of
+from lit_rl.execution.judging.asserts.evidence import static_truth
 from lit_rl.execution.judging.asserts.literal_expressions import (
     CAREFUL,
     IMPORTED,
     PURE,
     NotLiteral,
+    evaluate_pure,
     template_of,
-    value_of,
 )
 from lit_rl.execution.judging.asserts.prepared_tests import is_call_of_check, program_names
 from lit_rl.execution.wire.value_text import lines_of, value_text
@@ -185,7 +185,7 @@ class _Planner:
             raise NotLiteral
 
     def _plan_assertion(self, statement: ast.Assert) -> None:
-        if truth_of(statement.test):  # it always holds, which is no evidence
+        if static_truth(statement.test):  # it always holds, which is no evidence
             if any(isinstance(part, ast.Call) for part in ast.walk(statement.test)):
                 raise NotLiteral
             return
@@ -222,4 +222,4 @@ class _Planner:
         return len(self._calls) - 1
 
     def _literal_value(self, node: ast.expr) -> Any:
-        return value_of(node, self._resolve_function, self._values)
+        return evaluate_pure(node, self._resolve_function, self._values)

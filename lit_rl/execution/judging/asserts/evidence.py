@@ -37,7 +37,7 @@ class Evidence(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         """An assert; one that always holds is no evidence."""
-        return [node] if truth_of(node.test) else [node, self._note(node)]
+        return [node] if static_truth(node.test) else [node, self._note(node)]
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
         """Catch the replacement of a ``StopIteration`` that left the program in handlers of ``StopIteration``."""
@@ -117,7 +117,7 @@ def can_fail(tree: ast.AST, mute: frozenset[str] = frozenset()) -> bool:
     """Return whether a test has an assert, or anything else that fails it when something is wrong."""
     for node in statements(tree):
         asserts = isinstance(node, ast.Expr) and _can_assert(node) and called_name(node.value) not in mute
-        if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not truth_of(node.test)):
+        if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not static_truth(node.test)):
             return True
         if isinstance(node, ast.With) and any(called_name(item.context_expr) in _EXPECTING for item in node.items):
             return True
@@ -129,15 +129,15 @@ def _can_assert(node: ast.Expr) -> bool:
     called = called_name(node.value)
     first, *more = node.value.args if isinstance(node.value, ast.Call) and node.value.args else [None]
     if called == "assertTrue" and first is not None:
-        return truth_of(first) is not True
+        return static_truth(first) is not True
     if called == "assertFalse" and first is not None:
-        return truth_of(first) is not False
+        return static_truth(first) is not False
     if called in ("assertEqual", "assertIs", "assertIn") and first is not None and more:
         return not all(isinstance(part, ast.Constant) for part in (first, more[0]))
     return called.startswith("assert")
 
 
-def truth_of(node: ast.expr) -> bool | None:
+def static_truth(node: ast.expr) -> bool | None:
     """The truth value that an expression has whatever its names mean; ``None`` if it depends on them.
 
     ``assert (f(1) == 2, "message")`` holds for every program, for a tuple of two items is true.
@@ -153,16 +153,16 @@ def truth_of(node: ast.expr) -> bool | None:
     if isinstance(node, ast.JoinedStr):
         return True if any(isinstance(part, ast.Constant) and part.value for part in node.values) else None
     if isinstance(node, ast.NamedExpr):
-        return truth_of(node.value)
+        return static_truth(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = truth_of(node.operand)
+        inner = static_truth(node.operand)
         return None if inner is None else not inner
     if isinstance(node, ast.IfExp):
-        first, second = truth_of(node.body), truth_of(node.orelse)
+        first, second = static_truth(node.body), static_truth(node.orelse)
         return first if first == second else None
     if isinstance(node, ast.BoolOp):
         deciding = isinstance(node.op, ast.Or)
-        parts = [truth_of(part) for part in node.values]
+        parts = [static_truth(part) for part in node.values]
         return deciding if deciding in parts else (None if None in parts else not deciding)
     return _truth_of_constants(node) if isinstance(node, ast.Compare) else None
 
@@ -264,7 +264,7 @@ def _is_negated_comparison(test: ast.expr) -> bool:
 
 def _always_raises(body: list[ast.stmt]) -> bool:
     for statement in body:
-        never = isinstance(statement, ast.Assert) and truth_of(statement.test) is False
+        never = isinstance(statement, ast.Assert) and static_truth(statement.test) is False
         failing = isinstance(statement, ast.Expr) and called_name(statement.value) in ("fail", "exit")
         inner = isinstance(statement, ast.If) and _always_raises([*statement.body, *statement.orelse])
         if never or failing or inner or isinstance(statement, ast.Raise):

@@ -54,7 +54,7 @@ def template_of(
     return code, results.calls, wanted
 
 
-def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:
+def evaluate_pure(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:
     """The value of an expression of the test that calls nothing of the program."""
     if isinstance(node, ast.Name) and node.id in values:
         return values[node.id]

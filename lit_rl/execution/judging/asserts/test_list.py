@@ -37,7 +37,7 @@ class TestList:
         self._values = _bound_once(tree)
         plain = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_plain(node)}
         mentioned = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-        called = Counter(_name_run(one) for top in tree.body for one in (top.body if _is_main(top) else [top]))
+        called = Counter(_called_name(one) for top in tree.body for one in (top.body if _is_main(top) else [top]))
         # A function is a list of tests if nothing but a statement of its own calls it, so that no test sees it fail.
         self._listed = {
             name: node
@@ -160,7 +160,7 @@ def _is_main(statement: ast.stmt) -> TypeGuard[ast.If]:
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
-def _name_run(statement: ast.stmt) -> str:
+def _called_name(statement: ast.stmt) -> str:
     """The function that a statement such as ``check(f)`` calls, with names alone."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or call.keywords or not isinstance(call.func, ast.Name):
