@@ -19,7 +19,7 @@ def pages() -> dict[str, str]:
     return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.md"))}
 
 
-def sections_by_anchor(text: str) -> dict[str, str]:
+def sections(text: str) -> dict[str, str]:
     """All sections of a page by their anchors, each with its heading and the sections inside; the first is the page."""
     headings, in_code, lines = [], False, text.splitlines()
     for number, line in enumerate(lines):
@@ -43,7 +43,7 @@ def find_page(name: str) -> str:
     """The Markdown of a page, such as ``monitoring``, or of one of its sections: ``monitoring#flat_reward``."""
     page, _, anchor = name.partition("#")
     text = pages().get(Path(page).name.removesuffix(".md"))
-    found = text if not anchor or text is None else sections_by_anchor(text).get(anchor)
+    found = text if not anchor or text is None else sections(text).get(anchor)
     if found is None:
         raise UsageError(f"no page or section is called {name}: lit-rl docs lists the pages")
     return found
