@@ -28,9 +28,26 @@ _FLASHES = (
     torch.ops.aten._scaled_dot_product_flash_attention,
     torch.ops.aten._scaled_dot_product_flash_attention_backward,
 )
+
+
+def _attention_flops(count: Any, query: int) -> Any:
+    """Count with a key head for each query head: torch 2.10 refuses fewer (grouped queries)."""
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        heads = args[query].shape[1]
+        shapes = [(one.shape[0], heads, *one.shape[2:]) for one in args[query + 1 : query + 3]]
+        return count(*args[: query + 1], *shapes, *args[query + 3 :], **kwargs)
+
+    return counted
+
+
+_FORWARD = _attention_flops(flop_registry[_FLASHES[0]], query=0)
+_BACKWARD = _attention_flops(flop_registry[_FLASHES[1]], query=1)
 _FLOPS = flop_registry | {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: flop_registry[_FLASHES[0]],
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: flop_registry[_FLASHES[1]],
+    _FLASHES[0]: _FORWARD,
+    _FLASHES[1]: _BACKWARD,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _FORWARD,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _BACKWARD,
 }
 
 
