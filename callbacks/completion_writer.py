@@ -11,6 +11,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.run_record import run_folder
+from lit_rl.errors import ArgumentError
 from lit_rl.reports.recorded_rows import append_rank_parts, rank_part, recorded_rows
 from lit_rl.rollout import Evaluated
 from lit_rl.run_files.files import COMPLETIONS_FILE, truncate_after
@@ -33,6 +34,8 @@ class CompletionWriter(pl.Callback, TypedArguments):
     """
 
     def __init__(self, path: str | None = None) -> None:
+        if path is not None and not path.endswith(".jsonl.gz"):
+            raise ArgumentError("CompletionWriter.path", "a file ending in .jsonl.gz", path)
         self.path = path
         self._verb = ""  # while something is written
         self._file: Path | None = None  # on the first rank

@@ -8,7 +8,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
-from lit_rl.errors import UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.rollout import Evaluated
 from lit_rl.signature_check import PositiveFloat, TypedArguments
 from lit_rl.training.ranks import gather_over_ranks
@@ -41,6 +41,9 @@ class PreferenceWriter(pl.Callback, TypedArguments):
             raise UsageError(
                 f"PreferenceWriter compares rewards, and {module} has none: set model.rewards, such as TestsReward"
             )
+        if pl_module.evaluate.predict.num_samples == 1:
+            remedy = "PreferenceWriter pairs completions of one problem"
+            raise ArgumentError("evaluate.predict.num_samples", "at least 2", "1", remedy)
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self._pairs = {}

@@ -71,9 +71,12 @@ def run_config(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str,
     texts = [Path(file).read_text() for file in files] if files else [checkpoint.get("config") or ""]
     if not all(texts):
         raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
-    config: dict[str, Any] = {}
+    config: Any = {}
     for text in texts:
         config = _laid_over(config, yaml.safe_load(text))
+    if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
+        where = " with ".join(files) or "the checkpoint"
+        raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")
     return config
 
 

@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
 
 from lit_rl.callbacks.progress_screen import ProgressScreen
-from lit_rl.errors import UsageError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.runs import MEASURED_ALONE
 
@@ -69,8 +69,10 @@ def fill_in_schedule_length(config: Any) -> None:
 def apply_run_dir(config: Any) -> None:
     """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it."""
     given, trainer = config.get("run_dir"), config.get("trainer")
-    if not given:
+    if given is None:
         return
+    if not given:
+        raise ArgumentError("run_dir", "a folder", "an empty string")
     path = Path(given)
     trainer["default_root_dir"] = str(path)
     if trainer.get("logger") in (None, True):

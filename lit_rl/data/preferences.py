@@ -11,6 +11,7 @@ from typing import Unpack
 
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -64,6 +65,8 @@ def make_pairs(
         >>> [(pair.chosen, pair.rejected) for pair in pairs]
         [('4', '5')]
     """
+    if not margin > 0:
+        raise ArgumentError("margin", "a number above 0", str(margin), "equal rewards give no preference")
     scored: dict[str, float] = {}
     for text, reward in zip(completions, rewards, strict=True):
         if reward is not None and not math.isnan(reward):
@@ -86,6 +89,8 @@ def make_pairs(
 def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
     """Write pairs as JSON lines, whole or not at all, to a path that ends in ``.jsonl``; return their number."""
     path = Path(path)
+    if path.suffix != ".jsonl":
+        raise UsageError(f"preference pairs are JSON lines: the path needs to end in .jsonl, got {path}")
     lines = [json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs]
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")

@@ -112,7 +112,10 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def _apply_options(self, problem: Problem) -> Problem:
         """The problem with ``chat``, ``stop_strings`` and ``extraction`` in place of the task's own."""
         if self.chat is not None:
-            assert isinstance(problem.prompt, str), "chat is for the form completion"
+            if not isinstance(problem.prompt, str):
+                raise ArgumentError(
+                    "chat", "a text to put into it", f"a chat in {problem.task_id}", "set form: completion"
+                )
             prompt = problem.prompt.strip()
             messages = ({**one, "content": one["content"].replace(PLACEHOLDER, prompt)} for one in self.chat)
             problem = replace(problem, prompt=tuple(messages), program_prefix="", stop_strings=())

@@ -94,10 +94,19 @@ class VLLMClient:
             fault = getattr(error, "reason", error)
             raise _RetryableError(f"{type(fault).__name__}: {fault}") from None
         if status != 200:
-            message = error_text(data)
+            message, hint = error_text(data), ""
             if status >= 500 and status != 501:
                 raise _RetryableError(f"HTTP {status}: {message}")
-            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {message}")
+            if path == "/health" or status < 400:
+                hint = "; url: expected the address of a vllm server, without /v1 or another path"
+            elif path == "/v1/load_lora_adapter":
+                hint = (
+                    ": start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora --max-lora-rank N, "
+                    "or set merge_adapters to true"
+                )
+            elif status == 404 and "does not exist" not in message:
+                hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out"
+            raise EngineError(f"the vllm server at {self.url} refused {path}: HTTP {status}: {message}{hint}")
         try:
             answer = json.loads(data) if data else {}
         except ValueError:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ _DEFAULTS = {
 
 def require_vllm(engine: str) -> None:
     """Check whether vLLM is installed and new enough, without importing it."""
+    if find_spec("vllm") is None:
+        raise ModuleNotFoundError(f"the engine {engine} needs the package vllm: {_INSTALL}", name="vllm")
     installed = (one.version for name in _DISTRIBUTIONS for one in metadata.distributions(name=name))
     require_release(next(installed, "unknown"), f"the engine {engine}")
 

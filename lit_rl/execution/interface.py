@@ -27,7 +27,7 @@ _MAX_LINE_LENGTH = 100
 
 
 class Verdict(StrEnum):
-    """How a program ended. The last says nothing about the program, which could not be judged.
+    """The end of a program. The last says nothing about the program, which could not be judged.
 
     ``no_program`` means that nothing was run: there is no program, or the task only compares texts.
     """

@@ -114,12 +114,7 @@ def _validation_overlap(module: Any, stage: str) -> str:
 def _nothing_measured(module: Any, stage: str) -> str:
     callbacks, samples = module.trainer.callbacks, module.sampling is not None
     measures = any(hasattr(one, "ks") for one in callbacks) or _has_user_callback(callbacks) or not samples
-    if (
-        stage not in ("fit", "validate")
-        or not module.trainer.limit_val_batches
-        or _has_user_callback(callbacks)
-        or measures
-    ):
+    if stage not in ("fit", "validate") or not module.trainer.limit_val_batches or measures:
         return ""
     return (
         "without the callback ExecutionEvaluation validation measures nothing: use lit_rl.Trainer, or add the callback"

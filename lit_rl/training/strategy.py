@@ -174,6 +174,11 @@ class FSDP2Strategy(ModelParallelStrategy):
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
         """Weights and optimizer from the shards of any number of ranks."""
         path = Path(self.broadcast(str(checkpoint_path)))
+        if not (path / META_FILE).is_file():
+            raise UsageError(
+                f"{path} is not a folder of fsdp2 shards: resume with the strategy that saved it, or start from an "
+                "export of it (lit-rl export)"
+            )
         metadata: Any = FileSystemReader(path).read_metadata()
         entries = metadata.state_dict_metadata.items()
         saved = {name: tuple(m.size) if isinstance(m, TensorStorageMetadata) else () for name, m in entries}

@@ -252,6 +252,7 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
     ("rewards", "num_samples", "message"),
     [
         (None, 4, r"^PreferenceWriter compares rewards, and DPO has none: set model\.rewards, such as TestsReward$"),
+        ([TestsReward()], 1, r"^evaluate\.predict\.num_samples: expected at least 2, got 1; PreferenceWriter pairs "),
     ],
 )
 def test_pairs_that_cannot_come_about_are_refused_before_anything_is_sampled(

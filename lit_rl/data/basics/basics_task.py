@@ -17,7 +17,7 @@ from lit_rl.data.basics.families import FAMILIES
 from lit_rl.data.basics.problems import MAX_PUBLIC_CASES, Rendering, problems_of
 from lit_rl.data.prompts import Form, chat_messages, fenced, finish_request
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
-from lit_rl.errors import ArgumentError
+from lit_rl.errors import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.languages import Language
 from lit_rl.signature_check import Limit, PositiveInt, Share
@@ -108,6 +108,10 @@ class Basics(TaskDataModule):
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
+        if (untold_constants or second_turn_share) and num_public_cases == 0:
+            raise UsageError(
+                "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
+            )
         if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
             expected = f"0 to {len(SOLVED)} in instruct form and 0 in completion form"
             raise ArgumentError("Basics.few_shot", expected, f"{few_shot} in {form} form")

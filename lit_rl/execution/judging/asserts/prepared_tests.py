@@ -196,7 +196,7 @@ def _code_of_others(tree: ast.Module) -> Iterator[str]:
 
 
 def _replaced_streams(tree: ast.Module) -> Iterator[str]:
-    """What tests replace that the program reads, or prints to and they read: it runs in another process."""
+    """Objects that tests replace and the program reads, or prints to: it runs in another process."""
     reads = any(isinstance(node, ast.Attribute) and _READS_OUTPUT.match(node.attr) for node in ast.walk(tree))
     for replaced in map(_replaced_names, ast.walk(tree)):
         if _INPUT.search(replaced) or (reads and _OUTPUT.search(replaced)):
