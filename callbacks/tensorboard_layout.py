@@ -73,11 +73,10 @@ _TEXT_CHARTS = ("loss on given texts", "pass@1 on validation problems", "norm of
 class TensorBoardLayout(pl.Callback, TypedArguments):
     """Arranges what TensorBoard shows; does nothing for other loggers, whose curves are the same.
 
-    At the start of a run on the first rank: an overview (CUSTOM SCALARS) that puts what one looks for first. After the
-    first validation: the run's settings (HPARAMS), so that runs can be compared by their pass@k and reward. Every few
-    rollouts: distributions
-    of the first rank's rewards, advantages, lengths, and log-ratios between the policy, as the last update saw it, and
-    the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it where there is a TensorBoard logger.
+    The first rank writes, at the start of a run, an overview (CUSTOM SCALARS) that puts what one looks for first; after
+    the first validation, the run's settings (HPARAMS), so that runs can be compared by their pass@k and reward; every
+    few rollouts, distributions of its rewards, advantages, lengths, and log-ratios between the policy, as the last
+    update saw it, and the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it where there is a TensorBoard logger.
 
     Args:
         histograms_every: rollouts between two sets of distributions; 0 for none.
@@ -107,11 +106,11 @@ class TensorBoardLayout(pl.Callback, TypedArguments):
         self._has_settings = True
         settings = setting_values(module.settings()) | {"seed": module.seed, "ranks": trainer.world_size}
         known = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
-        trained = f"{module.metric_prefix}/loss" if module.metric_prefix else "reward/mean"
+        training_metric = f"{module.metric_prefix}/loss" if module.metric_prefix else "reward/mean"
         hparams: Any = summary.hparams
-        for one in hparams(known, dict.fromkeys([*measured, trained], 0.0)):
+        for event in hparams(known, dict.fromkeys([*measured, training_metric], 0.0)):
             for logger in tensorboard_loggers(trainer) if trainer.is_global_zero else ():
-                logger.experiment._get_file_writer().add_summary(one)
+                logger.experiment._get_file_writer().add_summary(event)
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         if not trainer.is_global_zero or not self.histograms_every or module.clock.count % self.histograms_every:

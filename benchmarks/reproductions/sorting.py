@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from lit_rl.data import Sorting, SortingPolicy, SortingReward
-from lit_rl.data.toys.toy_tasks import PROMPTS, sort_distance, sort_inclusion_ordering, sorting_problem
+from lit_rl.data.toys.toy_tasks import LECTURE_PROMPTS, sort_distance, sort_inclusion_ordering, sorting_problem
 from lit_rl.math.advantages import GroupMean, MaxRewards, NoBaseline, RowAdvantages
 from lit_rl.math.losses import Clipped, Loss, PolicyGradient, Unclipped
 from lit_rl.models import Policy
@@ -62,9 +62,9 @@ def run(
 
 def answers(policy: Policy, temperature: float = 1.0, num_samples: int = 1) -> list[tuple[list[int], list[int]]]:
     """Prompts and what the policy answers."""
-    prompts = [list(prompt) for prompt in PROMPTS for _ in range(num_samples)]
+    prompts = [list(prompt) for prompt in LECTURE_PROMPTS for _ in range(num_samples)]
     sampling = Sampling(temperature=temperature, num_samples=num_samples, max_tokens=3)
-    texts = policy.complete([sorting_problem(prompt) for prompt in PROMPTS], sampling)
+    texts = policy.complete([sorting_problem(prompt) for prompt in LECTURE_PROMPTS], sampling)
     return [(prompt, [int(word) for word in text.split()]) for prompt, text in zip(prompts, texts, strict=True)]
 
 

@@ -28,7 +28,7 @@ def spread_by_weight(
         order: of the problems on the line.
         weights: of the problems in that order; whole numbers, so that all ranks draw the same.
         global_batch: problems of a rollout.
-        start: i and n: the first point is at (i + 1/2) / n of the distance of two.
+        start: i and n: the first point lies (i + 1/2) / n of the spacing from the beginning of the line.
 
     Returns:
         as many as fill whole rollouts; each rollout has its share, to within one, of every stretch of the line.
@@ -111,7 +111,7 @@ class Mixture(TaskDataModule):
         counts, global_batch = Counter(names), loader.batch_size * loader.world_size
         for name, weight in self.weights.items():
             wanted = global_batch * weight / sum(self.weights.values())
-            if loader.shuffle and counts[name] < wanted * (1 - 1e-9):
+            if loader.shuffle and counts[name] < wanted * (1 - 1e-9):  # room for rounding of the share
                 raise UsageError(
                     f"weights: expected at most {counts[name]} problems of {name} in a rollout, all that it has "
                     f"for training, got {wanted:.3g}; lower its weight or batch_size, or load more problems"

@@ -85,7 +85,7 @@ def start_llm(folder: Path, arguments: Mapping[str, Any]) -> Any:
             **({"distributed_executor_backend": "external_launcher"} if several else {}),
             **arguments,
         )
-    finally:  # vLLM changes the number of threads, too
+    finally:  # vLLM also sets the number of threads, and replaces the function that sets it
         for name, earlier in before.items():
             if earlier is None:
                 del os.environ[name]
@@ -123,12 +123,16 @@ def sampling_params(request: Request, sampling: Sampling, eos_ids: Collection[in
     }
 
 
-_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
 def adapter_arguments(rank: int) -> dict[str, Any]:
     """Return the arguments for a ``vllm.LLM`` that runs an adapter; there are limits of some ranks only."""
-    return {"enable_lora": True, "max_loras": 1, "max_lora_rank": next((one for one in _RANKS if one >= rank), rank)}
+    return {
+        "enable_lora": True,
+        "max_loras": 1,
+        "max_lora_rank": next((one for one in _LORA_RANKS if one >= rank), rank),
+    }
 
 
 def add_adapter(llm: Any, folder: str) -> Any:

@@ -76,7 +76,7 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
 
-    other = (
+    wrong_base = (
         f"the adapter {source} is of another base than {home}: {{}}; correct base_model_name_or_path in its "
         f"{ADAPTER_CONFIG}"
     )
@@ -91,11 +91,11 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     try:
         model = PeftModel.from_pretrained(base, source, adapter_name=POLICY, is_trainable=True)
     except (RuntimeError, ValueError) as error:
-        raise UsageError(other.format(" ".join(str(error).split())[:200])) from error
+        raise UsageError(wrong_base.format(" ".join(str(error).split())[:200])) from error
     held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
     wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
     if wrong:
-        raise UsageError(other.format(f"{len(wrong)} weights are of one only, for example {wrong[0]}"))
+        raise UsageError(wrong_base.format(f"{len(wrong)} weights are of one only, for example {wrong[0]}"))
     return model
 
 
@@ -117,7 +117,7 @@ def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, t
     """Add an adapter next to the policy's, which stays active."""
     config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else lora_config(lora, model)
     learning = {n for n, p in model.named_parameters() if p.requires_grad}
-    with torch.random.fork_rng(), initialise_on_cpu():
+    with torch.random.fork_rng(), initialisation_device():
         torch.manual_seed(seed)
         model.add_adapter(name, config)
     for parameter_name, parameter in model.named_parameters():
@@ -125,8 +125,8 @@ def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, t
         parameter.requires_grad_(trained if new else parameter_name in learning)
 
 
-def initialise_on_cpu() -> torch.device:
-    """Make new weights on the CPU inside, or on no device where there is none: each device has other random numbers."""
+def initialisation_device() -> torch.device:
+    """Device for new weights: the CPU, so that a seed gives the same ones on every machine; meta where weights wait."""
     return torch.device("meta" if torch.get_default_device().type == "meta" else "cpu")
 
 

@@ -31,7 +31,7 @@ from lit_rl.training.ranks import eval_mode
 _PROMPT_TOKENS = (3, 11)
 """A row after eight pads and one without any."""
 _DECODED = 3
-"""Tokens after the prompt: two decode steps, the second of them without a row that has left the batch."""
+"""Tokens that are appended after the prompt; before the second one, one row of each prompt leaves the batch."""
 
 
 @torch.no_grad()

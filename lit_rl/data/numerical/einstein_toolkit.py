@@ -20,10 +20,10 @@ MORE = "...more..."
 """Stands where a text was cut."""
 
 _SYSTEM = "You are an expert C and C++ developer and work on the EinsteinToolkit, a code base for numerical relativity."
-_BUILD_FILES = "makefile"
+_BUILD_LANGUAGE = "makefile"
 _CONTEXT_CHARS = 10_000  # of the thorn's documents and other code
 _CCL_CHARS = 1_000  # of each ccl file
-_DOCUMENTS_SHARE = 4  # documents get a quarter of the room, and what the code leaves
+_DOCUMENTS_CHARS = _CONTEXT_CHARS // 4  # of documents, beside the room that the code leaves
 
 
 class EinsteinToolkit(TaskDataModule):
@@ -78,17 +78,11 @@ def language_of_file(name: str) -> str:
         >>> language_of_file("src/Evolve.C"), language_of_file("src/make.code.defn")
         ('cpp', 'makefile')
     """
-    return LANGUAGES.get(Path(name).suffix, _BUILD_FILES)
+    return LANGUAGES.get(Path(name).suffix, _BUILD_LANGUAGE)
 
 
 def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Message, ...]:
-    """The request for one source file, every part cut to its length.
-
-    Code comes before documents where there is too much of both: these are often longer than what may be shown.
-    """
-    for_code = _CONTEXT_CHARS - min(len(row.documents), _CONTEXT_CHARS // _DOCUMENTS_SHARE)
-    documents = cut_to_length(row.documents, max(_CONTEXT_CHARS - min(len(row.code), for_code), 0))
-    context = "\n".join(text for text in (documents, cut_to_length(row.code, for_code)) if text)
+    """The request for one source file, every part cut to its length."""
     declared = (
         ("Interface, interface.ccl", row.interface),
         ("Schedule, schedule.ccl", row.schedule),
@@ -99,7 +93,7 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
         f"Write the source code of the file '{row.src_filename}' in the thorn '{row.thorn_name}'.",
         f"## Thorn\n- name: {row.thorn_name}\n- file to write: {row.src_filename}",
         *(f"## {title}\n```\n{cut_to_length(text, _CCL_CHARS)}\n```" for title, text in declared),
-        f"## Code and documents of the thorn\n```\n{context}\n```",
+        f"## Code and documents of the thorn\n```\n{_shown_context(row)}\n```",
         f"## What to do\nWrite the complete source code of '{row.src_filename}' and nothing else: all includes and "
         "functions, by the conventions of the EinsteinToolkit.",
     ]
@@ -107,6 +101,13 @@ def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Messa
     if form == "completion":
         return f"{_SYSTEM}\n\n{request}\n\nThe code of '{row.src_filename}':\n```\n"
     return chat_messages(f"{request} Answer with one fenced block.", system=_SYSTEM)
+
+
+def _shown_context(row: ThornSource) -> str:
+    """Documents and code of the thorn within ``_CONTEXT_CHARS``; most of the room is the code's."""
+    for_code = _CONTEXT_CHARS - min(len(row.documents), _DOCUMENTS_CHARS)
+    documents = cut_to_length(row.documents, max(_CONTEXT_CHARS - min(len(row.code), for_code), 0))
+    return "\n".join(text for text in (documents, cut_to_length(row.code, for_code)) if text)
 
 
 def cut_to_length(text: str, max_chars: int) -> str:

@@ -100,7 +100,7 @@ class Corridor(TaskDataModule):
 
     Args:
         num_cells: cells besides the goal.
-        starts: distances to start from; by default every cell.
+        starts: distances to start from, each from 1 to ``num_cells``; by default every cell.
         batch_size: starts per rollout on one rank; ``None`` for all of them.
         **options: see :class:`lit_rl.data.task.TaskDataModule`.
     """
@@ -140,7 +140,7 @@ def corridor_problem(num_cells: int, start: int) -> Problem:
     )
 
 
-PROMPTS = ((1, 0, 2), (3, 2, 4), (1, 2, 3))
+LECTURE_PROMPTS = ((1, 0, 2), (3, 2, 4), (1, 2, 3))
 """The three prompts of the lecture."""
 
 
@@ -148,7 +148,7 @@ class Sorting(TaskDataModule):
     """Prompts of n numbers; the answer is the same numbers in order.
 
     Training and evaluation use the same prompts: the toy policy has a parameter for every position and nothing to
-    generalise with. Every batch holds all prompts.
+    generalise with. Every batch holds all prompts by default.
 
     Args:
         prompts: lists of the same length of numbers >= 0; by default the lecture's three.
@@ -165,7 +165,7 @@ class Sorting(TaskDataModule):
         batch_size: int | None = None,
         **options: Unpack[WholeBatchOptions],
     ) -> None:
-        chosen = [tuple(prompt) for prompt in (PROMPTS if prompts is None else prompts)]
+        chosen = [tuple(prompt) for prompt in (LECTURE_PROMPTS if prompts is None else prompts)]
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
         self.prompts = chosen
 

@@ -30,7 +30,7 @@ class ControlGroup:
     def __init__(self, pid: int, memory_bytes: int) -> None:
         self._folders: list[Path] = []
         self._num_full = 0
-        _remove_left()
+        _remove_leftover_groups()
         limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MAX_TASKS}
         try:
             for parent, files in _parent_groups().items():
@@ -53,9 +53,9 @@ class ControlGroup:
 
     def _count_full(self) -> int:
         for folder in self._folders:
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):  # version 1
                 return int((folder / "memory.failcnt").read_text())
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):  # version 2
                 events = (folder / "memory.events").read_text().split()
                 return int(events[events.index("oom") + 1])
         return 0
@@ -69,21 +69,21 @@ class ControlGroup:
 
 def remove_groups_of(pid: int) -> None:
     """Remove the groups that a supervisor made and could not remove because it was killed."""
-    for folder in _groups_made(f"{pid}-*"):
+    for folder in _existing_groups(f"{pid}-*"):
         _remove_group(folder)
 
 
-def _remove_left() -> None:
-    for folder in _groups_made("*"):
+def _remove_leftover_groups() -> None:
+    for folder in _existing_groups("*"):
         if not _is_alive(folder.name.removeprefix(_PREFIX).partition("-")[0]):
             # Only empty groups: the maker may be alive in a process namespace that we cannot see.
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
 
-def _groups_made(name: str) -> list[Path]:
+def _existing_groups(pattern: str) -> list[Path]:
     with contextlib.suppress(OSError):
-        return [folder for parent in _parent_groups() for folder in parent.glob(f"{_PREFIX}{name}")]
+        return [folder for parent in _parent_groups() for folder in parent.glob(f"{_PREFIX}{pattern}")]
     return []
 
 
@@ -104,6 +104,7 @@ def _parent_groups() -> dict[Path, dict[str, str]]:
 
 
 def _remove_group(folder: Path) -> None:
+    """Kill and try again: a group can be removed only when its last process has gone."""
     until = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < until:
         with contextlib.suppress(OSError):

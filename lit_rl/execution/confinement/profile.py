@@ -120,7 +120,15 @@ class Confined(NamedTuple):
 
 
 def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
-    """Confine this process."""
+    """Confine this process, a zygote; children apply what is left of it.
+
+    Args:
+        settings: those of ``spawning.ZygoteSettings``, and ``folder``, the work folder.
+        exec_descriptor: descriptor through which compiled programs are executed.
+
+    Raises:
+        OSError: if this machine cannot provide the tier.
+    """
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), nobody()
     own_tasks = limits.tasks_are_counted_alone(tier >= 1)
     tasks = None if own_tasks else limits.SharedTasks()

@@ -48,7 +48,10 @@ _MAX_PRINTED = 4 * MAX_SHOWN_LENGTH  # bytes at each end; a character has up to 
 
 
 def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcome:
-    """Run each case in a fresh process; the first case that does not pass decides."""
+    """Run each case in a fresh process; the first case that does not pass decides.
+
+    All cases share one ``Row``, which adds up the seconds that the program has slept.
+    """
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     if check.checker is not None:
@@ -96,7 +99,7 @@ def _case_of_artefact(
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
         outcome = partial(outcome_of_end, language=language, program=program, child=child, report=report, cases=[])
-        return _checker_outcome(client, check, stdin, expected, child, ended, outcome)
+        return _case_outcome(client, check, stdin, expected, child, ended, outcome)
 
 
 def _case(client: ZygoteClient, program: str, check: StdioTests, row: Row, stdin: str, expected: Expected) -> Outcome:
@@ -109,10 +112,10 @@ def _case(client: ZygoteClient, program: str, check: StdioTests, row: Row, stdin
             error = read_error(read_whole(child.channel)[:65536]) or describe_exit(status)
             ended = verdict_of_error(client, program, error, status)
         outcome = partial(outcome_of, cases=[], child=child, report=report, error=error)
-        return _checker_outcome(client, check, stdin, expected, child, ended, outcome)
+        return _case_outcome(client, check, stdin, expected, child, ended, outcome)
 
 
-def _checker_outcome(
+def _case_outcome(
     client: ZygoteClient,
     check: StdioTests,
     stdin: str,
@@ -155,10 +158,11 @@ def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
     accepted = (expected,) if isinstance(expected, str) else expected
     printed = printed.rstrip()
     texts = (text.encode("utf-8", "surrogateescape").rstrip() for text in accepted)
-    return any(printed == text or _equal_lines(printed, text, check) for text in texts)
+    return any(printed == text or _same_by_rule(printed, text, check) for text in texts)
 
 
-def _equal_lines(printed: bytes, expected: bytes, check: StdioTests) -> bool:
+def _same_by_rule(printed: bytes, expected: bytes, check: StdioTests) -> bool:
+    """Compare as the check says: line by line, line by line with numbers by value, or token by token."""
     if check.compare == "lines":
         return _all_match(BytesIO(printed), BytesIO(expected), lambda one, other: one.rstrip() == other.rstrip())
     if check.compare == "decimals":

@@ -19,7 +19,7 @@ from lit_rl.models.adapters import (
     POLICY,
     LoRA,
     add_reference_adapter,
-    initialise_on_cpu,
+    initialisation_device,
     lora_config,
     read_adapter,
 )
@@ -95,7 +95,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     with torch.random.fork_rng(), without_progress_bars():
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
-            with initialise_on_cpu():
+            with initialisation_device():
                 model = _from_config(spec, tokenizer)
             model = model.to(torch.get_default_device())
         elif isinstance(spec.source, torch.nn.Module):
@@ -109,7 +109,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
         if spec.lora is None:
             return model
         # Its second matrix is zero, so switching it off gives the start.
-        with initialise_on_cpu():
+        with initialisation_device():
             return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
