@@ -108,7 +108,7 @@ def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path 
         seconds = store.cpu_seconds(part.name)
         note = (
             f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, seeds))}`, "
-            f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds of training."
+            f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds without the programs."
         )
         text = f"{part.table(results)}\n{note}\n"
         if part.picture is not None:

@@ -268,10 +268,11 @@ class Checkpointing(Checkpoint, TypedArguments):
             if trainer.is_global_zero:
                 remove_path(part)
             kept = "".join(f"; the last one, {one.name}, stays" for one in self.run.checkpoints()[-1:])
-            message = f"the checkpoint of rollout {count} could not be saved in {self.run.path} ({fault}){kept}"
+            which = f"{pl_module.clock.unit} {count}"
+            message = f"the checkpoint of {which} could not be saved in {self.run.path} ({fault}){kept}"
             if last_chance or trainer.should_stop:
                 raise OSError(f"{message}: make room and start again to repeat what came after it")
-            rank_zero_warn(f"{message}; trying again after the next rollout")
+            rank_zero_warn(f"{message}; trying again after the next {pl_module.clock.unit}")
             self._wanted = True
             return False
         self._wanted, self._saved, self._saved_time = False, count, time.monotonic()

@@ -52,7 +52,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name.lower(), names, n=1)
     if near:
         return f"did you mean {names[near[0]]}?"
-    return f"there are {', '.join(names.values())}" if 0 < len(names) <= _MAX_NAMES else ""
+    return f"known: {', '.join(names.values())}" if 0 < len(names) <= _MAX_NAMES else ""
 
 
 def short_repr(value: object, longest: int = 80) -> str:

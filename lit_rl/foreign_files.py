@@ -23,7 +23,7 @@ _MAX_VALUES = 1 << 20
 def require_regular(path: Path) -> None:
     """Raise UsageError for a device, a pipe or a folder."""
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is not a regular file: remove it, or put the file itself there")
+        raise UsageError(f"{path} is not a regular file: remove it, or put a regular file there")
 
 
 def open_regular(path: Path) -> BinaryIO:

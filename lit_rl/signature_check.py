@@ -304,7 +304,7 @@ def _check_list(value: Any, home: Any, inner: Sequence[Any], path: str, config: 
         return value
     if home is tuple and inner[-1] is not ...:
         if len(value) != len(inner):
-            raise ArgumentError(path, f"a list of {len(inner)}", short_repr(value))
+            raise ArgumentError(path, f"a list of {len(inner)} items", short_repr(value))
         found = [
             check(one, of, f"{path}[{at}]", config=config)
             for at, (one, of) in enumerate(zip(value, inner, strict=True))

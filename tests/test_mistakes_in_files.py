@@ -42,7 +42,7 @@ MISTAKES = {
     policy(model="./few_weights", tokenizer=TOKENIZER): "lacks weights",
     policy(model="./saved_model"): "no file of a tokenizer",
     policy(model="nobody/nothing"): "nobody/nothing",
-    policy(model="./wrong_base", tokenizer=TOKENIZER): "is of another base than",
+    policy(model="./wrong_base", tokenizer=TOKENIZER): "needs another base than",
     policy(model="./adapter", tokenizer=TOKENIZER, lora={"rank": 2}): "adapter is an adapter, and lora=",
     """--model.policy.lora '{"rank": 2, "target_modules": ["c_attn"]}'""": "c_attn",
 }
@@ -152,7 +152,7 @@ def test_a_base_with_fewer_layers_is_no_base_of_an_adapter(folder: Path) -> None
     deep.model.save_pretrained(folder / "deep")
     (home,) = (folder / "deep").glob("**/adapter_config.json")
     home.write_text(json.dumps(json.loads(home.read_text()) | {"base_model_name_or_path": str(folder / "saved_model")}))
-    with pytest.raises(ValueError, match=r"is of another base than .*saved_model: 14 weights are of one only"):
+    with pytest.raises(ValueError, match=r"needs another base than .*saved_model: 14 weights have no counterpart"):
         CausalLM(str(home.parent), tokenizer=TOKENIZER).load()
 
 

@@ -40,7 +40,7 @@ class MBPPTask:
         text: what to do.
         public_tests: asserts that a prompt may show.
         program: the reference.
-        check: of the row's tests.
+        check: runs the row's tests.
         before_public: source that the shown asserts need: imports and set-up of the row.
     """
 

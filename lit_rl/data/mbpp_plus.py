@@ -154,7 +154,7 @@ def comparing_test(
         function: the function that both define.
         inputs: positional arguments of each call.
         tolerance: largest difference of numbers; 0 for 1e-6 between floats, and none between others.
-        compare: values as they are, as sets, or as yes and no.
+        compare: values as they are, as sets, or as truth values.
     """
     return _TEMPLATE.format(
         reference=reference,
@@ -175,7 +175,7 @@ def written_check(test: str, reference: str, function: str, compare: Compare = "
         test: the row's source.
         reference: the row's solution.
         function: the function under test.
-        compare: values as they are, as sets, or as yes and no.
+        compare: values as they are, as sets, or as truth values.
     """
     tree = ast.parse(test)
     assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}

@@ -113,8 +113,8 @@ class Mixture(TaskDataModule):
             wanted = global_batch * weight / sum(self.weights.values())
             if loader.shuffle and counts[name] < wanted * (1 - 1e-9):  # room for rounding of the share
                 raise UsageError(
-                    f"weights: expected at most {counts[name]} problems of {name} in a rollout, all that it has "
-                    f"for training, got {wanted:.3g}; lower its weight or batch_size, or load more problems"
+                    f"weights: {name} would need {wanted:.3g} problems in a rollout but has only {counts[name]} for "
+                    "training; lower its weight or batch_size, or load more problems"
                 )
         scale = _LINE / sum(self.weights[name] for name in sorted(counts))
 

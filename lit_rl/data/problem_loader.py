@@ -123,7 +123,11 @@ class ProblemLoader:
         here = self.batch_size * self.world_size
         if (saved := state["global_batch"]) != here:
             fits = saved % self.world_size == 0
-            advice = f"set batch_size to {saved // self.world_size}" if fits else f"use ranks that divide {saved}"
+            advice = (
+                f"set batch_size to {saved // self.world_size}"
+                if fits
+                else f"use a number of ranks that divides {saved}"
+            )
             raise UsageError(
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"

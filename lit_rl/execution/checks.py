@@ -41,7 +41,7 @@ class AssertTests(Check):
         in_place: let calls change the tests' lists, dicts and sets. If off, a call gets copies.
         allow_objects: let the program's classes decide ``==``, ``<``, ``bool`` and ``hash`` of their objects.
             Only for tests that need it: a class can claim to equal anything. If off, such an object equals
-            only itself; attributes and methods always work.
+            only itself, and plain results of its operators may count as no evidence (docs/sandbox.md, Asserts).
     """
 
     test: str

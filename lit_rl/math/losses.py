@@ -42,7 +42,7 @@ class Tokens:
 
     Args:
         logprobs: [n, T] nats of the sampled tokens under the policy. Carries the gradient.
-        old_logprobs: [n, T] nats before the first update, by the training forward; see ``Experience.old_logprobs``.
+        old_logprobs: [n, T] nats before the first update; see ``Experience.old_logprobs``.
         sampler_logprobs: [n, T] nats that the sampler itself reported; see :attr:`Loss.reads_sampler_logprobs`.
         advantages: [n, T] or [n, 1]. No gradient.
         mask: [n, T] bool, tokens that count.
@@ -186,7 +186,7 @@ class Clipped(Loss):
         return -objective
 
     def metrics(self, tokens: Tokens) -> dict[str, Tensor]:
-        """Share of tokens whose gradient the clip took away; 0 on the first update of a rollout.
+        """Share of tokens whose gradient the clip took away; 0 on a rollout's first update, unless its rows are stale.
 
         mean over tokens of [ratio > 1 + clip_high and A > 0] or [ratio < 1 - clip_low and A < 0]
         """
@@ -202,7 +202,7 @@ class CISPO(Loss):
 
         loss = -w * A * logprobs,   w = stop_gradient(clip(ratio, 1 - clip_low, 1 + clip_high))
 
-    Unlike in the clipped surrogate no token loses its gradient: those that the update made likelier keep learning.
+    Unlike in the clipped surrogate, no token loses its gradient: those made likelier are still trained.
 
     Args:
         clip_high: distance of the weight's upper bound from 1. The paper tunes it and names no value.
@@ -267,7 +267,7 @@ class Correction(TypedArguments, ABC):
 
     p is the policy when a rollout's updates begin, by the training forward; q is what the sampler reported: older
     weights, or the same ones computed in another way. The weight multiplies the policy's loss of a token, whichever
-    loss that is, and carries no gradient. KL and entropy are not weighed. A token that weighs nothing still counts in
+    loss that is, and carries no gradient. KL and entropy are not weighted. A token that weighs nothing still counts in
     the mean.
     """
 

@@ -77,7 +77,7 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     from peft.utils import load_peft_weights
 
     wrong_base = (
-        f"the adapter {source} is of another base than {home}: {{}}; correct base_model_name_or_path in its "
+        f"the adapter {source} needs another base than {home}: {{}}; correct base_model_name_or_path in its "
         f"{ADAPTER_CONFIG}"
     )
     if not any((Path(source) / name).is_file() for name in _WEIGHTS):
@@ -95,7 +95,7 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
     wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
     if wrong:
-        raise UsageError(wrong_base.format(f"{len(wrong)} weights are of one only, for example {wrong[0]}"))
+        raise UsageError(wrong_base.format(f"{len(wrong)} weights have no counterpart, such as {wrong[0]}"))
     return model
 
 

@@ -199,14 +199,14 @@ class Groups:
         self.slots = slots.to(self.bias.device)
 
     def gather(self, rows: Tensor) -> Tensor:
-        """[n, K, R, D] of rows as [B, K, G * R, D] of prompts."""
+        """Regroup rows [n, K, R, D] by prompt: [B, K, G * R, D], with K heads of keys and R queries for each."""
         heads, repeats, size = rows.shape[1:]
         slots = rows.new_zeros(len(self.bias) * self.size, heads, repeats, size).index_copy_(0, self.slots, rows)
         by_prompt = slots.view(len(self.bias), self.size, heads, repeats, size).transpose(1, 2)
         return by_prompt.reshape(len(self.bias), heads, self.size * repeats, size)
 
     def scatter(self, prompts: Tensor, repeats: int) -> Tensor:
-        """[B, K, G * R, D] of prompts as [n, K, R, D] of rows."""
+        """Undo :meth:`gather`: [B, K, G * R, D] by prompt as rows [n, K, R, D]."""
         count, heads, _, size = prompts.shape
         slots = prompts.view(count, heads, self.size, repeats, size).transpose(1, 2)
         return slots.reshape(count * self.size, heads, repeats, size)[self.slots]
@@ -263,7 +263,9 @@ def attend_to_shared_prompts(
     """Attention of one new token per row: query [n, heads, 1, D], output [n, 1, heads, D]."""
     unknown = {name for name, value in more.items() if value is not None and name not in _HARMLESS}
     if not isinstance(layer, SharedLayer) or mask is not None or unknown:
-        raise UnsupportedModelError(f"the model's attention is more than that of shared prompts: {sorted(unknown)}")
+        raise UnsupportedModelError(
+            f"shared prompts do not support this model's attention ({', '.join(sorted(unknown))})"
+        )
     groups, heads = layer.groups, layer.keys.shape[1]
     num_rows, size = len(query), query.shape[-1]
     query = (query * (size**-0.5 if scaling is None else scaling)).view(num_rows, heads, -1, size)

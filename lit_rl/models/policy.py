@@ -115,7 +115,7 @@ class Policy(nn.Module, TypedArguments, ABC):
         return False
 
     def prepare_for_weights(self, names: Collection[str]) -> None:
-        """Prepare to load a checkpoint with these weights, such as a reference that was refreshed."""
+        """Prepare to load a checkpoint with these weights, for example those of a refreshed reference."""
         return
 
     @typed_arguments

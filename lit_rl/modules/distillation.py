@@ -106,8 +106,8 @@ class Distillation(GRPO):
         super().__init__(policy, rewards, **options)
         if teacher == "policy" and hindsight is None:
             raise UsageError(
-                "teacher: policy needs hindsight, otherwise teacher and policy are identical: set hindsight, or take "
-                "another model or the reference"
+                "a teacher that is the policy needs hindsight, or both are identical: set hindsight, or take another "
+                "model or the reference"
             )
         if teacher is policy:
             raise UsageError(
@@ -234,6 +234,6 @@ def _require_same_vocabulary(policy: Policy, teacher: Policy) -> None:
     if differing:
         named = ", ".join(map(repr, differing[:3]))
         raise UsageError(
-            f"teacher: expected the policy's tokenizer, got one with {len(differing)} other tokens, for example "
+            f"teacher: expected the policy's tokenizer, got one with {len(differing)} differing tokens, for example "
             f"{named}; a teacher scores the policy's token ids, so take a model of the same family"
         )

@@ -2,7 +2,8 @@
 
     1. sample G completions of each problem and run their programs          RolloutModule.collect
     2. advantage of a completion = its reward minus the group's mean,       make_experience, lit_rl/math/advantages.py
-       over the group's standard deviation by default
+       by default over the group's standard deviation (n - 1) + 1e-6;
+       over its valid rows alone, and 0 where all rewards are equal
     3. minimise the clipped surrogate                                        objective.py, lit_rl/math/losses.py
 
 Letters: B problems, G completions per problem, N = B * G rows, T completion tokens.
@@ -85,6 +86,8 @@ class GRPO(RolloutModule):
         else:
             of_rows = self.baseline(totals, valid, completions.group_ids)
         advantages = of_rows[:, None] * mask
+        # A cut row's program is judged as any other and stays in its group's baseline; only update.mask_truncated, off
+        # by default, takes it out of the loss.
         row_mask = valid & ~completions.truncated if self.update.mask_truncated else valid
         if logprobs is None:
             logprobs = self.logprobs_of(completions, self.rows_to_train(row_mask, advantages))

@@ -45,7 +45,9 @@ class Objective:
     """Loss that the policy minimises.
 
     Args:
-        loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.math.losses` or your own.
+        loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.math.losses` or your own. By
+            default the ratio is clipped to [1 - ``clip_low``, 1 + ``clip_high``]: no gradient above with a positive
+            advantage or below with a negative one, counted by ``policy/clip_fraction``.
         ratio_level: ratio of each ``token``, of the ``sequence`` (GSPO, length-normalised) or its product
             (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
             with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).

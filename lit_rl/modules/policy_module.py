@@ -162,7 +162,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         if len(kept) < len(problems):
             rank_zero_info(
                 f"{task}: {len(problems) - len(kept)} of {len(problems)} {split} problems left out: "
-                "their prompts leave no room for a completion (the policy's context, or max_row_tokens)"
+                "their prompts leave no room for a completion in the policy's context or max_row_tokens"
             )
         return kept
 

@@ -243,7 +243,11 @@ class RolloutModule(PolicyModule):
         )
 
     def reward(self, rollout: Rollout) -> RewardOutput:
-        """Rewards of a rollout; a row in which a weighted term has no value is not valid and trains nothing."""
+        """Rewards of a rollout; a row in which a weighted term has no value is not valid and trains nothing.
+
+        After an infrastructure failure, terms that read verdicts have no value: the row has advantage 0 and leaves
+        baseline, loss and denominator.
+        """
         assert self.rewards is not None
         rewards = self.rewards(rollout.completions, rollout.judgements)
         if len(rewards.valid):
@@ -258,7 +262,9 @@ class RolloutModule(PolicyModule):
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
         """Log-probabilities under old policy and reference, each computed only where something reads it, else ``None``.
 
-        Deals the rollout's rows into the minibatches and micro-batches that the updates use, and reads in these.
+        Deals the rollout's rows into the minibatches and micro-batches that the updates use, and reads in these. The
+        old policy's pass is left out with a single update a rollout (its log-probabilities are the update's own),
+        unless the KL is in the reward; stale rows without a correction have the sampler's.
         """
         self.dealt = self.make_minibatches(completions, rows)
         return self.logprobs.compute(completions, self.dealt, on_policy=self.on_policy)
@@ -305,6 +311,9 @@ class RolloutModule(PolicyModule):
 
     def update_once(self, experience: Experience, minibatch: Minibatch, trained: Tensor, means: Means) -> bool:
         """One optimizer step on a minibatch; none if no row of any rank can move a weight.
+
+        A loss or gradient norm that is not finite ends the run before the step: ``NotFiniteError``, with the evidence
+        in a file.
 
         Returns:
             False if the KL already exceeds ``max_kl``: no rank takes this step, and the rollout gets no more updates.
@@ -356,6 +365,8 @@ class RolloutModule(PolicyModule):
     def denominator(self, minibatch: Experience) -> Tensor:
         """The divisor of this update's losses, those of the whole minibatch on this rank.
 
+        By default (``token_mean``) the tokens in the loss mask, rows of advantage 0 included; the ``sequence_`` modes
+        count rows, ``sequence_sum_constant`` rows times ``max_tokens``.
         The same however they are split over micro-batches and ranks. Gradients are averaged over ranks afterwards, so
         each rank divides by its share of the total.
         """

@@ -63,7 +63,7 @@ class UpdateConfig(Optimization):
             row is a micro-batch of its own. With ``microbatch_size`` both limits apply.
         aggregate: how to average token losses, see :func:`lit_rl.math.masking.aggregate`.
         mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
-        max_kl: skip the rest of a rollout's updates once the policy is further than this from the one that sampled
+        max_kl: skip the rest of a rollout's updates once the policy is further than this from where they began
             (nats per token, mean over all ranks); ``None`` for no limit.
         refresh_reference_every: make the policy the new reference every this many rollouts; ``None`` never does.
         refresh_reference_share: how far the reference then moves towards the policy: 1 all the way, less for an

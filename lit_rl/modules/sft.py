@@ -53,8 +53,8 @@ class SFT(TextModule):
         if conversations is None:
             if any(len(row.turns) > 1 for row in rows):
                 raise UsageError(
-                    "completions of several turns need the tokenizer and chat template that sampled them, and no other "
-                    "demonstrations in their batches: train the policy that sampled them, or sample with one turn"
+                    "multi-turn completions need the tokenizer and chat template of the policy that sampled them, and "
+                    "batches without other demonstrations: train that policy, or sample with one turn"
                 )
             return super().as_completions(problems)
         completions = pad_conversations(conversations, codec.pad_id, self.policy.device)

@@ -139,7 +139,7 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
         )
     for i, score in enumerate(scores):
         if fault := _fault_of(score, completions.turns[i]):
-            raise UsageError(f"{name} gave row {i} {fault}")
+            raise UsageError(f"{name}, row {i}: got {fault}")
     return list(scores)
 
 

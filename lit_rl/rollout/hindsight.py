@@ -74,7 +74,7 @@ class Hindsight(TypedArguments):
             raise UsageError(
                 "hindsight needs feedback: no training problem has a public_check that runs programs; make some of the "
                 "task's cases public"
-                + ("" if self.shows == "feedback" else ", or set sampling.num_samples to 2 or more for solutions")
+                + ("" if self.shows == "feedback" else ", or show solutions: sampling.num_samples of 2 or more")
             )
 
     def teacher_inputs(

@@ -95,7 +95,7 @@ class RpcLink(ABC):
         return plain.to_tree(value, self.to_ref)
 
     def to_ref(self, value: Any) -> list[Any]:
-        """The number of an object, ours or the other side's own."""
+        """A reference to an object of either side, by number."""
         if isinstance(value, _NEVER_CROSS):
             raise CannotCross(f"a {type(value).__name__} cannot be given to another process")
         theirs = self._numbers.get(id(value))
@@ -276,7 +276,7 @@ class RpcLink(ABC):
         except (ChannelClosed, BadMessage):
             raise
         except Exception as fault:
-            raise BadMessage(f"{type(fault).__name__} in an exception") from None
+            raise BadMessage(f"{type(fault).__name__} while an exception was rebuilt") from None
         return error
 
     def _exception(self, description: dict[str, Any]) -> BaseException:

@@ -43,7 +43,7 @@ class Shape(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A panel: its shapes, the names of its axes, and their marks, each a place and a label."""
+    """A panel: its shapes, the names of its axes, and their ticks, each a position and a label."""
 
     title: str
     x_name: str

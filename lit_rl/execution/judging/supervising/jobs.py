@@ -48,7 +48,7 @@ def _lost_on_error() -> Iterator[None]:
 
 
 class KilledFromOutside(Exception):
-    """A process of a job was killed, but not by us or by a limit, which says nothing about the program."""
+    """Neither we nor a limit killed a process of a job, so its end says nothing about the program."""
 
 
 class Spent(NamedTuple):
