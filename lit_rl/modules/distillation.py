@@ -177,7 +177,7 @@ class Distillation(GRPO):
             return super().policy_loss(micro, denominator)
         assert isinstance(divergence, JSD) and self.scorer is not None
         assert micro.teacher_inputs is not None and micro.teacher_mask is not None
-        logprobs, entropy, gap = self.policy.compare(
+        logprobs, entropy, gap = self.policy.logprobs_and_divergence(
             micro.completions,
             self.scorer.token_logits(micro.teacher_inputs.trim()),
             divergence,

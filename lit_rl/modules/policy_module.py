@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lit_rl.data.task import Split, show_all_arguments
+from lit_rl.data.task import Split, extend_signature
 from lit_rl.errors import UsageError, seed_or_global, short_repr
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
@@ -89,7 +89,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "__init__" in vars(cls):
-            show_all_arguments(cls)
+            extend_signature(cls)
 
     def __init__(
         self,

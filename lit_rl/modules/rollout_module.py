@@ -279,7 +279,7 @@ class RolloutModule(PolicyModule):
             return None
         if trainer.max_steps != -1 and trainer.global_step + self.update.steps >= trainer.max_steps:
             return None
-        epoch, problems = trainer.train_dataloader.next_batch(trainer.num_training_batches)
+        epoch, problems = trainer.train_dataloader.peek_next_batch(trainer.num_training_batches)
         ends = trainer.max_epochs not in (None, -1) and epoch >= trainer.max_epochs
         return None if ends else problems
 
