@@ -230,7 +230,7 @@ def judge_again(
     for row in rows:
         problem = problems[row.task_id]
         program = find_program(problem, row.turns[-1].text, row.turns[-1].in_thought)
-        started.append((problem, program, judge.start(problem, program, problem.check)))
+        started.append((problem, program, judge.start_program(problem, program, problem.check)))
     judgements = [Judgement(problem, program, outcome.result()) for problem, program, outcome in started]
     if rewards is None:
         return [Rejudged(row, one, None, {}) for row, one in zip(rows, judgements, strict=True)]

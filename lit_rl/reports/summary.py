@@ -114,7 +114,9 @@ class PassAtK(Metric):
 
     def update(self, rollout: Rollout) -> None:
         """Count the rows of each problem as they stood after each turn."""
-        turns = [count_passed(rollout.after_turn(number)).values() for number in range(1, self.max_turns + 1)]
+        turns = [
+            count_passed(rollout.judgements_after_turn(number)).values() for number in range(1, self.max_turns + 1)
+        ]
         counts = [list(of_problem) for of_problem in zip(*turns, strict=True)]
         self.counts.append(torch.tensor(counts, dtype=torch.long, device=self.device).view(-1, self.max_turns, 2))
 
@@ -173,7 +175,9 @@ def _add_verdict_metrics(means: Means, judgements: Sequence[Judgement], of: str 
 def _add_turn_metrics(means: Means, rollout: Rollout) -> None:
     passed = []
     for number in range(1, rollout.max_turns + 1):
-        verdicts = [judgement.outcome.verdict for judgement in judgements_of_programs(rollout.after_turn(number))]
+        verdicts = [
+            judgement.outcome.verdict for judgement in judgements_of_programs(rollout.judgements_after_turn(number))
+        ]
         judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
         passed.append([verdict is Verdict.PASSED for verdict in verdicts])
         means.add_sum(f"execution/pass_rate/turn_{number}", sum(passed[-1]), judged)
