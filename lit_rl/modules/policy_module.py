@@ -38,7 +38,7 @@ from lit_rl.modules.update_trace import NotFiniteError, Snapshot, likely_cause, 
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Evaluated, RolloutCollector, RolloutConfig, RunnerFactory, require_infrastructure
-from lit_rl.run_files.settings import setting_values
+from lit_rl.run_files.settings import setting_values_by_name
 from lit_rl.signature_check import TypedArguments
 from lit_rl.training.checkpoints import read_checkpoint, rewrite_loop_counters
 from lit_rl.training.host_memory import freeze_gc, keep_freed_memory, unfreeze_gc
@@ -193,7 +193,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             return
         self.schedule_at_step()
         self.clock.planned = self.clock.limit
-        values = setting_values(self.settings())
+        values = setting_values_by_name(self.settings())
         # TensorBoard has those of TensorBoardLayout.
         others = [one for one in self.loggers if not isinstance(one, TensorBoardLogger)]
         for logger in others if self.trainer.enable_autolog_hparams else ():
